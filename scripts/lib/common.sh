@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# What every script here shares: where things are, how it fails, how it shows progress.
+#
+# Exit statuses, the same in all scripts:
+#   2  the command line is wrong; the message names the valid values
+#   3  a package is missing and may not be installed; the message is the command to run
+#   4  a file is neither cached nor reachable; the message names it
+# Anything else is the status of the work itself.
+
+set -euo pipefail
+
+readonly kExitUsage=2 kExitPackages=3 kExitOffline=4
+export kExitPackages kExitOffline
+
+sluice_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+sluice_cache=${SLUICE_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sluice}
+readonly sluice_root
+export sluice_cache
+
+# A fresh machine may have no UTF-8 locale; tools that sort or translate must not care.
+export LC_ALL=C.UTF-8
+
+say() { printf '%s\n' "$*"; }
+warn() { printf '%s\n' "$*" >&2; }
+
+# die STATUS MESSAGE: one line on stderr, named after the script, and out.
+die() {
+    local status=$1
+    shift
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit "$status"
+}
+
+# bad_usage WHAT VALID...: the answer to an unknown option or name.
+bad_usage() {
+    local what=$1
+    shift
+    die "$kExitUsage" "$what; valid: $*"
+}
+
+# help_from_header FILE: prints the comment block that opens a script, which is its manual.
+help_from_header() {
+    sed -n '3,/^$/{s/^# \{0,1\}//;p}' "$1"
+}
+
+# with_progress LABEL LOG COMMAND...: runs a command with its output in LOG. A line every two
+# seconds tells that it lives (one that rewrites itself on a terminal, one per 20 seconds in
+# a file). On failure the end of the log is shown and the status is the command's.
+with_progress() {
+    local label=$1 log=$2 start=$SECONDS status=0 pid ticker
+    shift 2
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 </dev/null &
+    pid=$!
+    progress_ticker "$label" "$start" "$pid" &
+    ticker=$!
+    wait "$pid" || status=$?
+    kill "$ticker" 2>/dev/null || true
+    wait "$ticker" 2>/dev/null || true
+    [ -t 1 ] && printf '\r\033[K'
+    if [ "$status" -eq 0 ]; then
+        say "  $label: done in $((SECONDS - start)) s"
+    else
+        say "  $label: failed with status $status after $((SECONDS - start)) s; end of $log:"
+        tail -n 40 "$log" | sed 's/^/    /'
+    fi
+    return "$status"
+}
+
+progress_ticker() {
+    local label=$1 start=$2 pid=$3 last=0 elapsed
+    trap 'exit 0' TERM
+    while kill -0 "$pid" 2>/dev/null; do
+        # A wait that a signal can end at once: sleep would outlive this shell.
+        read -r -t 2 <> <(:) || true
+        elapsed=$((SECONDS - start))
+        if [ -t 1 ]; then
+            printf '\r\033[K  %s ... %d s' "$label" "$elapsed"
+        elif [ $((elapsed - last)) -ge 20 ] || { [ "$last" -eq 0 ] && [ "$elapsed" -ge 2 ]; }; then
+            printf '  %s ... %d s\n' "$label" "$elapsed"
+            last=$elapsed
+        fi
+    done
+}
+
+# need_packages GROUP...: installs what the groups of scripts/packages lack, or exits with 3.
+need_packages() {
+    "$sluice_root/scripts/packages" install "$@"
+}
