@@ -15,7 +15,7 @@ readonly kExitUsage=2 kExitPackages=3 kExitOffline=4
 export kExitPackages kExitOffline
 
 sluice_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-sluice_cache=${SLUICE_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sluice}
+sluice_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sluice
 readonly sluice_root
 export sluice_cache
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# How every target of ours is built. One place, so that no library forgets hidden visibility
+# or its version script.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+# Static libraries of ours end up inside shared ones.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_package(Threads REQUIRED)
+
+add_library(sluice_options INTERFACE)
+# secure_getenv, dl_iterate_phdr and friends.
+target_compile_definitions(sluice_options INTERFACE _GNU_SOURCE)
+target_include_directories(sluice_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
+target_compile_options(
+  sluice_options
+  INTERFACE -Wall
+            -Wextra
+            -Wshadow
+            -Wvla
+            -Wcast-qual
+            -Wformat=2
+            -Wundef
+            $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+            $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
+            $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+            $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+            $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
+target_link_libraries(sluice_options INTERFACE Threads::Threads)
+
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all)
+  target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+
+# sluice_static_library(NAME SOURCES... [LINK libraries...])
+function(sluice_static_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
+  add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC sluice_options ${arg_LINK})
+endfunction()
+
+# sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...])
+# Exports what MAP lists and nothing else; an undefined symbol is a link error, not a surprise.
+function(sluice_shared_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOVERSION;MAP" "LINK")
+  add_library(${name} SHARED ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE sluice_options ${arg_LINK})
+  set(map "${CMAKE_CURRENT_SOURCE_DIR}/${arg_MAP}")
+  target_link_options(${name} PRIVATE "LINKER:--version-script=${map}")
+  if(NOT SLUICE_SANITIZE)
+    # A sanitizer's runtime lives in the executable; only without one is every symbol known here.
+    target_link_options(${name} PRIVATE "LINKER:--no-undefined")
+  endif()
+  set_target_properties(
+    ${name} PROPERTIES VERSION ${arg_SOVERSION}.${PROJECT_VERSION} SOVERSION ${arg_SOVERSION}
+                       LINK_DEPENDS "${map}" SLUICE_MAP "${map}")
+  install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)
+endfunction()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Tests are CMocka programs, one per subject, run through ctest. A cross build has no CMocka
+# package on every architecture, so it compiles CMocka's single source file itself
+# (SLUICE_CMOCKA_SOURCE; scripts/test fetches it).
+
+set(SLUICE_CMOCKA_SOURCE "" CACHE PATH "Unpacked CMocka source, for cross builds")
+
+add_library(sluice_cmocka INTERFACE)
+if(SLUICE_CMOCKA_SOURCE)
+  file(WRITE "${CMAKE_BINARY_DIR}/cmocka/config.h"
+       "#define HAVE_INTTYPES_H 1\n#define HAVE_STDINT_H 1\n#define HAVE_STRUCT_TIMESPEC 1\n"
+       "#define HAVE_CLOCK_GETTIME 1\n#define HAVE_SIGLONGJMP 1\n#define HAVE_STRINGS_H 1\n"
+       "#define HAVE_SNPRINTF 1\n#define HAVE_VSNPRINTF 1\n#define HAVE_GCC_THREAD_LOCAL_STORAGE 1\n"
+       "#define HAVE_SIGNAL_H 1\n#define HAVE_SETJMP_H 1\n#define HAVE_TIME_H 1\n")
+  add_library(cmocka_from_source STATIC "${SLUICE_CMOCKA_SOURCE}/src/cmocka.c")
+  target_compile_definitions(cmocka_from_source PRIVATE HAVE_CONFIG_H)
+  target_include_directories(cmocka_from_source PRIVATE "${CMAKE_BINARY_DIR}/cmocka"
+                             PUBLIC SYSTEM "${SLUICE_CMOCKA_SOURCE}/include")
+  target_link_libraries(sluice_cmocka INTERFACE cmocka_from_source)
+else()
+  find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)
+  find_library(CMOCKA_LIBRARY cmocka REQUIRED)
+  target_include_directories(sluice_cmocka SYSTEM INTERFACE "${CMOCKA_INCLUDE_DIR}")
+  target_link_libraries(sluice_cmocka INTERFACE "${CMOCKA_LIBRARY}")
+endif()
+
+# sluice_test(NAME SOURCES... [LINK libraries...] [LABELS labels...] [ARGS args...])
+# Labels default to "unit". The sanitizer and cross presets run the same programs again.
+function(sluice_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK;LABELS;ARGS")
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  string(REPLACE "." "_" target "test_${name}")
+  add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${target} PRIVATE sluice_options sluice_cmocka ${arg_LINK})
+  add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
+endfunction()
