@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/settings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include "core/log.hpp"
+
+namespace sluice {
+
+namespace {
+
+constexpr std::string_view kPrefix = "SLUICE_";
+
+// In the order of the enumeration, so that a setting is its own index.
+constexpr std::array kSettings{
+    SettingInfo{Setting::kCacheflush, "SLUICE_CACHEFLUSH", "name of a cache instruction",
+                "the best that the CPU has",
+                "use a weaker cache instruction, e.g. clflush; never one that the CPU lacks"},
+    SettingInfo{Setting::kLog, "SLUICE_LOG", "error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
+                "what is logged to standard error, in all and for single areas"},
+};
+
+constexpr bool is_in_order() {
+    for (std::size_t i = 0; i < kSettings.size(); ++i) {
+        if (static_cast<std::size_t>(kSettings[i].setting) != i) {
+            return false;
+        }
+    }
+    return true;
+}
+static_assert(is_in_order());
+
+} // namespace
+
+std::span<const SettingInfo> all_settings() noexcept {
+    return kSettings;
+}
+
+const char* setting_value(Setting setting) noexcept {
+    return secure_getenv(kSettings[static_cast<std::size_t>(setting)].name);
+}
+
+void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),
+                           void* context) {
+    for (; environment != nullptr && *environment != nullptr; ++environment) {
+        const std::string_view entry = *environment;
+        const std::string_view name = entry.substr(0, entry.find('='));
+        const bool known =
+            std::ranges::any_of(kSettings, [name](const SettingInfo& info) { return name == info.name; });
+        if (name.starts_with(kPrefix) && !known) {
+            found(context, name);
+        }
+    }
+}
+
+void warn_about_unknown_settings() {
+    static std::atomic_flag warned;
+    if (warned.test_and_set(std::memory_order_relaxed)) {
+        return;
+    }
+    find_unknown_settings(
+        environ,
+        [](void*, std::string_view name) {
+            SLUICE_LOG(kWarning, "settings", "%.*s is set, but Sluice knows no such variable",
+                       static_cast<int>(name.size()), name.data());
+        },
+        nullptr);
+}
+
+} // namespace sluice

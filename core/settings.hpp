@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The environment variables of Sluice: one table of all of them, one way to read them.
+//
+// Every variable begins with SLUICE_. A program that runs with more rights than its caller
+// (setuid, file capabilities) sees none of them. A SLUICE_ name that is not in the table is a
+// typing error that would otherwise do nothing, silently: it is warned about once.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+enum class Setting {
+    kCacheflush,
+    kLog,
+};
+
+struct SettingInfo {
+    Setting setting;
+    const char* name;          // as in the environment
+    const char* values;        // what may stand there
+    const char* default_value; // what holds when it is unset
+    const char* meaning;       // one line for help and man pages
+};
+
+// Every variable that Sluice reads, in alphabetical order.
+std::span<const SettingInfo> all_settings() noexcept;
+
+// The variable's value, or null when it is unset or the program runs with raised privileges.
+// The text belongs to the environment: copy it if it must outlive a setenv().
+const char* setting_value(Setting setting) noexcept;
+
+// Calls FOUND(context, name) for each name in ENVIRONMENT (a null-terminated list of
+// "NAME=value") that begins with SLUICE_ and that no setting has.
+void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),
+                           void* context);
+
+// Logs a warning for each unknown SLUICE_ name in this process's environment, the first time it
+// is called. Libraries call it when their first object is made, never from a constructor.
+void warn_about_unknown_settings();
+
+} // namespace sluice

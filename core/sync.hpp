@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Locks that the compiler checks. Under clang, -Wthread-safety turns a guarded member touched
+// without its lock into an error; under gcc the annotations vanish.
+//
+//     Mutex mutex_;
+//     int count_ SLUICE_TSA(guarded_by(mutex_)) = 0;
+//     void grow_locked() SLUICE_TSA(requires_capability(mutex_));
+//
+// Mutex is for the control path: it sleeps. SpinLock is for sections of a few dozen
+// instructions that call nothing: it never enters the kernel unless the holder was descheduled.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define SLUICE_TSA(attribute) __attribute__((attribute))
+#else
+#define SLUICE_TSA(attribute)
+#endif
+
+namespace sluice {
+
+// Tells the core that this is a spin-wait, so that a sibling thread gets its units.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield" ::: "memory");
+#else
+    asm volatile("" ::: "memory");
+#endif
+}
+
+class SLUICE_TSA(capability("mutex")) Mutex {
+  public:
+    void lock() SLUICE_TSA(acquire_capability()) { mutex_.lock(); }
+    void unlock() SLUICE_TSA(release_capability()) { mutex_.unlock(); }
+    bool try_lock() SLUICE_TSA(try_acquire_capability(true)) { return mutex_.try_lock(); }
+
+  private:
+    std::mutex mutex_;
+};
+
+class SLUICE_TSA(capability("mutex")) SpinLock {
+  public:
+    void lock() noexcept SLUICE_TSA(acquire_capability()) {
+        int spins = 0;
+        // Partner of the release in unlock(): what the last holder wrote is seen.
+        while (held_.exchange(true, std::memory_order_acquire)) {
+            while (held_.load(std::memory_order_relaxed)) {
+                if (++spins < kSpinsBeforeYield) {
+                    cpu_relax();
+                } else {
+                    sched_yield();
+                }
+            }
+        }
+    }
+    bool try_lock() noexcept SLUICE_TSA(try_acquire_capability(true)) {
+        return !held_.exchange(true, std::memory_order_acquire);
+    }
+    void unlock() noexcept SLUICE_TSA(release_capability()) {
+        held_.store(false, std::memory_order_release); // partner: the exchange in lock()
+    }
+
+  private:
+    // Long enough for any section that this lock is meant for, short enough that a preempted
+    // holder on the same core gets to run.
+    static constexpr int kSpinsBeforeYield = 256;
+    std::atomic<bool> held_{false};
+};
+
+// Holds a Mutex or SpinLock for a scope.
+template<typename Lock>
+class SLUICE_TSA(scoped_lockable) LockGuard {
+  public:
+    explicit LockGuard(Lock& lock) SLUICE_TSA(acquire_capability(lock)) : lock_(lock) { lock_.lock(); }
+    ~LockGuard() SLUICE_TSA(release_capability()) { lock_.unlock(); }
+    LockGuard(const LockGuard&) = delete;
+    LockGuard& operator=(const LockGuard&) = delete;
+
+  private:
+    Lock& lock_;
+};
+
+// A condition over state that a Mutex guards. As always: wait in a loop over the condition.
+class ConditionVariable {
+  public:
+    void wait(Mutex& mutex) SLUICE_TSA(requires_capability(mutex)) { condition_.wait(mutex); }
+    void notify_one() noexcept { condition_.notify_one(); }
+    void notify_all() noexcept { condition_.notify_all(); }
+
+  private:
+    std::condition_variable_any condition_;
+};
+
+} // namespace sluice
