@@ -40,6 +40,7 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=all)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  target_compile_definitions(sluice_options INTERFACE SLUICE_UNDER_SANITIZER)
 endif()
 
 # sluice_static_library(NAME SOURCES... [LINK libraries...])

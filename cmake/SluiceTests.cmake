@@ -37,4 +37,8 @@ function(sluice_test name)
   target_link_libraries(${target} PRIVATE sluice_options sluice_cmocka ${arg_LINK})
   add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    # For the few tests that start themselves again, which needs the emulator's help.
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT TEST_EMULATED=1)
+  endif()
 endfunction()

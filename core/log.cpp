@@ -60,10 +60,14 @@ constexpr Sink kStandardError{write_to_stderr, nullptr};
 Mutex levels_mutex; // serialises writers of `levels`
 LevelTable levels;
 
+// Calls are counted apart for the sink of even and of odd turns, so that whoever replaces one
+// waits for the calls of the old sink and not for those of the new one, which may never pause.
+Mutex sink_change_mutex; // taken before sink_mutex: one replacement at a time
 Mutex sink_mutex;
 ConditionVariable sink_idle;
 Sink current_sink SLUICE_TSA(guarded_by(sink_mutex)) = kStandardError;
-std::size_t sink_calls SLUICE_TSA(guarded_by(sink_mutex)) = 0;
+std::size_t sink_turn SLUICE_TSA(guarded_by(sink_mutex)) = 0;
+std::array<std::size_t, 2> sink_calls SLUICE_TSA(guarded_by(sink_mutex)){};
 thread_local bool inside_sink = false;
 
 struct ParsedLevels {
@@ -226,10 +230,19 @@ Result<void> set_log_levels(const char* text) {
 }
 
 void set_log_sink(LogSink sink, void* context) noexcept {
+    const Sink next = sink == nullptr ? kStandardError : Sink{sink, context};
+    if (inside_sink) {
+        // A sink that replaces itself can't wait for its own end, nor for another's that does
+        // the same at this moment.
+        const LockGuard guard(sink_mutex);
+        current_sink = next;
+        return;
+    }
+    const LockGuard change(sink_change_mutex);
     const LockGuard guard(sink_mutex);
-    current_sink = sink == nullptr ? kStandardError : Sink{sink, context};
-    // A sink that replaces itself can't wait for its own end, nor for another that does the same.
-    while (!inside_sink && sink_calls > 0) {
+    const std::size_t old_parity = sink_turn++ % 2;
+    current_sink = next;
+    while (sink_calls[old_parity] > 0) {
         sink_idle.wait(sink_mutex);
     }
 }
@@ -248,17 +261,20 @@ void log_write(LogLevel level, const char* area, const char* format, ...) noexce
         return;
     }
     Sink sink = kStandardError;
+    std::size_t parity = 0;
     {
         const LockGuard guard(sink_mutex);
         sink = current_sink;
-        ++sink_calls;
+        parity = sink_turn % 2;
+        ++sink_calls[parity];
     }
     inside_sink = true;
     sink.function(sink.context, level, area, message);
     inside_sink = false;
     const LockGuard guard(sink_mutex);
-    --sink_calls;
-    sink_idle.notify_all();
+    if (--sink_calls[parity] == 0) {
+        sink_idle.notify_all();
+    }
 }
 
 } // namespace sluice

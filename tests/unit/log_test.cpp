@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/log.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/settings.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::LogLevel;
+using sluice::set_log_levels;
+using sluice::set_log_sink;
+
+namespace {
+
+struct Captured {
+    std::vector<std::string> lines;
+};
+
+void capture(void* context, LogLevel level, const char* area, const char* message) {
+    static_cast<Captured*>(context)->lines.push_back(std::string(to_string(level)) + ":" + area + ":" +
+                                                     message);
+}
+
+int restore(void**) {
+    set_log_sink(nullptr, nullptr);
+    return set_log_levels("warning").ok() ? 0 : -1;
+}
+
+void sink__gets_level_area_and_text(void**) {
+    Captured captured;
+    set_log_sink(capture, &captured);
+    SLUICE_LOG(kError, "cm", "port %d", 4791);
+    assert_int_equal(captured.lines.size(), 1);
+    assert_string_equal(captured.lines[0].c_str(), "error:cm:port 4791");
+}
+
+void default_level__is_warning(void**) {
+    Captured captured;
+    set_log_sink(capture, &captured);
+    SLUICE_LOG(kWarning, "cm", "seen");
+    SLUICE_LOG(kInfo, "cm", "not seen");
+    assert_int_equal(captured.lines.size(), 1);
+}
+
+void unwanted_message__arguments_are_not_evaluated(void**) {
+    int evaluated = 0;
+    SLUICE_LOG(kTrace, "cm", "%d", ++evaluated);
+    assert_int_equal(evaluated, 0);
+}
+
+void area_level__overrides_the_general_one_both_ways(void**) {
+    Captured captured;
+    set_log_sink(capture, &captured);
+    assert_true(set_log_levels("info,cm=trace,rxe=none").ok());
+    SLUICE_LOG(kTrace, "cm", "a");
+    SLUICE_LOG(kTrace, "siw", "b");
+    SLUICE_LOG(kInfo, "siw", "c");
+    SLUICE_LOG(kError, "rxe", "d");
+    assert_int_equal(captured.lines.size(), 2);
+    assert_string_equal(captured.lines[0].c_str(), "trace:cm:a");
+    assert_string_equal(captured.lines[1].c_str(), "info:siw:c");
+}
+
+void levels__later_text__forgets_areas_of_the_earlier_one(void**) {
+    Captured captured;
+    set_log_sink(capture, &captured);
+    assert_true(set_log_levels("cm=trace").ok());
+    assert_true(set_log_levels("info").ok());
+    SLUICE_LOG(kTrace, "cm", "a");
+    assert_int_equal(captured.lines.size(), 0);
+}
+
+void levels__bad_text__error_names_valid_ones_and_nothing_changes(void**) {
+    Captured captured;
+    set_log_sink(capture, &captured);
+    for (const char* text : {"loud", "info,cm=loud", "=info", "a_name_that_is_longer_than_any_area=info"}) {
+        const sluice::Result<void> result = set_log_levels(text);
+        assert_false(result.ok());
+        assert_true(std::strlen(result.error().text()) > 10);
+    }
+    assert_non_null(std::strstr(set_log_levels("loud").error().text(), "trace"));
+    SLUICE_LOG(kInfo, "cm", "a");
+    assert_int_equal(captured.lines.size(), 0);
+}
+
+// Runs in a child: area names are never forgotten, so this fills the table for good.
+void levels__too_many_areas__error_and_nothing_changes(void**) {
+    const pid_t child = fork();
+    if (child == 0) {
+        int added = 0;
+        while (added < 100 && set_log_levels(("area" + std::to_string(added) + "=info").c_str()).ok()) {
+            ++added;
+        }
+        bool ok = added > 3 && added <= 16;
+        ok = ok && !set_log_levels("trace,one_more=trace").ok();
+        ok = ok && set_log_levels("area3=trace").ok(); // a known one still works
+        ok = ok && !sluice::log_wanted(LogLevel::kTrace, "other");
+        _exit(ok ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+void long_message__is_cut_and_says_so(void**) {
+    Captured captured;
+    set_log_sink(capture, &captured);
+    SLUICE_LOG(kError, "cm", "%s", std::string(5000, 'x').c_str());
+    assert_int_equal(captured.lines.size(), 1);
+    assert_true(captured.lines[0].size() < 1100);
+    assert_true(captured.lines[0].ends_with("x..."));
+}
+
+void sink__that_logs__does_not_recurse(void**) {
+    static int calls;
+    calls = 0;
+    const auto talkative = [](void*, LogLevel, const char*, const char*) {
+        ++calls;
+        SLUICE_LOG(kError, "test", "from inside a sink (expected on standard error)");
+    };
+    set_log_sink(talkative, nullptr);
+    SLUICE_LOG(kError, "test", "outer");
+    assert_int_equal(calls, 1);
+}
+
+// After set_log_sink() returns, the old sink's context may be freed: no call may still use it.
+void set_sink__while_others_log__old_sink_is_never_called_again(void**) {
+    struct Target {
+        std::atomic<bool> alive{true};
+        std::atomic<int> calls{0};
+        std::atomic<bool> called_when_dead{false};
+    };
+    const auto sink = [](void* context, LogLevel, const char*, const char*) {
+        auto* target = static_cast<Target*>(context);
+        target->calls.fetch_add(1);
+        std::this_thread::yield();
+        if (!target->alive.load()) {
+            target->called_when_dead.store(true);
+        }
+    };
+    constexpr int kRounds = 200;
+    std::vector<Target> targets(kRounds);
+    set_log_sink(sink, &targets[0]);
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> loggers;
+    for (int i = 0; i < 3; ++i) {
+        loggers.emplace_back([&stop] {
+            while (!stop.load()) {
+                SLUICE_LOG(kError, "test", "x");
+            }
+        });
+    }
+    for (int i = 0; i < kRounds; ++i) {
+        while (targets[i].calls.load() == 0) {
+            std::this_thread::yield();
+        }
+        if (i + 1 < kRounds) {
+            set_log_sink(sink, &targets[i + 1]);
+            targets[i].alive.store(false);
+        }
+    }
+    stop.store(true);
+    for (std::thread& logger : loggers) {
+        logger.join();
+    }
+    for (const Target& target : targets) {
+        assert_false(target.called_when_dead.load());
+    }
+}
+
+// What a fresh process with TEXT in SLUICE_LOG prints when it logs an info message.
+std::string output_with_environment(const char* text, const char* self) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("SLUICE_LOG", text, 1);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl(self, self, "--log-one", nullptr);
+        _exit(127);
+    }
+    close(ends[1]);
+    std::string output;
+    char buffer[256];
+    ssize_t count = 0;
+    while ((count = read(ends[0], buffer, sizeof buffer)) > 0) {
+        output.append(buffer, static_cast<std::size_t>(count));
+    }
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    return output;
+}
+
+const char* own_path = nullptr;
+
+void environment__sets_the_levels_of_a_fresh_process(void**) {
+    assert_string_equal(output_with_environment("info", own_path).c_str(), "sluice: info: test: hello\n");
+    assert_string_equal(output_with_environment("error", own_path).c_str(), "");
+    assert_string_equal(output_with_environment("error,test=info", own_path).c_str(),
+                        "sluice: info: test: hello\n");
+}
+
+void environment__bad_text__one_line_says_so_and_default_holds(void**) {
+    const std::string output = output_with_environment("shout", own_path);
+    assert_non_null(std::strstr(output.c_str(), "'shout' is no log level"));
+    assert_null(std::strstr(output.c_str(), "hello"));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    if (argc == 2 && std::strcmp(argv[1], "--log-one") == 0) {
+        SLUICE_LOG(kInfo, "test", "hello");
+        return 0;
+    }
+    // Under an emulator argv[0] names this program, but running it needs the emulator again.
+    own_path = argv[0];
+    const bool can_run_itself = std::getenv("TEST_EMULATED") == nullptr;
+    const CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(sink__gets_level_area_and_text, restore),
+        cmocka_unit_test_teardown(default_level__is_warning, restore),
+        cmocka_unit_test_teardown(unwanted_message__arguments_are_not_evaluated, restore),
+        cmocka_unit_test_teardown(area_level__overrides_the_general_one_both_ways, restore),
+        cmocka_unit_test_teardown(levels__later_text__forgets_areas_of_the_earlier_one, restore),
+        cmocka_unit_test_teardown(levels__bad_text__error_names_valid_ones_and_nothing_changes, restore),
+        cmocka_unit_test_teardown(levels__too_many_areas__error_and_nothing_changes, restore),
+        cmocka_unit_test_teardown(long_message__is_cut_and_says_so, restore),
+        cmocka_unit_test_teardown(sink__that_logs__does_not_recurse, restore),
+        cmocka_unit_test_teardown(set_sink__while_others_log__old_sink_is_never_called_again, restore),
+    };
+    const CMUnitTest environment_tests[] = {
+        cmocka_unit_test(environment__sets_the_levels_of_a_fresh_process),
+        cmocka_unit_test(environment__bad_text__one_line_says_so_and_default_holds),
+    };
+    int failed = cmocka_run_group_tests_name("core.log", tests, nullptr, nullptr);
+    if (can_run_itself) {
+        failed += cmocka_run_group_tests_name("core.log environment", environment_tests, nullptr, nullptr);
+    }
+    return failed;
+}

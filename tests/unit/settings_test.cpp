@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/settings.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/log.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::Setting;
+
+namespace {
+
+std::vector<std::string> unknown_in(std::vector<const char*> environment) {
+    environment.push_back(nullptr);
+    std::vector<std::string> found;
+    sluice::find_unknown_settings(
+        const_cast<char* const*>(environment.data()),
+        [](void* context, std::string_view name) {
+            static_cast<std::vector<std::string>*>(context)->emplace_back(name);
+        },
+        &found);
+    return found;
+}
+
+void value__unset__is_null(void**) {
+    unsetenv("SLUICE_CACHEFLUSH");
+    assert_null(sluice::setting_value(Setting::kCacheflush));
+}
+
+void value__set__is_given(void**) {
+    setenv("SLUICE_CACHEFLUSH", "clflush", 1);
+    assert_string_equal(sluice::setting_value(Setting::kCacheflush), "clflush");
+    unsetenv("SLUICE_CACHEFLUSH");
+}
+
+void table__names_begin_with_the_prefix_and_are_sorted(void**) {
+    const char* last = "";
+    for (const sluice::SettingInfo& info : sluice::all_settings()) {
+        assert_int_equal(std::strncmp(info.name, "SLUICE_", 7), 0);
+        assert_true(std::strcmp(last, info.name) < 0);
+        assert_true(std::strlen(info.meaning) > 0 && std::strlen(info.values) > 0);
+        last = info.name;
+    }
+}
+
+void unknown__misspelt_name__is_found(void**) {
+    const std::vector<std::string> found = unknown_in({"PATH=/bin", "SLUICE_LGO=debug", "SLUICE_LOG=info"});
+    assert_int_equal(found.size(), 1);
+    assert_string_equal(found[0].c_str(), "SLUICE_LGO");
+}
+
+void unknown__prefix_or_extension_of_a_name__is_found(void**) {
+    assert_int_equal(unknown_in({"SLUICE_LO=1", "SLUICE_LOGS=1", "SLUICE_"}).size(), 3);
+}
+
+void unknown__entry_without_value_or_other_prefix__is_ignored(void**) {
+    assert_int_equal(unknown_in({"SLUICE", "XSLUICE_LOG=1", "", "="}).size(), 0);
+}
+
+void warn__is_said_once_per_process(void**) {
+    static int lines;
+    lines = 0;
+    setenv("SLUICE_NO_SUCH_THING", "1", 1);
+    sluice::set_log_sink(
+        [](void*, sluice::LogLevel, const char*, const char* message) {
+            lines += std::strstr(message, "SLUICE_NO_SUCH_THING") != nullptr;
+        },
+        nullptr);
+    sluice::warn_about_unknown_settings();
+    sluice::warn_about_unknown_settings();
+    sluice::set_log_sink(nullptr, nullptr);
+    unsetenv("SLUICE_NO_SUCH_THING");
+    assert_int_equal(lines, 1);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(value__unset__is_null),
+        cmocka_unit_test(value__set__is_given),
+        cmocka_unit_test(table__names_begin_with_the_prefix_and_are_sorted),
+        cmocka_unit_test(unknown__misspelt_name__is_found),
+        cmocka_unit_test(unknown__prefix_or_extension_of_a_name__is_found),
+        cmocka_unit_test(unknown__entry_without_value_or_other_prefix__is_ignored),
+        cmocka_unit_test(warn__is_said_once_per_process),
+    };
+    return cmocka_run_group_tests_name("core.settings", tests, nullptr, nullptr);
+}
