@@ -65,5 +65,6 @@ function(sluice_shared_library name)
   set_target_properties(
     ${name} PROPERTIES VERSION ${arg_SOVERSION}.${PROJECT_VERSION} SOVERSION ${arg_SOVERSION}
                        LINK_DEPENDS "${map}" SLUICE_MAP "${map}")
-  install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)
+  install(TARGETS ${name} EXPORT SluiceTargets
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)
 endfunction()

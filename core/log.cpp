@@ -45,11 +45,11 @@ struct Sink {
     void* context;
 };
 
-void write_to_stderr(void* context, LogLevel level, const char* area, const char* message) {
+void write_to_stderr(void* context, int level, const char* area, const char* message) {
     (void)context;
     char line[kMaxMessage + 96];
     const int length =
-        std::snprintf(line, sizeof line, "sluice: %s: %s: %s\n", to_string(level), area, message);
+        std::snprintf(line, sizeof line, "sluice: %s: %s: %s\n", log_level_name(level), area, message);
     // One write, so that lines of several threads don't mix. A log that can't be written has
     // nobody to complain to.
     [[maybe_unused]] const auto written = write(STDERR_FILENO, line, static_cast<std::size_t>(length));
@@ -215,7 +215,7 @@ bool wanted(LogLevel level, const char* area) noexcept {
 
 } // namespace log_detail
 
-const char* to_string(LogLevel level) noexcept {
+const char* log_level_name(int level) noexcept {
     const auto index = static_cast<std::size_t>(level);
     return index < kLevelNames.size() ? kLevelNames[index] : "unknown";
 }
@@ -257,7 +257,7 @@ void log_write(LogLevel level, const char* area, const char* format, ...) noexce
         std::memcpy(message + sizeof message - 4, "...", 4);
     }
     if (inside_sink) {
-        write_to_stderr(nullptr, level, area, message);
+        write_to_stderr(nullptr, static_cast<int>(level), area, message);
         return;
     }
     Sink sink = kStandardError;
@@ -269,7 +269,7 @@ void log_write(LogLevel level, const char* area, const char* format, ...) noexce
         ++sink_calls[parity];
     }
     inside_sink = true;
-    sink.function(sink.context, level, area, message);
+    sink.function(sink.context, static_cast<int>(level), area, message);
     inside_sink = false;
     const LockGuard guard(sink_mutex);
     if (--sink_calls[parity] == 0) {

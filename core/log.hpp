@@ -28,8 +28,9 @@ enum class LogLevel : std::uint8_t {
     kTrace,   // every event
 };
 
+// LEVEL is a LogLevel as a number, so that a C program's function fits without conversion.
 // MESSAGE ends without a newline and is valid during the call only.
-using LogSink = void (*)(void* context, LogLevel level, const char* area, const char* message);
+using LogSink = void (*)(void* context, int level, const char* area, const char* message);
 
 // Sends messages to SINK from now on; null restores standard error. When it returns, the sink
 // that was there before is not running and will not be called again (unless the caller is that
@@ -39,7 +40,8 @@ void set_log_sink(LogSink sink, void* context) noexcept;
 // Parses a text in the form of SLUICE_LOG and uses it. An error leaves the levels as they were.
 Result<void> set_log_levels(const char* text);
 
-const char* to_string(LogLevel level) noexcept;
+// The name of a level, "unknown" for a number that is none.
+const char* log_level_name(int level) noexcept;
 
 namespace log_detail {
 // The most talkative level of any area; what lets an unwanted message go by quickly. Before

@@ -14,7 +14,6 @@
 using sluice::at_boundary;
 using sluice::Error;
 using sluice::ErrorKind;
-using sluice::LogLevel;
 using sluice::Result;
 
 namespace {
@@ -43,7 +42,7 @@ void body__system_error__keeps_the_number(void**) {
 template<typename Body>
 std::string text_and_log(Body body) {
     std::string logged;
-    sluice::set_log_sink([](void* context, LogLevel, const char*,
+    sluice::set_log_sink([](void* context, int, const char*,
                             const char* message) { *static_cast<std::string*>(context) += message; },
                          &logged);
     const Result<void> result = at_boundary("dat_thing", body);

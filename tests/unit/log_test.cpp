@@ -25,9 +25,9 @@ struct Captured {
     std::vector<std::string> lines;
 };
 
-void capture(void* context, LogLevel level, const char* area, const char* message) {
-    static_cast<Captured*>(context)->lines.push_back(std::string(to_string(level)) + ":" + area + ":" +
-                                                     message);
+void capture(void* context, int level, const char* area, const char* message) {
+    static_cast<Captured*>(context)->lines.push_back(std::string(sluice::log_level_name(level)) + ":" + area +
+                                                     ":" + message);
 }
 
 int restore(void**) {
@@ -123,7 +123,7 @@ void long_message__is_cut_and_says_so(void**) {
 void sink__that_logs__does_not_recurse(void**) {
     static int calls;
     calls = 0;
-    const auto talkative = [](void*, LogLevel, const char*, const char*) {
+    const auto talkative = [](void*, int, const char*, const char*) {
         ++calls;
         SLUICE_LOG(kError, "test", "from inside a sink (expected on standard error)");
     };
@@ -139,7 +139,7 @@ void set_sink__while_others_log__old_sink_is_never_called_again(void**) {
         std::atomic<int> calls{0};
         std::atomic<bool> called_when_dead{false};
     };
-    const auto sink = [](void* context, LogLevel, const char*, const char*) {
+    const auto sink = [](void* context, int, const char*, const char*) {
         auto* target = static_cast<Target*>(context);
         target->calls.fetch_add(1);
         std::this_thread::yield();

@@ -65,7 +65,7 @@ void warn__is_said_once_per_process(void**) {
     lines = 0;
     setenv("SLUICE_NO_SUCH_THING", "1", 1);
     sluice::set_log_sink(
-        [](void*, sluice::LogLevel, const char*, const char* message) {
+        [](void*, int, const char*, const char* message) {
             lines += std::strstr(message, "SLUICE_NO_SUCH_THING") != nullptr;
         },
         nullptr);
