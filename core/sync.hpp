@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 #if defined(__clang__)
@@ -51,8 +52,8 @@ class SLUICE_TSA(capability("mutex")) SpinLock {
     void lock() noexcept SLUICE_TSA(acquire_capability()) {
         int spins = 0;
         // Partner of the release in unlock(): what the last holder wrote is seen.
-        while (held_.exchange(true, std::memory_order_acquire)) {
-            while (held_.load(std::memory_order_relaxed)) {
+        while (held_.exchange(1, std::memory_order_acquire) != 0) {
+            while (held_.load(std::memory_order_relaxed) != 0) {
                 if (++spins < kSpinsBeforeYield) {
                     cpu_relax();
                 } else {
@@ -62,17 +63,18 @@ class SLUICE_TSA(capability("mutex")) SpinLock {
         }
     }
     bool try_lock() noexcept SLUICE_TSA(try_acquire_capability(true)) {
-        return !held_.exchange(true, std::memory_order_acquire);
+        return held_.exchange(1, std::memory_order_acquire) == 0;
     }
     void unlock() noexcept SLUICE_TSA(release_capability()) {
-        held_.store(false, std::memory_order_release); // partner: the exchange in lock()
+        held_.store(0, std::memory_order_release); // partner: the exchange in lock()
     }
 
   private:
     // Long enough for any section that this lock is meant for, short enough that a preempted
     // holder on the same core gets to run.
     static constexpr int kSpinsBeforeYield = 256;
-    std::atomic<bool> held_{false};
+    // A whole word: riscv64 exchanges no single bytes without a library call.
+    std::atomic<std::uint32_t> held_{0};
 };
 
 // Holds a Mutex or SpinLock for a scope.

@@ -11,6 +11,8 @@
 
 set -euo pipefail
 
+[ -z "${sluice_root:-}" ] || return 0
+
 readonly kExitUsage=2 kExitPackages=3 kExitOffline=4
 export kExitPackages kExitOffline
 

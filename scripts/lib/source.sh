@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# Sources of Debian packages, for what must be compiled for an architecture that has no package.
+# apt fetches and verifies them with a package list of its own, kept in the cache: the machine's
+# configuration stays as it is, though it may name no source archives.
+
+# shellcheck source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# fetch_source NAME VERSION: unpacks the upstream source of a Debian package into the cache and
+# prints where. Works offline once it is there.
+fetch_source() {
+    local name=$1 version=$2
+    local target=$sluice_cache/src/$name-$version
+    mkdir -p "$sluice_cache/src"
+    (
+        flock 9
+        [ -d "$target" ] && exit 0
+        local work
+        work=$(mktemp -d "$sluice_cache/src/.$name.XXXXXX")
+        trap 'rm -rf "$work"' EXIT
+        download_source "$name" "$work" >&2 ||
+            die "$kExitOffline" "the source of $name $version is not cached in $target and can't be fetched"
+        mkdir "$work/unpacked"
+        tar -xf "$work/${name}_$version".orig.tar.?z -C "$work/unpacked" --strip-components=1 ||
+            die "$kExitOffline" "Debian's archive has no $name $version any more"
+        mv "$work/unpacked" "$target"
+    ) 9>"$sluice_cache/src/lock" || return
+    printf '%s\n' "$target"
+}
+
+download_source() {
+    local name=$1 work=$2 file
+    mkdir -p "$work/parts" "$work/lists/partial" "$work/apt-cache/archives/partial"
+    : >"$work/none"
+    for file in /etc/apt/sources.list.d/*.sources; do
+        [ -e "$file" ] && grep -q debian "$file" && sed 's/^Types:.*/Types: deb-src/' "$file" >"$work/parts/${file##*/}"
+    done
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [ -e "$file" ] && grep -E '^deb .*debian' "$file" | sed 's/^deb /deb-src /' >"$work/parts/${file##*/}.list"
+    done
+    local options=(-qq -o "Dir::Etc::sourcelist=$work/none" -o "Dir::Etc::sourceparts=$work/parts"
+        -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/apt-cache" -o "Acquire::Retries=3"
+        -o "APT::Sandbox::User=$(id -un)")
+    apt-get "${options[@]}" update && (cd "$work" && apt-get "${options[@]}" source --download-only "$name")
+}
