@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     int round;
 
     if (argc != 2) {
@@ -11,13 +11,13 @@ int main(int argc, char **argv) {
         return 2;
     }
     for (round = 0; round < 3; ++round) {
-        const char *(*version)(void);
-        void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+        const char* (*version)(void);
+        void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
         if (library == NULL) {
             fprintf(stderr, "%s\n", dlerror());
             return 1;
         }
-        *(void **)&version = dlsym(library, "sluice_version");
+        *(void**)&version = dlsym(library, "sluice_version");
         if (version == NULL || version()[0] == '\0') {
             fputs("no sluice_version\n", stderr);
             return 1;

@@ -37,7 +37,7 @@ struct Marked {
     std::uint64_t alive = 1;
 };
 
-const int kFront = 0; // its address is what a registry would find through a handle
+constexpr int kFront = 0; // its address is what a registry would find through a handle
 
 void* handle_of(HandleTable& table, Cat& cat) {
     Result<void*> handle = table.insert(&cat, &kFront);

@@ -17,7 +17,7 @@ extern "C" {
  * The version of the library that is loaded, as "MAJOR.MINOR.PATCH". The text is valid as long
  * as the library stays loaded. Never fails.
  */
-const char *sluice_version(void);
+const char* sluice_version(void);
 
 /* How much a message matters. Asking for a level asks for all that stand above it here. */
 enum sluice_log_level {
@@ -30,18 +30,18 @@ enum sluice_log_level {
 };
 
 /*
- * Receives one message. LEVEL is one of enum sluice_log_level. AREA names the part that speaks ("cm", "provider"); MESSAGE is one line
- * without a newline. Both are valid during the call only. May be called from several threads at
- * once, with no lock held; must not throw.
+ * Receives one message. LEVEL is one of enum sluice_log_level. AREA names the part that speaks ("cm",
+ * "provider"); MESSAGE is one line without a newline. Both are valid during the call only. May be called from
+ * several threads at once, with no lock held; must not throw.
  */
-typedef void (*sluice_log_sink)(void *context, int level, const char *area, const char *message);
+typedef void (*sluice_log_sink)(void* context, int level, const char* area, const char* message);
 
 /*
  * Sends messages to SINK instead of standard error; NULL restores standard error. When it
  * returns, the former sink is not running and will not be called again, so its context may be
  * freed. Called from inside a sink it takes effect without that promise.
  */
-void sluice_set_log_sink(sluice_log_sink sink, void *context);
+void sluice_set_log_sink(sluice_log_sink sink, void* context);
 
 /*
  * Chooses what is logged: LEVEL[,AREA=LEVEL...], for example "info,cm=debug", with the levels
@@ -49,7 +49,7 @@ void sluice_set_log_sink(sluice_log_sink sink, void *context);
  * SLUICE_LOG asked for. EINVAL when the text can't be understood or is NULL, E2BIG or ENOMEM
  * when it names too many areas; then nothing changes.
  */
-int sluice_set_log_levels(const char *levels);
+int sluice_set_log_levels(const char* levels);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -9,11 +9,11 @@
 
 #include <sluice/sluice.h>
 
-static void sink(void *context, int level, const char *area, const char *message) {
+static void sink(void* context, int level, const char* area, const char* message) {
     (void)level;
     (void)area;
     (void)message;
-    ++*(int *)context;
+    ++*(int*)context;
 }
 
 int main(void) {
