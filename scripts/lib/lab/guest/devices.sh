@@ -4,13 +4,13 @@
 # Guest side: brings up the RDMA devices, their link and the persistent memory. Everything is
 # awaited by its state; nothing sleeps for a fixed time. `fail` comes from init.
 
-readonly kNearAddr=10.1.1.1
+readonly kNearAddr=10.1.1.1 kFarAddr=10.1.1.2
 
 # await SECONDS WHAT COMMAND...: polls until the command succeeds.
 await() {
     local limit=$((SECONDS + $1)) what=$2
     shift 2
-    until "$@"; do
+    until "$@" >/dev/null; do
         [ "$SECONDS" -lt "$limit" ] || fail "timed out waiting for $what"
         /run/busybox usleep 20000
     done
@@ -33,8 +33,8 @@ load_modules() {
 }
 
 prepare_devices() {
-    [ "$device" != none ] || return 0
     load_modules "$device"
+    [ "$device" != siw ] || must /run/busybox insmod "$lab/siw.ko"
     must ip link add veth0 mtu 4500 type veth peer name veth1 mtu 4500
     if [ "$hosts" = 1 ]; then
         link_one_host
@@ -43,14 +43,30 @@ prepare_devices() {
     else
         link_two_namespaces
     fi
-    export LAB_DEVICE=${device}0 LAB_NETDEV=veth0 LAB_ADDR=$kNearAddr
-    await 20 "$LAB_DEVICE to be ready" device_ready "$LAB_DEVICE" "$LAB_ADDR"
-    LAB_GID_INDEX=$(gid_index "$LAB_DEVICE" "$LAB_ADDR")
-    export LAB_GID_INDEX
+    export_names LAB 0 "$kNearAddr"
+    [ "$hosts" = 1 ] || export_names LAB_PEER 1 "$kFarAddr"
+    [ -z "$net" ] || impair_link
 }
 
+# export_names PREFIX NUMBER ADDRESS: waits for the device and names it to the command.
+export_names() {
+    local prefix=$1 name=''
+    if [ "$device" != none ]; then
+        name=$device$2
+        await 20 "$name to be ready" device_ready "$name" "$3"
+        printf -v "${prefix}_GID_INDEX" '%s' "$(gid_index "$name" "$3")"
+    fi
+    printf -v "${prefix}_DEVICE" '%s' "$name"
+    printf -v "${prefix}_NETDEV" 'veth%s' "$2"
+    printf -v "${prefix}_ADDR" '%s' "$3"
+    export "${prefix}_DEVICE" "${prefix}_NETDEV" "${prefix}_ADDR" "${prefix}_GID_INDEX"
+}
+
+# add_device NAME NETDEV [WRAPPER...]
 add_device() {
-    must rdma link add "$1" type "$device" netdev "$2"
+    local name=$1 netdev=$2
+    shift 2
+    [ "$device" = none ] || must "$@" rdma link add "$name" type "$device" netdev "$netdev"
 }
 
 link_one_host() {
@@ -58,6 +74,60 @@ link_one_host() {
     must ip link set veth0 up
     must ip link set veth1 up
     add_device "${device}0" veth0
+}
+
+# rxe of these kernels serves the first network namespace only, so that both ends live in it.
+# Left alone, the kernel would hand packets for its own other address over internally. These
+# rules send each end's packets through its own interface, and look up local addresses only
+# for what came in over the link or stays on one end.
+link_two_ports() {
+    local netdev
+    for netdev in veth0 veth1; do
+        printf '1\n' >/proc/sys/net/ipv4/conf/$netdev/accept_local
+        printf '1\n' >/proc/sys/net/ipv4/conf/$netdev/arp_ignore
+        printf '0\n' >/proc/sys/net/ipv4/conf/$netdev/rp_filter
+    done
+    printf '0\n' >/proc/sys/net/ipv4/conf/all/rp_filter
+    must ip addr add $kNearAddr/32 dev veth0
+    must ip addr add $kFarAddr/32 dev veth1
+    must ip link set veth0 up
+    must ip link set veth1 up
+    must ip -batch - <<RULES
+route add $kFarAddr/32 dev veth0 src $kNearAddr table 100
+route add $kNearAddr/32 dev veth1 src $kFarAddr table 101
+rule add pref 1 iif veth0 lookup local
+rule add pref 2 iif veth1 lookup local
+rule add pref 3 from $kNearAddr to $kNearAddr lookup local
+rule add pref 4 from $kFarAddr to $kFarAddr lookup local
+rule add pref 5 to $kFarAddr lookup 100
+rule add pref 6 to $kNearAddr lookup 101
+rule add pref 100 lookup local
+rule del pref 0
+RULES
+    add_device rxe0 veth0
+    add_device rxe1 veth1
+}
+
+link_two_namespaces() {
+    must ip netns add lab-peer
+    must ip link set veth1 netns lab-peer
+    must ip addr add $kNearAddr/24 dev veth0
+    must ip link set veth0 up
+    must ip -n lab-peer link set lo up
+    must ip -n lab-peer addr add $kFarAddr/24 dev veth1
+    must ip -n lab-peer link set veth1 up
+    add_device "${device}0" veth0
+    add_device "${device}1" veth1 ip netns exec lab-peer
+}
+
+# netem works on what leaves an interface: one on each end makes both directions.
+impair_link() {
+    local text far=()
+    load_modules netem
+    [ ! -e /run/netns/lab-peer ] || far=(-n lab-peer)
+    # shellcheck disable=SC2086  # the specification is a list of words
+    text=$({ tc qdisc add dev veth0 root netem $net && tc "${far[@]}" qdisc add dev veth1 root netem $net; } 2>&1) ||
+        refuse "usage --net '$net': netem says: ${text//$'\n'/; }"
 }
 
 # Prints the index of the RoCEv2 GID made from an IPv4 address; 0 for iWARP, which has none.
@@ -81,5 +151,30 @@ gid_index() {
 
 device_ready() {
     grep -q ACTIVE "/sys/class/infiniband/$1/ports/1/state" 2>/dev/null &&
-        [ -e /dev/infiniband/uverbs0 ] && gid_index "$1" "$2" >/dev/null
+        [ -e /dev/infiniband/uverbs"${1#"$device"}" ] && gid_index "$1" "$2" >/dev/null
+}
+
+# A region that the boot option memmap= set aside comes up as a persistent memory disk. Made
+# into device DAX by the writes to sysfs that ndctl would do, without the package and what it
+# pulls in. Only device DAX serves here: the kernel refuses to register memory of a DAX file
+# system (EOPNOTSUPP).
+prepare_pmem() {
+    local bus=/sys/bus/nd dax
+    load_modules pmem
+    await 20 "the persistent memory region" test -e $bus/devices/namespace0.0
+    # Bound to the disk driver or not yet: either way it must not be.
+    printf 'namespace0.0\n' >$bus/drivers/nd_pmem/unbind 2>/dev/null
+    dax=$(<$bus/devices/region0/dax_seed)
+    write_sysfs "$bus/devices/$dax/namespace" namespace0.0
+    write_sysfs "$bus/devices/$dax/align" $((2 << 20))
+    write_sysfs "$bus/devices/$dax/mode" pmem
+    write_sysfs "$bus/devices/$dax/uuid" "$(</proc/sys/kernel/random/uuid)"
+    write_sysfs $bus/drivers/dax_pmem/bind "$dax"
+    await 20 "the device DAX node" compgen -G '/dev/dax*'
+    LAB_PMEM=$(compgen -G '/dev/dax*')
+    export LAB_PMEM
+}
+
+write_sysfs() {
+    printf '%s\n' "$2" >"$1" || fail "cannot write '$2' to $1"
 }
