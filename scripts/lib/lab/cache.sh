@@ -25,7 +25,8 @@ artefact() {
             # Left behind by an interrupted run: nobody else can be using it under our lock.
             rm -rf "$dir.part"
             mkdir "$dir.part"
-            with_progress "$label" "$lab_cache/log/$name.log" "$sluice_lab/make" "$builder" "$dir.part" "$@" >&2 ||
+            with_progress "$label" "$lab_cache/log/$name.log" setpriv --pdeathsig TERM \
+                "$sluice_lab/make" "$builder" "$dir.part" "$@" >&2 ||
                 exit $?
             mv -T "$dir.part" "$dir"
         ) 7>"$lab_cache/lock/$name" || status=$?

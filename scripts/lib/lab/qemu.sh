@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=bash disable=SC2154  # the other variables are those of scripts/lab
+# shellcheck shell=bash disable=SC2154,SC2034  # the other variables are those of scripts/lab
 #
 # The virtual machine: its command line, and whether KVM may be used for it.
+# Sets `qemu`, guest_release and guest_accel for scripts/lab.
 
 # qemu_command VERSION RUN_DIR: fills the array `qemu`.
 qemu_command() {
@@ -9,6 +10,8 @@ qemu_command() {
     kernel=$(kernel_dir "$version" "$lab_arch") || exit
     image=$(initramfs "$version" "$lab_arch") || exit
     accel=$(accelerator "$kernel" "$image") || exit
+    guest_release=$(<"$kernel/release")
+    guest_accel=$accel
 
     local memory=2G machine console append="quiet panic=-1 oops=panic"
     if [ "$lab_arch" = x86_64 ]; then

@@ -127,7 +127,7 @@ impair_link() {
     [ ! -e /run/netns/lab-peer ] || far=(-n lab-peer)
     # shellcheck disable=SC2086  # the specification is a list of words
     text=$({ tc qdisc add dev veth0 root netem $net && tc "${far[@]}" qdisc add dev veth1 root netem $net; } 2>&1) ||
-        refuse "usage --net '$net': netem says: ${text//$'\n'/; }"
+        refuse "usage --net '$net' is nothing that netem takes: ${text%%$'\n'*}; valid: 'loss 1%', 'delay 5ms 1ms', 'duplicate 1%', 'corrupt 1%', 'reorder 25% delay 1ms', 'rate 10mbit', or several of them"
 }
 
 # Prints the index of the RoCEv2 GID made from an IPv4 address; 0 for iWARP, which has none.
