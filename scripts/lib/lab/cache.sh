@@ -83,7 +83,7 @@ update_lists() {
 # in them. (A metapackage would do on plain bookworm, but names another kernel on a host that
 # has newer suites among its sources too.)
 newest_package() {
-    apt_private "$1" apt-cache pkgnames | grep -Ex "$2" | sort -V | tail -n 1
+    apt_private "$1" apt-cache pkgnames | { grep -Ex "$2" || true; } | sort -V | tail -n 1
 }
 
 # fetch_packages ARCH DIR PACKAGE...: downloads into DIR; exit status 4 when it can't.

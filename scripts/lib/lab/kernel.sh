@@ -15,7 +15,7 @@ deb_arch() {
 
 # kernel_dir VERSION ARCH
 kernel_dir() {
-    artefact "kernel-$1-$2" "kernel $1 for $2" build_kernel "$1" "$2"
+    artefact "kernel-$1-$2" "kernel $1 for $2, linux-image-$1*-$(deb_arch "$2")" build_kernel "$1" "$2"
 }
 
 build_kernel() {
