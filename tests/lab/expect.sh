@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# What the lab's tests share, on the host and in the guest: each check prints a line, and the
+# test fails at its end if one of them didn't hold.
+
+set -uo pipefail
+
+failures=0
+
+pass() { printf 'ok: %s\n' "$*"; }
+
+miss() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+}
+
+# expect WHAT COMMAND...: the command succeeds.
+expect() {
+    local what=$1
+    shift
+    if "$@"; then pass "$what"; else miss "$what (status $? of: $*)"; fi
+}
+
+# expect_equal WHAT ACTUAL WANTED
+expect_equal() {
+    if [ "$2" = "$3" ]; then pass "$1"; else miss "$1: got '$2', wanted '$3'"; fi
+}
+
+# expect_match WHAT TEXT REGEX: some line of the text matches.
+expect_match() {
+    if grep -qE -- "$3" <<<"$2"; then pass "$1"; else miss "$1: nothing matches '$3' in: $2"; fi
+}
+
+# expect_no_match WHAT TEXT REGEX
+expect_no_match() {
+    if ! grep -qE -- "$3" <<<"$2"; then pass "$1"; else miss "$1: '$3' is in: $2"; fi
+}
+
+# expect_above WHAT ACTUAL LIMIT
+expect_above() {
+    if [ "$2" -gt "$3" ] 2>/dev/null; then pass "$1 ($2)"; else miss "$1: got '$2', wanted more than $3"; fi
+}
+
+# until_true SECONDS COMMAND...: polls; nothing here sleeps for a fixed time and hopes.
+until_true() {
+    local limit=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$limit" ] || return 1
+        sleep 0.05
+    done
+}
+
+# Somebody waits for connections at this port: of the connection manager, or TCP's own.
+listens() { rdma resource show cm_id | grep -q "LISTEN.*$1\|$1.*LISTEN"; }
+listens_tcp() { ss -Hltn "sport = :$1" | grep -q .; }
+
+# A directory that goes when the test ends.
+fresh_dir() {
+    work=$(mktemp -d "${TMPDIR:-/tmp}/sluice-lab-test.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+}
+
+finish() {
+    [ "$failures" -eq 0 ] || printf '%s checks failed\n' "$failures"
+    [ "$failures" -eq 0 ]
+    exit
+}
