@@ -42,10 +42,19 @@ artefact() {
 # apt_private ARCH TOOL ARG...: apt with the host's sources, keys and proxy settings, but with
 # lists and state of its own: needs no root, and changes nothing on the host, not even for a
 # foreign architecture. Signatures are verified as always.
+# One at a time, because apt doesn't expect its lists to be renewed under its hands.
 apt_private() {
     local arch=$1 tool=$2 state=$lab_cache/apt/$1
     shift 2
-    mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+    mkdir -p "$lab_cache/lock" "$state/lists/partial" "$state/cache/archives/partial"
+    (
+        flock 6
+        write_apt_conf
+        "$tool" -c "$state/apt.conf" "$@"
+    ) 6>"$lab_cache/lock/apt-$arch"
+}
+
+write_apt_conf() {
     : >"$state/status"
     cat >"$state/apt.conf" <<CONF
 #clear APT::Architectures;
@@ -65,18 +74,12 @@ Acquire::Languages "none";
 Acquire::Retries "3";
 Acquire::IndexTargets::deb-src::Sources::DefaultEnabled "false";
 CONF
-    "$tool" -c "$state/apt.conf" "$@"
 }
 
-# update_lists ARCH: once per run of the script and only before something is fetched. Hosts
+# update_lists ARCH: only before something is fetched. Hosts
 # have sources that fail; what matters is whether the package can be found afterwards.
 update_lists() {
-    local arch=$1
-    mkdir -p "$lab_cache/lock"
-    (
-        flock 6
-        apt_private "$arch" apt-get -q update || true
-    ) 6>"$lab_cache/lock/apt-$arch"
+    apt_private "$1" apt-get -q update || true
 }
 
 # newest_package ARCH REGEX: the highest package name that matches, for names with a version

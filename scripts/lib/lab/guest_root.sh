@@ -8,6 +8,9 @@
 #   /etc                                       a staged copy of a few files without secrets
 #   $LAB_OUT                                   the one writable export besides the control share
 
+# Where the guest's /usr and /etc come from: nothing for the host's own, or the arm64 root.
+lab_root=''
+
 # Pairs of these two arrays: host directory, path in the guest.
 export_sources=()
 export_paths=()
@@ -40,13 +43,14 @@ is_too_wide() {
 collect_exports() {
     local cwd=$1 name path
     shift
+    [ "$lab_arch" = x86_64 ] || lab_root=$(arm64_root) || exit
     if [ "$lab_arch" = x86_64 ]; then
         add_export /usr /usr
         for name in bin sbin lib lib32 lib64 libx32; do
             [ -L "/$name" ] || [ ! -d "/$name" ] || add_export "/$name" "/$name"
         done
     else
-        add_export "$(arm64_root)/usr" /usr
+        add_export "$lab_root/usr" /usr
     fi
     # Parents first, so that a directory inside another one needs no export of its own.
     while IFS= read -r -d '' path; do
@@ -61,10 +65,9 @@ collect_exports() {
 
 # The top-level links of the guest's root.
 write_links() {
-    local name root=/
-    [ "$lab_arch" = x86_64 ] || root=$(arm64_root)/
+    local name
     for name in bin sbin lib lib32 lib64 libx32; do
-        [ ! -L "$root$name" ] || printf '%s\t%s\n' "$name" "$(readlink "$root$name")"
+        [ ! -L "$lab_root/$name" ] || printf '%s\t%s\n' "$name" "$(readlink "$lab_root/$name")"
     done
 }
 
@@ -75,13 +78,12 @@ readonly kEtcNames="passwd group nsswitch.conf ld.so.cache ld.so.conf ld.so.conf
 
 # stage_etc DIR
 stage_etc() {
-    local dir=$1 root=/etc name
+    local dir=$1 name
     mkdir -p "$dir"
-    [ "$lab_arch" = x86_64 ] || root=$(arm64_root)/etc
     for name in $kEtcNames; do
-        [ -r "$root/$name" ] || continue
+        [ -r "$lab_root/etc/$name" ] || continue
         mkdir -p "$dir/$(dirname "$name")"
-        cp -rP --preserve=mode "$root/$name" "$dir/$name" 2>/dev/null || true
+        cp -rP --preserve=mode "$lab_root/etc/$name" "$dir/$name" 2>/dev/null || true
     done
     printf 'lab\n' >"$dir/hostname"
     printf '127.0.0.1 localhost lab\n::1 localhost\n' >"$dir/hosts"

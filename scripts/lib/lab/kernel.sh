@@ -112,10 +112,10 @@ module_files() {
 # scripts change.
 initramfs() {
     local kernel busybox key dir
-    kernel=$(kernel_dir "$1" "$2")
-    busybox=$(busybox_dir "$2")
+    kernel=$(kernel_dir "$1" "$2") || return
+    busybox=$(busybox_dir "$2") || return
     key=$(cat "$sluice_lab/guest/boot" "$sluice_lab/kernel.sh" "$kernel/release" | sha256sum | head -c 12)
-    dir=$(artefact "initramfs-$1-$2-$key" "initramfs" build_initramfs "$kernel" "$busybox" "$2")
+    dir=$(artefact "initramfs-$1-$2-$key" "initramfs" build_initramfs "$kernel" "$busybox" "$2") || return
     printf '%s\n' "$dir/initramfs"
 }
 

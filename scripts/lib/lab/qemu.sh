@@ -65,8 +65,8 @@ share() {
 # host.
 accelerator() {
     local answer boot_id
-    if [ -n "${SLUICE_LAB_ACCEL:-}" ]; then
-        printf '%s\n' "$SLUICE_LAB_ACCEL"
+    if [ -n "${LAB_ACCEL:-}" ]; then
+        printf '%s\n' "$LAB_ACCEL"
         return
     fi
     if [ "$lab_arch" != x86_64 ] || ! [ -r /dev/kvm ] || ! [ -w /dev/kvm ]; then
