@@ -5,6 +5,7 @@
 # awaited by its state; nothing sleeps for a fixed time. `fail` comes from init.
 
 readonly kNearAddr=10.1.1.1 kFarAddr=10.1.1.2
+readonly kLink="link add veth0 mtu 4500 type veth peer name veth1 mtu 4500"
 
 # await SECONDS WHAT COMMAND...: polls until the command succeeds.
 await() {
@@ -12,7 +13,7 @@ await() {
     shift 2
     until "$@" >/dev/null; do
         [ "$SECONDS" -lt "$limit" ] || fail "timed out waiting for $what"
-        /run/busybox usleep 20000
+        bb usleep 10000
     done
 }
 
@@ -25,17 +26,17 @@ must() {
 # The modules lie in the initramfs, in an order that insmod can follow: modprobe would have
 # to read the whole module index over 9p.
 load_modules() {
-    local module
+    local module name
     while read -r module; do
-        [ -e "/sys/module/$(basename "${module//-/_}" .ko)" ] ||
-            must /run/busybox insmod "/run/modules/$module"
+        name=${module%.ko}
+        [ -e "/sys/module/${name//-/_}" ] || bb insmod "/run/modules/$module" ||
+            fail "cannot load $module"
     done <"/run/modules/$1-order"
 }
 
 prepare_devices() {
     load_modules "$device"
-    [ "$device" != siw ] || must /run/busybox insmod "$lab/siw.ko"
-    must ip link add veth0 mtu 4500 type veth peer name veth1 mtu 4500
+    [ "$device" != siw ] || must bb insmod "$lab/siw.ko"
     if [ "$hosts" = 1 ]; then
         link_one_host
     elif [ "$device" = rxe ]; then
@@ -54,7 +55,7 @@ export_names() {
     if [ "$device" != none ]; then
         name=$device$2
         await 20 "$name to be ready" device_ready "$name" "$3"
-        printf -v "${prefix}_GID_INDEX" '%s' "$(gid_index "$name" "$3")"
+        printf -v "${prefix}_GID_INDEX" '%s' "$gid_index"
     fi
     printf -v "${prefix}_DEVICE" '%s' "$name"
     printf -v "${prefix}_NETDEV" 'veth%s' "$2"
@@ -70,9 +71,12 @@ add_device() {
 }
 
 link_one_host() {
-    must ip addr add $kNearAddr/24 dev veth0
-    must ip link set veth0 up
-    must ip link set veth1 up
+    must ip -batch - <<BATCH
+$kLink
+addr add $kNearAddr/24 dev veth0
+link set veth0 up
+link set veth1 up
+BATCH
     add_device "${device}0" veth0
 }
 
@@ -82,17 +86,18 @@ link_one_host() {
 # for what came in over the link or stays on one end.
 link_two_ports() {
     local netdev
+    must ip -batch - <<<"$kLink"
     for netdev in veth0 veth1; do
         printf '1\n' >/proc/sys/net/ipv4/conf/$netdev/accept_local
         printf '1\n' >/proc/sys/net/ipv4/conf/$netdev/arp_ignore
         printf '0\n' >/proc/sys/net/ipv4/conf/$netdev/rp_filter
     done
     printf '0\n' >/proc/sys/net/ipv4/conf/all/rp_filter
-    must ip addr add $kNearAddr/32 dev veth0
-    must ip addr add $kFarAddr/32 dev veth1
-    must ip link set veth0 up
-    must ip link set veth1 up
-    must ip -batch - <<RULES
+    must ip -batch - <<BATCH
+addr add $kNearAddr/32 dev veth0
+addr add $kFarAddr/32 dev veth1
+link set veth0 up
+link set veth1 up
 route add $kFarAddr/32 dev veth0 src $kNearAddr table 100
 route add $kNearAddr/32 dev veth1 src $kFarAddr table 101
 rule add pref 1 iif veth0 lookup local
@@ -103,19 +108,24 @@ rule add pref 5 to $kFarAddr lookup 100
 rule add pref 6 to $kNearAddr lookup 101
 rule add pref 100 lookup local
 rule del pref 0
-RULES
+BATCH
     add_device rxe0 veth0
     add_device rxe1 veth1
 }
 
 link_two_namespaces() {
     must ip netns add lab-peer
-    must ip link set veth1 netns lab-peer
-    must ip addr add $kNearAddr/24 dev veth0
-    must ip link set veth0 up
-    must ip -n lab-peer link set lo up
-    must ip -n lab-peer addr add $kFarAddr/24 dev veth1
-    must ip -n lab-peer link set veth1 up
+    must ip -batch - <<BATCH
+$kLink
+link set veth1 netns lab-peer
+addr add $kNearAddr/24 dev veth0
+link set veth0 up
+BATCH
+    must ip -n lab-peer -batch - <<BATCH
+link set lo up
+addr add $kFarAddr/24 dev veth1
+link set veth1 up
+BATCH
     add_device "${device}0" veth0
     add_device "${device}1" veth1 ip netns exec lab-peer
 }
@@ -130,28 +140,27 @@ impair_link() {
         refuse "usage --net '$net' is nothing that netem takes: ${text%%$'\n'*}; valid: 'loss 1%', 'delay 5ms 1ms', 'duplicate 1%', 'corrupt 1%', 'reorder 25% delay 1ms', 'rate 10mbit', or several of them"
 }
 
-# Prints the index of the RoCEv2 GID made from an IPv4 address; 0 for iWARP, which has none.
-gid_index() {
-    local gids=/sys/class/infiniband/$1/ports/1/gids a b c d want index
-    if [ "$device" = siw ]; then
-        printf 0
-        return
-    fi
+# Sets gid_index to the index of the RoCEv2 GID made from an IPv4 address; 0 for iWARP, which
+# has none.
+find_gid() {
+    local port=/sys/class/infiniband/$1/ports/1 a b c d want gid type
+    gid_index=0
+    [ "$device" != siw ] || return 0
     IFS=. read -r a b c d <<<"$2"
     printf -v want '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "$a" "$b" "$c" "$d"
-    for ((index = 0; index < 16; index++)); do
-        if [ "$(cat "$gids/$index" 2>/dev/null)" = "$want" ] &&
-            grep -q 'RoCE v2' "/sys/class/infiniband/$1/ports/1/gid_attrs/types/$index"; then
-            printf '%s' "$index"
-            return
-        fi
+    for ((gid_index = 0; gid_index < 16; gid_index++)); do
+        gid='' type=''
+        read -r gid 2>/dev/null <"$port/gids/$gid_index"
+        read -r type 2>/dev/null <"$port/gid_attrs/types/$gid_index"
+        [ "$gid $type" != "$want RoCE v2" ] || return 0
     done
     return 1
 }
 
 device_ready() {
-    grep -q ACTIVE "/sys/class/infiniband/$1/ports/1/state" 2>/dev/null &&
-        [ -e /dev/infiniband/uverbs"${1#"$device"}" ] && gid_index "$1" "$2" >/dev/null
+    local state=''
+    read -r state 2>/dev/null <"/sys/class/infiniband/$1/ports/1/state"
+    [ "$state" = '4: ACTIVE' ] && [ -e /dev/infiniband/uverbs"${1#"$device"}" ] && find_gid "$1" "$2"
 }
 
 # A region that the boot option memmap= set aside comes up as a persistent memory disk. Made
