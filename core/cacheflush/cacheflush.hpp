@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Moves cache lines between this CPU and the memory that a device sees.
+//
+// A device that doesn't snoop the CPU's caches reads and writes memory behind them. Two
+// operations bring both views together:
+//
+//   clean       writes dirty lines back, so that the device's next read sees them
+//   invalidate  drops lines, so that the CPU's next load sees what the device wrote
+//
+// No architecture here gives user mode a pure invalidate: ours writes a dirty line back before
+// dropping it. What that means for bytes that share a line is in docs/coherence.md.
+//
+// The instructions come from one table, chosen once from a probe of the CPU. A CPU (or a kernel)
+// that gives user mode no means is an error with the reason, never a silent success. Everything
+// that differs between architectures is in <architecture>.cpp; the header comment of each is its
+// instruction table. There is no generic fallback on purpose: it couldn't be right.
+//
+// Thread safety: all functions may be called from any thread. Flushing costs 1 to 4 ns per line
+// on current x86, plus one fence; flushing an address that can't be read faults like a load.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/result.hpp"
+
+namespace sluice::cacheflush {
+
+struct Ops;
+
+// Lines FIRST to LAST, both included, both on a line boundary. Inclusive, because a run may end
+// with the last line of the address space.
+struct LineRun {
+    std::uintptr_t first;
+    std::uintptr_t last;
+};
+
+// Issues one operation for each line of COUNT runs, in order, without any fence.
+struct LineOp {
+    const char* name; // the instruction, as SLUICE_CACHEFLUSH and disassemblers spell it
+    void (*issue)(const Ops& self, const LineRun* runs, std::size_t count) noexcept;
+};
+
+// A null ISSUE means that the architecture needs nothing at this place; NAME is then "none".
+struct Fence {
+    const char* name;
+    void (*issue)(const Ops& self) noexcept;
+};
+
+// All that a CPU can do for a device that doesn't snoop. A batch is: the fence before, any
+// number of line operations, the fence after.
+struct Ops {
+    LineOp clean;
+    LineOp invalidate;
+    Fence before_clean;
+    Fence after_clean;
+    Fence before_invalidate;
+    Fence after_invalidate;
+    std::size_t line_bytes;    // step between lines: a power of two
+    std::size_t granule_bytes; // what two owners must not share; a multiple of line_bytes
+    void* context;             // for implementations that aren't a CPU: a recorder, a simulation
+};
+
+// What remains to be done for a device that does snoop: keep the order between the CPU's
+// accesses to memory and the device's. A null ISSUE means that holding back the compiler is
+// enough.
+struct Barrier {
+    const char* name;
+    void (*issue)() noexcept;
+};
+
+struct Barriers {
+    Barrier to_device;   // stores before it are visible to the device before stores after it
+    Barrier from_device; // loads after it see what the device wrote before what was loaded earlier
+};
+
+// The table for this CPU under SLUICE_CACHEFLUSH; the same pointer each time. The first call
+// probes the CPU. Errors: kNotSupported when the CPU has no means or lacks the instruction that
+// was asked for, kInvalidArgument when SLUICE_CACHEFLUSH names no instruction.
+Result<const Ops*> native_ops();
+
+// The architecture's barriers. They need no probe and never fail.
+const Barriers& native_barriers() noexcept;
+
+// The lines that LENGTH bytes at ADDRESS touch. LENGTH > 0, and the range doesn't wrap.
+inline LineRun lines_of(std::uintptr_t address, std::uintptr_t length, std::size_t line_bytes) noexcept {
+    const std::uintptr_t mask = ~static_cast<std::uintptr_t>(line_bytes - 1);
+    return {address & mask, (address + (length - 1)) & mask};
+}
+
+inline void issue(const Fence& fence, const Ops& ops) noexcept {
+    if (fence.issue != nullptr) {
+        fence.issue(ops);
+    }
+}
+
+inline void issue(const Barrier& barrier) noexcept {
+    if (barrier.issue != nullptr) {
+        barrier.issue();
+    } else {
+        asm volatile("" ::: "memory");
+    }
+}
+
+// One range with its fences, for callers outside the batch engine. LENGTH may be 0.
+void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept;
+void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept;
+
+} // namespace sluice::cacheflush

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The choice on CPUs that aren't at hand: CTR_EL0 as each of them answers it.
+#include "core/cacheflush/aarch64.hpp"
+
+#include <bit>
+
+#include "core/cacheflush/choice.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::cacheflush::choose;
+using sluice::cacheflush::CpuFacts;
+using sluice::cacheflush::Ops;
+
+namespace {
+
+// Logarithms of the number of 4-byte words, as the register has them.
+CpuFacts ctr(std::uint64_t cwg, std::uint64_t dminline) {
+    return {std::uint64_t{1} << 31 | cwg << 24 | std::uint64_t{4} << 20 | dminline << 16 | 4};
+}
+
+void assert_sizes(const CpuFacts& facts, std::size_t line_bytes, std::size_t granule_bytes) {
+    const Result<Ops> ops = choose(facts, "");
+    assert_int_equal(ops->line_bytes, line_bytes);
+    assert_int_equal(ops->granule_bytes, granule_bytes);
+}
+
+void choose__line_sizes__dminline_steps_and_cwg_is_the_granule(void**) {
+    assert_sizes(ctr(4, 4), 64, 64);   // most
+    assert_sizes(ctr(3, 3), 32, 32);   // smallest in use
+    assert_sizes(ctr(5, 5), 128, 128); // some servers
+    assert_sizes(ctr(5, 4), 64, 128);  // outer caches with larger lines
+    assert_sizes(ctr(4, 3), 32, 64);   // big and little cores
+}
+
+void choose__cwg_unknown__worst_case_granule(void**) {
+    assert_sizes(ctr(0, 4), 64, 2048);
+}
+
+void choose__cwg_smaller_than_a_line__line_is_the_granule(void**) {
+    assert_sizes(ctr(3, 5), 128, 128);
+}
+
+void choose__best__cvac_and_civac_with_dsb(void**) {
+    const Result<Ops> ops = choose(ctr(4, 4), "");
+    assert_string_equal(ops->clean.name, "cvac");
+    assert_string_equal(ops->invalidate.name, "civac");
+    assert_string_equal(ops->before_clean.name, "none");
+    assert_string_equal(ops->after_clean.name, "dsb sy");
+    assert_string_equal(ops->before_invalidate.name, "dsb sy");
+    assert_string_equal(ops->after_invalidate.name, "dsb sy");
+}
+
+void choose__forced__weaker_taken_and_unknown_refused(void**) {
+    assert_string_equal(choose(ctr(4, 4), "civac")->clean.name, "civac");
+    assert_true(choose(ctr(4, 4), "cvap").error().kind() == ErrorKind::kInvalidArgument);
+}
+
+void barriers__outer_shareable(void**) {
+    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "dmb oshst");
+    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "dmb oshld");
+}
+
+void read_facts__this_cpu__line_of_a_sane_size(void**) {
+    const Result<Ops> ops = sluice::cacheflush::choose_for_this_cpu("");
+    assert_true(std::has_single_bit(ops->line_bytes));
+    assert_in_range(ops->line_bytes, 16, 2048);
+    assert_true(ops->granule_bytes >= ops->line_bytes);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(choose__line_sizes__dminline_steps_and_cwg_is_the_granule),
+        cmocka_unit_test(choose__cwg_unknown__worst_case_granule),
+        cmocka_unit_test(choose__cwg_smaller_than_a_line__line_is_the_granule),
+        cmocka_unit_test(choose__best__cvac_and_civac_with_dsb),
+        cmocka_unit_test(choose__forced__weaker_taken_and_unknown_refused),
+        cmocka_unit_test(barriers__outer_shareable),
+        cmocka_unit_test(read_facts__this_cpu__line_of_a_sane_size),
+    };
+    return cmocka_run_group_tests_name("cacheflush.aarch64", tests, nullptr, nullptr);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The choice under kernels that aren't at hand: riscv_hwprobe() as each of them answers it.
+#include "core/cacheflush/riscv64.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/cacheflush/choice.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::cacheflush::choose;
+using sluice::cacheflush::CpuFacts;
+using sluice::cacheflush::Ops;
+
+namespace {
+
+constexpr std::uint64_t kZicbom = std::uint64_t{1} << 55;
+const CpuFacts kWithZicbom{0, kZicbom, 64};
+
+void assert_not_supported(const CpuFacts& facts, const char* reason) {
+    const Result<Ops> ops = choose(facts, "");
+    assert_true(ops.error().kind() == ErrorKind::kNotSupported);
+    assert_non_null(std::strstr(ops.error().text(), reason));
+}
+
+void choose__zicbom__clean_and_flush_with_fences(void**) {
+    const Result<Ops> ops = choose(kWithZicbom, "");
+    assert_string_equal(ops->clean.name, "cbo.clean");
+    assert_string_equal(ops->invalidate.name, "cbo.flush");
+    assert_string_equal(ops->before_clean.name, "fence rw,rw");
+    assert_string_equal(ops->after_clean.name, "fence iorw,iorw");
+    assert_string_equal(ops->before_invalidate.name, "fence iorw,iorw");
+    assert_string_equal(ops->after_invalidate.name, "fence iorw,iorw");
+}
+
+void choose__block_size__steps_by_it(void**) {
+    assert_int_equal(choose({0, kZicbom, 128}, "")->line_bytes, 128);
+    assert_int_equal(choose({0, kZicbom, 32}, "")->granule_bytes, 32);
+}
+
+void choose__no_hwprobe__not_supported_with_errno(void**) {
+    assert_not_supported({ENOSYS, 0, 0}, "no riscv_hwprobe()");
+    assert_int_equal(choose({ENOSYS, 0, 0}, "").error().os_errno(), ENOSYS);
+}
+
+void choose__no_zicbom__not_supported(void**) {
+    assert_not_supported({0, ~kZicbom, 64}, "doesn't report Zicbom");
+}
+
+void choose__block_size_missing_or_odd__not_supported(void**) {
+    assert_not_supported({0, kZicbom, 0}, "size of its blocks");
+    assert_not_supported({0, kZicbom, 48}, "size of its blocks");
+}
+
+void choose__forced__weaker_taken_and_inval_never(void**) {
+    assert_string_equal(choose(kWithZicbom, "cbo.flush")->clean.name, "cbo.flush");
+    assert_true(choose(kWithZicbom, "cbo.inval").error().kind() == ErrorKind::kInvalidArgument);
+}
+
+void barriers__device_output_and_input(void**) {
+    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "fence ow,ow");
+    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "fence ir,ir");
+}
+
+// The emulator that runs this has neither; a newer one, or a board, has both.
+void this_machine__without_means__says_so(void**) {
+    const CpuFacts facts = sluice::cacheflush::read_facts();
+    const Result<Ops> ops = sluice::cacheflush::choose_for_this_cpu("");
+    assert_int_equal(ops.ok(), (facts.ima_ext_0 & kZicbom) != 0);
+    if (!ops) {
+        assert_true(ops.error().kind() == ErrorKind::kNotSupported);
+        assert_non_null(std::strstr(ops.error().text(), "Zicbom"));
+    }
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(choose__zicbom__clean_and_flush_with_fences),
+        cmocka_unit_test(choose__block_size__steps_by_it),
+        cmocka_unit_test(choose__no_hwprobe__not_supported_with_errno),
+        cmocka_unit_test(choose__no_zicbom__not_supported),
+        cmocka_unit_test(choose__block_size_missing_or_odd__not_supported),
+        cmocka_unit_test(choose__forced__weaker_taken_and_inval_never),
+        cmocka_unit_test(barriers__device_output_and_input),
+        cmocka_unit_test(this_machine__without_means__says_so),
+    };
+    return cmocka_run_group_tests_name("cacheflush.riscv64", tests, nullptr, nullptr);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// An architecture that is coherent by its own promise: order remains, lines don't.
+#include "core/cacheflush/s390x.hpp"
+
+#include <cstring>
+
+#include "core/cacheflush/choice.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::cacheflush::choose;
+using sluice::cacheflush::Ops;
+
+namespace {
+
+void choose__always__no_instruction_and_serialising_fences(void**) {
+    const Result<Ops> ops = choose({}, "");
+    assert_string_equal(ops->clean.name, "nothing: coherent");
+    assert_string_equal(ops->invalidate.name, "nothing: coherent");
+    assert_string_equal(ops->after_clean.name, "bcr 15,0");
+    assert_string_equal(ops->before_invalidate.name, "bcr 15,0");
+    assert_string_equal(ops->after_invalidate.name, "bcr 15,0");
+    assert_int_equal(ops->line_bytes, 256);
+}
+
+void choose__anything_forced__refused(void**) {
+    const Result<Ops> ops = choose({}, "clflush");
+    assert_true(ops.error().kind() == ErrorKind::kInvalidArgument);
+    assert_non_null(std::strstr(ops.error().text(), "SLUICE_CACHEFLUSH=clflush"));
+}
+
+void barriers__serialise(void**) {
+    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "bcr 15,0");
+    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "bcr 15,0");
+}
+
+void this_machine__chooses(void**) {
+    assert_true(sluice::cacheflush::choose_for_this_cpu("").ok());
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(choose__always__no_instruction_and_serialising_fences),
+        cmocka_unit_test(choose__anything_forced__refused),
+        cmocka_unit_test(barriers__serialise),
+        cmocka_unit_test(this_machine__chooses),
+    };
+    return cmocka_run_group_tests_name("cacheflush.s390x", tests, nullptr, nullptr);
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What holds on every architecture, on the CPU that runs this.
+#include "core/cacheflush/cacheflush.hpp"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/cacheflush/choice.hpp"
+#include "tests/cmocka.hpp"
+#include "tests/unit/coherence/recorder.hpp"
+
+namespace cacheflush = sluice::cacheflush;
+using cacheflush::Candidate;
+using cacheflush::LineRun;
+using cacheflush::Ops;
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::testing::Event;
+using sluice::testing::Recorded;
+using sluice::testing::Recorder;
+
+namespace {
+
+constexpr std::uintptr_t kTop = ~std::uintptr_t{0};
+
+void lines_of__any_range__first_and_last_line(void**) {
+    const LineRun one = cacheflush::lines_of(127, 1, 64);
+    assert_int_equal(one.first, 64);
+    assert_int_equal(one.last, 64);
+    const LineRun two = cacheflush::lines_of(127, 2, 64);
+    assert_int_equal(two.first, 64);
+    assert_int_equal(two.last, 128);
+    const LineRun top = cacheflush::lines_of(kTop, 1, 64);
+    assert_int_equal(top.first, kTop - 63);
+    assert_int_equal(top.last, kTop - 63);
+    const LineRun all = cacheflush::lines_of(0, kTop, 64);
+    assert_int_equal(all.first, 0);
+    assert_int_equal(all.last, kTop - 63);
+}
+
+void for_each_line__runs__every_line_once_and_the_last_too(void**) {
+    const LineRun runs[] = {{64, 192}, {512, 512}, {kTop - 127, kTop - 63}};
+    std::vector<std::uintptr_t> seen;
+    cacheflush::for_each_line(runs, 3, 64, [&seen](std::uintptr_t at) { seen.push_back(at); });
+    assert_true((seen == std::vector<std::uintptr_t>{64, 128, 192, 512, kTop - 127, kTop - 63}));
+}
+
+void clean__range__fences_around_its_lines(void**) {
+    Recorder recorder;
+    cacheflush::clean(recorder.ops(), 100, 100);
+    const std::vector<Recorded> expected{{Event::kBeforeClean, 0},
+                                         {Event::kClean, 64},
+                                         {Event::kClean, 128},
+                                         {Event::kClean, 192},
+                                         {Event::kAfterClean, 0}};
+    assert_true(recorder.events() == expected);
+}
+
+void invalidate__range__fences_around_its_lines(void**) {
+    Recorder recorder;
+    cacheflush::invalidate(recorder.ops(), 64, 64);
+    const std::vector<Recorded> expected{
+        {Event::kBeforeInvalidate, 0}, {Event::kInvalidate, 64}, {Event::kAfterInvalidate, 0}};
+    assert_true(recorder.events() == expected);
+}
+
+void range__no_bytes__fences_only(void**) {
+    Recorder recorder;
+    cacheflush::clean(recorder.ops(), 64, 0);
+    cacheflush::invalidate(recorder.ops(), 64, 0);
+    const std::vector<Recorded> expected{{Event::kBeforeClean, 0},
+                                         {Event::kAfterClean, 0},
+                                         {Event::kBeforeInvalidate, 0},
+                                         {Event::kAfterInvalidate, 0}};
+    assert_true(recorder.events() == expected);
+}
+
+constexpr Candidate kCandidates[] = {{"best", false}, {"good", true}, {"poor", true}};
+
+void choose_candidate__nothing_forced__best_present(void**) {
+    assert_int_equal(*cacheflush::choose_candidate(kCandidates, ""), 1);
+}
+
+void choose_candidate__weaker_forced__taken(void**) {
+    assert_int_equal(*cacheflush::choose_candidate(kCandidates, "poor"), 2);
+}
+
+void choose_candidate__absent_forced__refused_with_what_there_is(void**) {
+    const Result<std::size_t> choice = cacheflush::choose_candidate(kCandidates, "best");
+    assert_true(choice.error().kind() == ErrorKind::kNotSupported);
+    assert_non_null(std::strstr(choice.error().text(), "SLUICE_CACHEFLUSH=best"));
+    assert_non_null(std::strstr(choice.error().text(), "good poor"));
+}
+
+void choose_candidate__unknown_forced__refused_with_what_is_known(void**) {
+    const Result<std::size_t> choice = cacheflush::choose_candidate(kCandidates, "wbinvd");
+    assert_true(choice.error().kind() == ErrorKind::kInvalidArgument);
+    assert_non_null(std::strstr(choice.error().text(), "SLUICE_CACHEFLUSH=wbinvd"));
+    assert_non_null(std::strstr(choice.error().text(), "best good poor"));
+    assert_false(cacheflush::choose_candidate(kCandidates, "goo").ok());
+}
+
+void native_ops__twice__same_answer(void**) {
+    const Result<const Ops*> first = cacheflush::native_ops();
+    const Result<const Ops*> second = cacheflush::native_ops();
+    assert_int_equal(first.ok(), second.ok());
+    if (first) {
+        assert_ptr_equal(*first, *second);
+        return;
+    }
+    assert_true(first.error().kind() == ErrorKind::kNotSupported);
+    assert_string_equal(first.error().text(), second.error().text());
+    assert_true(std::strlen(first.error().text()) > 0);
+}
+
+// The table of this CPU, or null with a line that says why: then there is nothing to run.
+const Ops* ops_of_this_cpu() {
+    const Result<const Ops*> ops = cacheflush::native_ops();
+    if (!ops) {
+        print_message("this CPU: %s\n", ops.error().text());
+        return nullptr;
+    }
+    return *ops;
+}
+
+void this_cpu__clean_and_invalidate__leave_the_bytes_alone(void**) {
+    const Ops* ops = ops_of_this_cpu();
+    if (ops == nullptr) {
+        skip();
+    }
+    std::vector<unsigned char> bytes(10000);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<unsigned char>(i * 7);
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+    cacheflush::clean(*ops, address + 3, 9000);
+    cacheflush::invalidate(*ops, address + 3, 9000);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        assert_int_equal(bytes[i], static_cast<unsigned char>(i * 7));
+    }
+}
+
+// The signal that ends a child which flushes a page with PROTECTION, 0 if none does.
+int signal_of_flushing(const Ops& ops, int protection) {
+    const long page = sysconf(_SC_PAGESIZE);
+    void* memory =
+        mmap(nullptr, static_cast<std::size_t>(page), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would turn it into an exit
+        cacheflush::clean(ops, reinterpret_cast<std::uintptr_t>(memory), 64);
+        cacheflush::invalidate(ops, reinterpret_cast<std::uintptr_t>(memory), 64);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    munmap(memory, static_cast<std::size_t>(page));
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+void this_cpu__page_that_may_only_be_read__can_be_flushed(void**) {
+    const Ops* ops = ops_of_this_cpu();
+    if (ops == nullptr) {
+        skip();
+    }
+    assert_int_equal(signal_of_flushing(*ops, PROT_READ), 0);
+}
+
+#if defined(__x86_64__)
+// Emulators of the other architectures don't look at the page.
+void this_cpu__page_without_access__faults(void**) {
+    assert_int_equal(signal_of_flushing(*ops_of_this_cpu(), PROT_NONE), SIGSEGV);
+}
+#endif
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(lines_of__any_range__first_and_last_line),
+        cmocka_unit_test(for_each_line__runs__every_line_once_and_the_last_too),
+        cmocka_unit_test(clean__range__fences_around_its_lines),
+        cmocka_unit_test(invalidate__range__fences_around_its_lines),
+        cmocka_unit_test(range__no_bytes__fences_only),
+        cmocka_unit_test(choose_candidate__nothing_forced__best_present),
+        cmocka_unit_test(choose_candidate__weaker_forced__taken),
+        cmocka_unit_test(choose_candidate__absent_forced__refused_with_what_there_is),
+        cmocka_unit_test(choose_candidate__unknown_forced__refused_with_what_is_known),
+        cmocka_unit_test(native_ops__twice__same_answer),
+        cmocka_unit_test(this_cpu__clean_and_invalidate__leave_the_bytes_alone),
+        cmocka_unit_test(this_cpu__page_that_may_only_be_read__can_be_flushed),
+#if defined(__x86_64__)
+        cmocka_unit_test(this_cpu__page_without_access__faults),
+#endif
+    };
+    return cmocka_run_group_tests_name("cacheflush", tests, nullptr, nullptr);
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A CPU that writes down what it was told: one event per line and per fence, in order. It goes
+// through the same loop over lines as the real instructions, so what it records is what they do.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/cacheflush/lines.hpp"
+
+namespace sluice::testing {
+
+enum class Event : std::uint8_t {
+    kClean,
+    kInvalidate,
+    kBeforeClean,
+    kAfterClean,
+    kBeforeInvalidate,
+    kAfterInvalidate,
+};
+
+struct Recorded {
+    Event event;
+    std::uintptr_t line; // 0 for a fence
+
+    bool operator==(const Recorded&) const = default;
+};
+
+class Recorder {
+  public:
+    explicit Recorder(std::size_t line_bytes = 64, std::size_t granule_bytes = 64)
+        : ops_{.clean = {"clean", lines<Event::kClean>},
+               .invalidate = {"invalidate", lines<Event::kInvalidate>},
+               .before_clean = {"before clean", fence<Event::kBeforeClean>},
+               .after_clean = {"after clean", fence<Event::kAfterClean>},
+               .before_invalidate = {"before invalidate", fence<Event::kBeforeInvalidate>},
+               .after_invalidate = {"after invalidate", fence<Event::kAfterInvalidate>},
+               .line_bytes = line_bytes,
+               .granule_bytes = granule_bytes,
+               .context = this} {}
+
+    Recorder(const Recorder&) = delete;
+    Recorder& operator=(const Recorder&) = delete;
+
+    const cacheflush::Ops& ops() const { return ops_; }
+    const std::vector<Recorded>& events() const { return events_; }
+    void clear() { events_.clear(); }
+
+    std::vector<std::uintptr_t> lines_of(Event wanted) const {
+        std::vector<std::uintptr_t> found;
+        for (const Recorded& recorded : events_) {
+            if (recorded.event == wanted) {
+                found.push_back(recorded.line);
+            }
+        }
+        return found;
+    }
+
+    std::size_t count(Event wanted) const {
+        return static_cast<std::size_t>(
+            std::ranges::count_if(events_, [wanted](const Recorded& r) { return r.event == wanted; }));
+    }
+
+  private:
+    template<Event kEvent>
+    static void lines(const cacheflush::Ops& self, const cacheflush::LineRun* runs,
+                      std::size_t count) noexcept {
+        auto& events = static_cast<Recorder*>(self.context)->events_;
+        cacheflush::for_each_line(runs, count, self.line_bytes, [&events](std::uintptr_t at) {
+            events.push_back({kEvent, at});
+        });
+    }
+
+    template<Event kEvent>
+    static void fence(const cacheflush::Ops& self) noexcept {
+        static_cast<Recorder*>(self.context)->events_.push_back({kEvent, 0});
+    }
+
+    cacheflush::Ops ops_;
+    std::vector<Recorded> events_;
+};
+
+} // namespace sluice::testing
