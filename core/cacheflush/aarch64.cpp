@@ -34,14 +34,14 @@ namespace sluice::cacheflush {
 
 namespace {
 
-struct Cvac {
+struct Cvac : LineInstruction {
     static constexpr const char* kName = "cvac";
-    static void line(std::uintptr_t at) { asm volatile("dc cvac, %0" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("dc cvac, %0" ::"r"(at) : "memory"); }
 };
 
-struct Civac {
+struct Civac : LineInstruction {
     static constexpr const char* kName = "civac";
-    static void line(std::uintptr_t at) { asm volatile("dc civac, %0" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("dc civac, %0" ::"r"(at) : "memory"); }
 };
 
 struct DsbSy {
@@ -81,8 +81,8 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
         const bool granule_known = (facts.ctr_el0 >> 24 & 0xf) != 0;
         const std::size_t granule = granule_known ? bytes_in_field(facts.ctr_el0, 24) : kLargestGranule;
         return Ops{
-            .clean = choice == 0 ? line_op<Cvac>() : line_op<Civac>(),
-            .invalidate = line_op<Civac>(),
+            .clean = choice == 0 ? clean_op<Cvac>() : clean_op<Civac>(),
+            .invalidate = invalidate_op<Civac>(),
             .before_clean = kNoFence,
             .after_clean = fence<DsbSy>(),
             .before_invalidate = fence<DsbSy>(),

@@ -63,8 +63,7 @@ Result<std::size_t> choose_candidate(std::span<const Candidate> candidates, std:
 void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
     issue(ops.before_clean, ops);
     if (length != 0) {
-        const LineRun run = lines_of(address, length, ops.line_bytes);
-        ops.clean.issue(ops, &run, 1);
+        ops.clean.issue(ops, lines_of(address, length, ops.line_bytes));
     }
     issue(ops.after_clean, ops);
 }
@@ -72,8 +71,7 @@ void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept 
 void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
     issue(ops.before_invalidate, ops);
     if (length != 0) {
-        const LineRun run = lines_of(address, length, ops.line_bytes);
-        ops.invalidate.issue(ops, &run, 1);
+        ops.invalidate.issue(ops, lines_of(address, length, ops.line_bytes));
     }
     issue(ops.after_invalidate, ops);
 }

@@ -24,7 +24,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/coherence/segment.hpp"
 #include "core/result.hpp"
+
+namespace sluice::coherence {
+struct Batch; // core/coherence/checked_segments.hpp
+}
 
 namespace sluice::cacheflush {
 
@@ -37,10 +42,17 @@ struct LineRun {
     std::uintptr_t last;
 };
 
-// Issues one operation for each line of COUNT runs, in order, without any fence.
+// One operation on lines, without any fence.
+//
+// Both functions come from the same loop, compiled for the instruction: a call for each line or
+// for each run would put a store (its return address) between the write-backs, and the CPU's
+// store queue is what a flush waits for. So the choice of the instruction is made once per batch.
 struct LineOp {
     const char* name; // the instruction, as SLUICE_CACHEFLUSH and disassemblers spell it
-    void (*issue)(const Ops& self, const LineRun* runs, std::size_t count) noexcept;
+    void (*issue)(const Ops& self, LineRun run) noexcept;
+    // Checks the segments of a batch and issues each line that they touch, one that neighbouring
+    // segments share only once, until there are no more segments or one is wrong.
+    coherence::BatchResult (*issue_batch)(const Ops& self, coherence::Batch& batch) noexcept;
 };
 
 // A null ISSUE means that the architecture needs nothing at this place; NAME is then "none".

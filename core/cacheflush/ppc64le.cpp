@@ -28,14 +28,14 @@ namespace sluice::cacheflush {
 
 namespace {
 
-struct Dcbst {
+struct Dcbst : LineInstruction {
     static constexpr const char* kName = "dcbst";
-    static void line(std::uintptr_t at) { asm volatile("dcbst 0, %0" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("dcbst 0, %0" ::"r"(at) : "memory"); }
 };
 
-struct Dcbf {
+struct Dcbf : LineInstruction {
     static constexpr const char* kName = "dcbf";
-    static void line(std::uintptr_t at) { asm volatile("dcbf 0, %0" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("dcbf 0, %0" ::"r"(at) : "memory"); }
 };
 
 struct Sync {
@@ -70,8 +70,8 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
     constexpr Candidate kCandidates[] = {{Dcbst::kName, true}, {Dcbf::kName, true}};
     return choose_candidate(kCandidates, forced).and_then([&](std::size_t choice) -> Result<Ops> {
         return Ops{
-            .clean = choice == 0 ? line_op<Dcbst>() : line_op<Dcbf>(),
-            .invalidate = line_op<Dcbf>(),
+            .clean = choice == 0 ? clean_op<Dcbst>() : clean_op<Dcbf>(),
+            .invalidate = invalidate_op<Dcbf>(),
             .before_clean = kNoFence,
             .after_clean = fence<Sync>(),
             .before_invalidate = fence<Sync>(),

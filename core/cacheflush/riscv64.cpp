@@ -33,16 +33,16 @@ namespace sluice::cacheflush {
 
 namespace {
 
-struct CboClean {
+struct CboClean : LineInstruction {
     static constexpr const char* kName = "cbo.clean";
-    static void line(std::uintptr_t at) {
+    static void line(const Ops&, std::uintptr_t at) {
         asm volatile(".option push\n.option arch, +zicbom\ncbo.clean (%0)\n.option pop" ::"r"(at) : "memory");
     }
 };
 
-struct CboFlush {
+struct CboFlush : LineInstruction {
     static constexpr const char* kName = "cbo.flush";
-    static void line(std::uintptr_t at) {
+    static void line(const Ops&, std::uintptr_t at) {
         asm volatile(".option push\n.option arch, +zicbom\ncbo.flush (%0)\n.option pop" ::"r"(at) : "memory");
     }
 };
@@ -116,8 +116,8 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
     constexpr Candidate kCandidates[] = {{CboClean::kName, true}, {CboFlush::kName, true}};
     return choose_candidate(kCandidates, forced).and_then([&](std::size_t choice) -> Result<Ops> {
         return Ops{
-            .clean = choice == 0 ? line_op<CboClean>() : line_op<CboFlush>(),
-            .invalidate = line_op<CboFlush>(),
+            .clean = choice == 0 ? clean_op<CboClean>() : clean_op<CboFlush>(),
+            .invalidate = invalidate_op<CboFlush>(),
             .before_clean = fence<FenceRwRw>(),
             .after_clean = fence<FenceIorwIorw>(),
             .before_invalidate = fence<FenceIorwIorw>(),

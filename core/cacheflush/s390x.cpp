@@ -25,9 +25,16 @@ struct Bcr15 {
     static void issue() { asm volatile("bcr 15,0" ::: "memory"); }
 };
 
-void issue_nothing(const Ops&, const LineRun*, std::size_t) noexcept {}
+void issue_nothing(const Ops&, LineRun) noexcept {}
 
-constexpr LineOp kCoherent{"nothing: coherent", issue_nothing};
+template<coherence::Edges kEdges>
+coherence::BatchResult only_check(const Ops&, coherence::Batch& batch) noexcept {
+    return coherence::for_each_checked<kEdges>(batch, [](std::uintptr_t, std::uintptr_t) {});
+}
+
+constexpr LineOp kCoherentClean{"nothing: coherent", issue_nothing, only_check<coherence::Edges::kIgnored>};
+constexpr LineOp kCoherentInvalidate{"nothing: coherent", issue_nothing,
+                                     only_check<coherence::Edges::kWatched>};
 constexpr std::size_t kLineBytes = 256;
 
 } // namespace
@@ -40,8 +47,8 @@ Result<Ops> choose(const CpuFacts&, std::string_view forced) {
             static_cast<int>(forced.size()), forced.data());
     }
     return Ops{
-        .clean = kCoherent,
-        .invalidate = kCoherent,
+        .clean = kCoherentClean,
+        .invalidate = kCoherentInvalidate,
         .before_clean = kNoFence,
         .after_clean = fence<Bcr15>(),
         .before_invalidate = fence<Bcr15>(),

@@ -41,19 +41,19 @@ namespace sluice::cacheflush {
 
 namespace {
 
-struct Clwb {
+struct Clwb : LineInstruction {
     static constexpr const char* kName = "clwb";
-    static void line(std::uintptr_t at) { asm volatile("clwb (%0)" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("clwb (%0)" ::"r"(at) : "memory"); }
 };
 
-struct Clflushopt {
+struct Clflushopt : LineInstruction {
     static constexpr const char* kName = "clflushopt";
-    static void line(std::uintptr_t at) { asm volatile("clflushopt (%0)" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("clflushopt (%0)" ::"r"(at) : "memory"); }
 };
 
-struct Clflush {
+struct Clflush : LineInstruction {
     static constexpr const char* kName = "clflush";
-    static void line(std::uintptr_t at) { asm volatile("clflush (%0)" ::"r"(at) : "memory"); }
+    static void line(const Ops&, std::uintptr_t at) { asm volatile("clflush (%0)" ::"r"(at) : "memory"); }
 };
 
 struct Sfence {
@@ -66,17 +66,16 @@ struct Mfence {
     static void issue() { asm volatile("mfence" ::: "memory"); }
 };
 
-// For Atom: the last line of each call twice.
-template<typename Instruction>
-void issue_lines_last_twice(const Ops& ops, const LineRun* runs, std::size_t count) noexcept {
-    issue_lines<Instruction>(ops, runs, count);
-    if (count != 0) {
-        Instruction::line(runs[count - 1].last);
-    }
-}
+// For Atom.
+struct ClflushLastTwice : Clflush {
+    static constexpr const char* kName = "clflush, last line twice";
+    static void after_last(const Ops& ops, std::uintptr_t at) { line(ops, at); }
+};
 
-constexpr LineOp kClflushLastTwice{"clflush, last line twice", issue_lines_last_twice<Clflush>};
-constexpr LineOp kClflushoptLastTwice{"clflushopt, last line twice", issue_lines_last_twice<Clflushopt>};
+struct ClflushoptLastTwice : Clflushopt {
+    static constexpr const char* kName = "clflushopt, last line twice";
+    static void after_last(const Ops& ops, std::uintptr_t at) { line(ops, at); }
+};
 
 constexpr std::uint32_t kLeaf1Clflush = 1u << 19;
 constexpr std::uint32_t kLeaf7Clflushopt = 1u << 23;
@@ -105,11 +104,11 @@ enum Choice : std::size_t { kClwb, kClflushopt, kClflush };
 LineOp clean_with(std::size_t choice) {
     switch (choice) {
     case kClwb:
-        return line_op<Clwb>();
+        return clean_op<Clwb>();
     case kClflushopt:
-        return line_op<Clflushopt>();
+        return clean_op<Clflushopt>();
     default:
-        return line_op<Clflush>();
+        return clean_op<Clflush>();
     }
 }
 
@@ -118,9 +117,9 @@ LineOp invalidate_with(std::size_t choice, const CpuFacts& facts) {
     const bool has_clflushopt = (facts.leaf7_ebx & kLeaf7Clflushopt) != 0;
     const bool weaker = choice == kClflush || !has_clflushopt;
     if (is_atom(facts)) {
-        return weaker ? kClflushLastTwice : kClflushoptLastTwice;
+        return weaker ? invalidate_op<ClflushLastTwice>() : invalidate_op<ClflushoptLastTwice>();
     }
-    return weaker ? line_op<Clflush>() : line_op<Clflushopt>();
+    return weaker ? invalidate_op<Clflush>() : invalidate_op<Clflushopt>();
 }
 
 } // namespace

@@ -2,51 +2,14 @@
 #include "core/coherence/engine.hpp"
 
 #include <limits>
-#include <new>
 #include <utility>
 
-#include "core/coherence/run_collector.hpp"
+#include "core/coherence/checked_segments.hpp"
 
 namespace sluice::coherence {
 
-namespace {
-
-using cacheflush::LineRun;
+using cacheflush::Barrier;
 using cacheflush::Ops;
-
-// LENGTH > 0. Nothing here can wrap: the offset is compared only when the length fits, and an
-// address below the region gives an offset too large for any length.
-bool inside(const Segment& segment, const RegionTable::Bounds& bounds) {
-    const std::uint64_t offset = segment.address - bounds.address;
-    return segment.length <= bounds.length && offset <= bounds.length - segment.length;
-}
-
-// Checks one segment that isn't empty; fills BOUNDS.
-[[gnu::always_inline]] inline SegmentFault fault_of(const RegionTable& table, const Segment& segment,
-                                                    RegionTable::Bounds& bounds) {
-    if (!table.bounds(segment.context, bounds)) [[unlikely]] {
-        return SegmentFault::kUnknownContext;
-    }
-    if (!inside(segment, bounds)) [[unlikely]] {
-        return SegmentFault::kOutOfRange;
-    }
-    return SegmentFault::kNone;
-}
-
-// Whether SEGMENT, which lies inside BOUNDS, reaches into a granule that the region shares.
-bool meets_shared_edge(const Segment& segment, const RegionTable::Bounds& bounds, std::uint64_t granule) {
-    const std::uint64_t mask = ~(granule - 1);
-    const std::uint64_t segment_last = segment.address + (segment.length - 1);
-    const std::uint64_t region_last = bounds.address + (bounds.length - 1);
-    const bool head =
-        (bounds.flags & kSharedHead) != 0 && (segment.address & mask) == (bounds.address & mask);
-    const bool tail = (bounds.flags & kSharedTail) != 0 && (segment_last & mask) == (region_last & mask);
-    return head || tail;
-}
-
-constexpr BatchResult kDone{0, SegmentFault::kNone};
-
-} // namespace
 
 const char* to_string(SegmentFault fault) noexcept {
     switch (fault) {
@@ -62,7 +25,7 @@ const char* to_string(SegmentFault fault) noexcept {
     return "unknown fault";
 }
 
-Engine::Engine(RegionTable table, const cacheflush::Ops* ops, const cacheflush::Barriers* barriers,
+Engine::Engine(RegionTable table, const Ops* ops, const cacheflush::Barriers* barriers,
                EdgePolicy edges) noexcept
     : ops_(ops), barriers_(barriers), edge_policy_(edges), table_(std::move(table)) {}
 
@@ -112,90 +75,42 @@ Result<std::uint32_t> Engine::add(const Region& region, bool device_writes) noex
 }
 
 BatchResult Engine::before_device_reads(const Segment* segments, std::uint64_t count) noexcept {
-    if (ops_ != nullptr) {
-        return clean(segments, count);
-    }
-    const BatchResult result = check(segments, count);
-    cacheflush::issue(barriers_->to_device);
-    return result;
+    return ops_ == nullptr ? check(segments, count, barriers_->to_device) : clean(segments, count);
 }
 
 BatchResult Engine::after_device_wrote(const Segment* segments, std::uint64_t count) noexcept {
-    if (ops_ != nullptr) {
-        return invalidate(segments, count);
-    }
-    const BatchResult result = check(segments, count);
-    cacheflush::issue(barriers_->from_device);
+    return ops_ == nullptr ? check(segments, count, barriers_->from_device) : invalidate(segments, count);
+}
+
+BatchResult Engine::check(const Segment* segments, std::uint64_t count,
+                          const Barrier& barrier) const noexcept {
+    Batch batch{.regions = table_.view(), .first = segments, .count = count};
+    const BatchResult result = for_each_checked<Edges::kIgnored>(batch, [](std::uint64_t, std::uint64_t) {});
+    cacheflush::issue(barrier);
     return result;
 }
 
-BatchResult Engine::check(const Segment* segments, std::uint64_t count) const noexcept {
-    RegionTable::Bounds bounds;
-    for (std::uint64_t i = 0; i < count; ++i) {
-        if (segments[i].length == 0) {
-            continue;
-        }
-        const SegmentFault fault = fault_of(table_, segments[i], bounds);
-        if (fault != SegmentFault::kNone) [[unlikely]] {
-            return {i, fault};
-        }
-    }
-    return kDone;
-}
-
-// Checking and issuing go together: a segment's lines are on their way while the next ones are
-// checked, which hides the checks almost entirely. That is sound because cleaning (and dropping,
-// which cleans first) a valid segment loses nothing even when a later one turns out wrong.
+// Checking and issuing go together, because cleaning (and dropping, which cleans first) a valid
+// segment loses nothing even when a later one turns out wrong. The fence comes in any case.
 BatchResult Engine::clean(const Segment* segments, std::uint64_t count) noexcept {
-    BatchResult result = kDone;
-    RegionTable::Bounds bounds;
+    Batch batch{.regions = table_.view(), .first = segments, .count = count};
     cacheflush::issue(ops_->before_clean, *ops_);
-    RunCollector runs(*ops_, ops_->clean);
-    for (std::uint64_t i = 0; i < count; ++i) {
-        const Segment& segment = segments[i];
-        if (segment.length == 0) {
-            continue;
-        }
-        result.fault = fault_of(table_, segment, bounds);
-        if (result.fault != SegmentFault::kNone) [[unlikely]] {
-            result.index = i;
-            break;
-        }
-        runs.add(cacheflush::lines_of(segment.address, segment.length, ops_->line_bytes));
-    }
-    runs.finish();
+    const BatchResult result = ops_->clean.issue_batch(*ops_, batch);
     cacheflush::issue(ops_->after_clean, *ops_);
     return result;
 }
 
 BatchResult Engine::invalidate(const Segment* segments, std::uint64_t count) noexcept {
-    BatchResult result = kDone;
-    RegionTable::Bounds bounds;
-    std::uint64_t edges_met = 0;
+    Batch batch{.regions = table_.view(),
+                .first = segments,
+                .count = count,
+                .granule_bytes = ops_->granule_bytes,
+                .refuse_shared_edges = edge_policy_ == EdgePolicy::kRefuse};
     cacheflush::issue(ops_->before_invalidate, *ops_);
-    RunCollector runs(*ops_, ops_->invalidate);
-    for (std::uint64_t i = 0; i < count; ++i) {
-        const Segment& segment = segments[i];
-        if (segment.length == 0) {
-            continue;
-        }
-        result.fault = fault_of(table_, segment, bounds);
-        if (result.fault == SegmentFault::kNone && (bounds.flags & (kSharedHead | kSharedTail)) != 0 &&
-            meets_shared_edge(segment, bounds, ops_->granule_bytes)) [[unlikely]] {
-            ++edges_met;
-            result.fault =
-                edge_policy_ == EdgePolicy::kRefuse ? SegmentFault::kSharedEdge : SegmentFault::kNone;
-        }
-        if (result.fault != SegmentFault::kNone) [[unlikely]] {
-            result.index = i;
-            break;
-        }
-        runs.add(cacheflush::lines_of(segment.address, segment.length, ops_->line_bytes));
-    }
-    runs.finish();
+    const BatchResult result = ops_->invalidate.issue_batch(*ops_, batch);
     cacheflush::issue(ops_->after_invalidate, *ops_);
-    if (edges_met != 0) [[unlikely]] {
-        edge_segments_.fetch_add(edges_met, std::memory_order_relaxed); // a statistic: orders nothing
+    if (batch.edges_met != 0) [[unlikely]] {
+        edge_segments_.fetch_add(batch.edges_met, std::memory_order_relaxed); // as above
     }
     return result;
 }

@@ -10,9 +10,9 @@
 // Both check every segment first. For a device that snoops the CPU's caches that check and the
 // architecture's barrier are all that happens.
 //
-// Neighbouring segments of a batch that touch or overlap become one run of lines, so that no line
-// is issued twice in it: issuing a line again while its write-back is on the way stalls. Segments
-// aren't sorted; a line that comes back later in the batch is issued again, which is correct.
+// As long as each segment of a batch touches or overlaps the lines of those before it, no line is
+// issued twice: issuing a line again while its write-back is on the way stalls. Segments aren't
+// sorted; a line that comes back after the batch went elsewhere is issued again, which is correct.
 //
 // Edges. A line is the smallest thing that a CPU can write back or drop. A region whose first or last
 // granule is only partly its own shares it with a stranger, and what the CPU stores there while the
@@ -31,6 +31,7 @@
 #include <memory>
 
 #include "core/cacheflush/cacheflush.hpp"
+#include "core/coherence/checked_segments.hpp"
 #include "core/coherence/region_table.hpp"
 #include "core/coherence/segment.hpp"
 #include "core/result.hpp"
@@ -41,11 +42,6 @@ enum class EdgePolicy : std::uint8_t {
     kCount,  // go on, and count
     kRefuse, // a segment that the device wrote and that meets a shared edge is a fault
 };
-
-// The engine's marks in Region::flags; the lower 16 bits are the caller's.
-constexpr std::uint32_t kSharedHead = 1u << 30;
-constexpr std::uint32_t kSharedTail = 1u << 31;
-constexpr std::uint32_t kCallerFlags = 0xffff;
 
 struct EdgeCounts {
     std::uint64_t regions;  // added so far with a shared edge
@@ -89,7 +85,8 @@ class Engine {
            EdgePolicy edges) noexcept;
 
     std::uint32_t edges_of(const Region& region) const noexcept;
-    BatchResult check(const Segment* segments, std::uint64_t count) const noexcept;
+    BatchResult check(const Segment* segments, std::uint64_t count,
+                      const cacheflush::Barrier& barrier) const noexcept;
     BatchResult clean(const Segment* segments, std::uint64_t count) noexcept;
     BatchResult invalidate(const Segment* segments, std::uint64_t count) noexcept;
 

@@ -109,7 +109,7 @@ Result<void> RegionTable::remove(std::uint32_t context) noexcept {
 bool RegionTable::find(std::uint32_t context, Region& region) const noexcept {
     const Slot& slot = slots_[context & kIndexMask];
     Bounds seen{};
-    const bool live = bounds(context, seen);
+    const bool live = view().bounds(context, seen);
     const std::uint32_t zone = slot.zone.load(std::memory_order_acquire); // partner: add()
     const std::uint32_t user =
         slot.user.load(std::memory_order_acquire); // partners: add(), give_slot_locked()

@@ -78,13 +78,26 @@ class RegionTable {
         std::atomic<std::uint32_t> zone;
     };
 
-    // For the batch engine: what a range check needs, in one look. False when CONTEXT isn't live.
+    // What a range check needs.
     struct Bounds {
         std::uint64_t address;
         std::uint64_t length;
         std::uint32_t flags;
     };
-    [[gnu::always_inline]] bool bounds(std::uint32_t context, Bounds& bounds) const noexcept;
+
+    // A reader's hold on the slots, for loops: a value that stays in a register. Valid as long as
+    // the table.
+    class View {
+      public:
+        // Copies the bounds out in one look; false when CONTEXT isn't live.
+        [[gnu::always_inline]] bool bounds(std::uint32_t context, Bounds& bounds) const noexcept;
+
+      private:
+        friend class RegionTable;
+        explicit View(const Slot* slots) noexcept : slots_(slots) {}
+        const Slot* slots_;
+    };
+    View view() const noexcept { return View(slots_); }
 
   private:
     explicit RegionTable(Slot* slots) noexcept;
@@ -116,7 +129,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 //   later add(), which comes after the remove() that changed the key; so the second load of the
 //   key can't give the old value, and the reader refuses.
 // The generation makes the key a sequence number of 16 bits.
-inline bool RegionTable::bounds(std::uint32_t context, Bounds& bounds) const noexcept {
+inline bool RegionTable::View::bounds(std::uint32_t context, Bounds& bounds) const noexcept {
     const Slot& slot = slots_[context & kIndexMask];
     const std::uint32_t before = slot.key.load(std::memory_order_acquire); // partner: publish in add()
     bounds.address = slot.address.load(std::memory_order_acquire);         // partners: the stores of the

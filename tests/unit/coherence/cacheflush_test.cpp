@@ -45,11 +45,14 @@ void lines_of__any_range__first_and_last_line(void**) {
     assert_int_equal(all.last, kTop - 63);
 }
 
-void for_each_line__runs__every_line_once_and_the_last_too(void**) {
-    const LineRun runs[] = {{64, 192}, {512, 512}, {kTop - 127, kTop - 63}};
-    std::vector<std::uintptr_t> seen;
-    cacheflush::for_each_line(runs, 3, 64, [&seen](std::uintptr_t at) { seen.push_back(at); });
-    assert_true((seen == std::vector<std::uintptr_t>{64, 128, 192, 512, kTop - 127, kTop - 63}));
+void issue__run__every_line_once_and_the_last_too(void**) {
+    Recorder recorder;
+    const Ops& ops = recorder.ops();
+    ops.clean.issue(ops, {64, 192});
+    ops.clean.issue(ops, {512, 512});
+    ops.clean.issue(ops, {kTop - 127, kTop - 63});
+    assert_true((recorder.lines_of(Event::kClean) ==
+                 std::vector<std::uintptr_t>{64, 128, 192, 512, kTop - 127, kTop - 63}));
 }
 
 void clean__range__fences_around_its_lines(void**) {
@@ -186,7 +189,7 @@ void this_cpu__page_without_access__faults(void**) {
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(lines_of__any_range__first_and_last_line),
-        cmocka_unit_test(for_each_line__runs__every_line_once_and_the_last_too),
+        cmocka_unit_test(issue__run__every_line_once_and_the_last_too),
         cmocka_unit_test(clean__range__fences_around_its_lines),
         cmocka_unit_test(invalidate__range__fences_around_its_lines),
         cmocka_unit_test(range__no_bytes__fences_only),

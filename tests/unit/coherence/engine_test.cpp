@@ -114,16 +114,17 @@ void clean__packed_sub_line_segments__each_line_once(void**) {
     }
 }
 
-void clean__descending_neighbours__one_ascending_run(void**) {
+void clean__descending_neighbours__each_line_once(void**) {
     Bench bench;
-    assert_true(bench.clean({bench.segment(128, 64), bench.segment(64, 64), bench.segment(0, 64)}).ok());
-    assert_true((bench.recorder.lines_of(Event::kClean) == Lines{kBase, kBase + 64, kBase + 128}));
+    assert_true(bench.clean({bench.segment(100, 64), bench.segment(64, 36), bench.segment(0, 70)}).ok());
+    assert_true((bench.recorder.lines_of(Event::kClean) == Lines{kBase + 64, kBase + 128, kBase}));
 }
 
-void clean__segment_around_the_run__grows_it_at_both_ends(void**) {
+void clean__segment_around_the_earlier_ones__adds_both_ends(void**) {
     Bench bench;
-    assert_true(bench.clean({bench.segment(64, 64), bench.segment(0, 192)}).ok());
-    assert_true((bench.recorder.lines_of(Event::kClean) == Lines{kBase, kBase + 64, kBase + 128}));
+    assert_true(bench.clean({bench.segment(128, 64), bench.segment(0, 320)}).ok());
+    assert_true((bench.recorder.lines_of(Event::kClean) ==
+                 Lines{kBase + 128, kBase + 192, kBase + 256, kBase, kBase + 64}));
 }
 
 void clean__scattered_segments__in_the_order_given(void**) {
@@ -339,8 +340,8 @@ int main() {
         cmocka_unit_test(clean__unaligned_sub_line_segment__its_whole_line),
         cmocka_unit_test(clean__segment_across_a_boundary__both_lines),
         cmocka_unit_test(clean__packed_sub_line_segments__each_line_once),
-        cmocka_unit_test(clean__descending_neighbours__one_ascending_run),
-        cmocka_unit_test(clean__segment_around_the_run__grows_it_at_both_ends),
+        cmocka_unit_test(clean__descending_neighbours__each_line_once),
+        cmocka_unit_test(clean__segment_around_the_earlier_ones__adds_both_ends),
         cmocka_unit_test(clean__scattered_segments__in_the_order_given),
         cmocka_unit_test(batch__segments_of_different_regions__all_done),
         cmocka_unit_test(zero_length_segment__garbage_in_the_rest__skipped),

@@ -31,8 +31,8 @@ struct Recorded {
 class Recorder {
   public:
     explicit Recorder(std::size_t line_bytes = 64, std::size_t granule_bytes = 64)
-        : ops_{.clean = {"clean", lines<Event::kClean>},
-               .invalidate = {"invalidate", lines<Event::kInvalidate>},
+        : ops_{.clean = cacheflush::clean_op<Line<Event::kClean>>(),
+               .invalidate = cacheflush::invalidate_op<Line<Event::kInvalidate>>(),
                .before_clean = {"before clean", fence<Event::kBeforeClean>},
                .after_clean = {"after clean", fence<Event::kAfterClean>},
                .before_invalidate = {"before invalidate", fence<Event::kBeforeInvalidate>},
@@ -65,13 +65,12 @@ class Recorder {
 
   private:
     template<Event kEvent>
-    static void lines(const cacheflush::Ops& self, const cacheflush::LineRun* runs,
-                      std::size_t count) noexcept {
-        auto& events = static_cast<Recorder*>(self.context)->events_;
-        cacheflush::for_each_line(runs, count, self.line_bytes, [&events](std::uintptr_t at) {
-            events.push_back({kEvent, at});
-        });
-    }
+    struct Line : cacheflush::LineInstruction {
+        static constexpr const char* kName = kEvent == Event::kClean ? "clean" : "invalidate";
+        static void line(const cacheflush::Ops& ops, std::uintptr_t at) {
+            static_cast<Recorder*>(ops.context)->events_.push_back({kEvent, at});
+        }
+    };
 
     template<Event kEvent>
     static void fence(const cacheflush::Ops& self) noexcept {
