@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/coherence/region_table.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+#include <vector>
+
+#include "tests/cmocka.hpp"
+
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::coherence::Region;
+using sluice::coherence::RegionTable;
+
+namespace {
+
+constexpr std::uint32_t kFrees = 1u << 16;
+
+void add__then_find__gives_the_region_back(void**) {
+    RegionTable table = *RegionTable::make();
+    const Region region{.address = 0x1000, .length = 77, .flags = 5, .zone = 3, .user = 0xdeadbeef};
+    const std::uint32_t context = *table.add(region);
+    Region found;
+    assert_true(table.find(context, found));
+    assert_int_equal(found.address, 0x1000);
+    assert_int_equal(found.length, 77);
+    assert_int_equal(found.flags, 5);
+    assert_int_equal(found.zone, 3);
+    assert_int_equal(found.user, 0xdeadbeef);
+    assert_int_equal(table.live(), 1);
+}
+
+void find__not_live__region_left_alone(void**) {
+    RegionTable table = *RegionTable::make();
+    Region found{.address = 42};
+    for (std::uint32_t context : {0u, 1u, 0xffffu, 0x10000u, 0x10001u, 0xffffffffu}) {
+        assert_false(table.find(context, found));
+    }
+    assert_int_equal(found.address, 42);
+}
+
+void remove__live__gone(void**) {
+    RegionTable table = *RegionTable::make();
+    const std::uint32_t context = *table.add({.length = 1});
+    assert_true(table.remove(context).ok());
+    Region found;
+    assert_false(table.find(context, found));
+    assert_int_equal(table.live(), 0);
+}
+
+void remove__not_live__invalid_handle(void**) {
+    RegionTable table = *RegionTable::make();
+    const std::uint32_t context = *table.add({.length = 1});
+    assert_true(table.remove(context).ok());
+    for (std::uint32_t wrong : {context, 0u, 1u << 16, 0x12345u, 0xffffffffu}) {
+        assert_true(table.remove(wrong).error().kind() == ErrorKind::kInvalidHandle);
+    }
+    assert_int_equal(table.live(), 0);
+}
+
+void context__of_one_slot__comes_back_only_after_2_to_the_16_frees(void**) {
+    RegionTable table = *RegionTable::make();
+    std::vector<bool> seen(kFrees);
+    std::uint32_t first = 0;
+    for (std::uint32_t i = 0; i < kFrees; ++i) {
+        const std::uint32_t context = *table.add({.length = 1});
+        first = i == 0 ? context : first;
+        assert_int_equal(context & RegionTable::kIndexMask, first & RegionTable::kIndexMask);
+        assert_false(seen[context >> 16]);
+        seen[context >> 16] = true;
+        assert_true(table.remove(context).ok());
+    }
+    assert_int_equal(*table.add({.length = 1}), first);
+}
+
+void slots__freed__used_again_in_the_order_they_were_freed(void**) {
+    RegionTable table = *RegionTable::make();
+    const std::uint32_t a = *table.add({.length = 1});
+    const std::uint32_t b = *table.add({.length = 1});
+    assert_true(table.remove(b).ok());
+    assert_true(table.remove(a).ok());
+    assert_int_equal(*table.add({.length = 1}) & RegionTable::kIndexMask, b & RegionTable::kIndexMask);
+    assert_int_equal(*table.add({.length = 1}) & RegionTable::kIndexMask, a & RegionTable::kIndexMask);
+    assert_int_equal(*table.add({.length = 1}) & RegionTable::kIndexMask, 3);
+}
+
+void add__table_full__refused_until_one_is_freed(void**) {
+    RegionTable table = *RegionTable::make();
+    std::set<std::uint32_t> contexts;
+    for (std::uint32_t i = 0; i < RegionTable::kMaxRegions; ++i) {
+        const std::uint32_t context = *table.add({.address = i, .length = i});
+        assert_true(context != 0);
+        assert_true(contexts.insert(context).second);
+    }
+    assert_int_equal(table.live(), RegionTable::kMaxRegions);
+    assert_true(table.add({.length = 1}).error().kind() == ErrorKind::kInsufficientResources);
+    assert_int_equal(table.live(), RegionTable::kMaxRegions);
+    Region found;
+    for (std::uint32_t context : contexts) {
+        assert_true(table.find(context, found));
+        assert_int_equal(found.address, found.length);
+    }
+    assert_true(table.remove(*contexts.begin()).ok());
+    assert_true(table.add({.length = 1}).ok());
+}
+
+void make__moved_from__does_not_free_twice(void**) {
+    RegionTable first = *RegionTable::make();
+    const RegionTable second(std::move(first));
+    assert_int_equal(second.live(), 0);
+}
+
+long resident_pages() {
+    long total = 0;
+    long resident = 0;
+    std::FILE* statm = std::fopen("/proc/self/statm", "r");
+    assert_non_null(statm);
+    assert_int_equal(std::fscanf(statm, "%ld %ld", &total, &resident), 2);
+    std::fclose(statm);
+    return resident;
+}
+
+void memory__per_live_region__at_most_64_bytes(void**) {
+    assert_true(sizeof(RegionTable::Slot) <= 64);
+    constexpr std::uint32_t kRegions = 20000;
+    RegionTable table = *RegionTable::make();
+    const long before = resident_pages();
+    for (std::uint32_t i = 0; i < kRegions; ++i) {
+        (void)*table.add({.length = 1});
+    }
+    const long grown = (resident_pages() - before) * sysconf(_SC_PAGESIZE);
+    print_message("%ld bytes for %u regions\n", grown, kRegions);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); // the sanitizer keeps memory about our memory
+#endif
+    assert_true(grown <= long{kRegions} * 64);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(add__then_find__gives_the_region_back),
+        cmocka_unit_test(find__not_live__region_left_alone),
+        cmocka_unit_test(remove__live__gone),
+        cmocka_unit_test(remove__not_live__invalid_handle),
+        cmocka_unit_test(context__of_one_slot__comes_back_only_after_2_to_the_16_frees),
+        cmocka_unit_test(slots__freed__used_again_in_the_order_they_were_freed),
+        cmocka_unit_test(add__table_full__refused_until_one_is_freed),
+        cmocka_unit_test(make__moved_from__does_not_free_twice),
+        cmocka_unit_test(memory__per_live_region__at_most_64_bytes),
+    };
+    return cmocka_run_group_tests_name("coherence.region_table", tests, nullptr, nullptr);
+}
