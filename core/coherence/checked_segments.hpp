@@ -55,18 +55,20 @@ template<Edges kEdges, typename Visit>
 [[gnu::always_inline]] inline BatchResult for_each_checked(Batch& batch, Visit&& visit) {
     const RegionTable::View regions = batch.regions;
     const Segment* const end = batch.first + batch.count;
+    std::uint32_t known = 0; // the context whose bounds we have; 0 is nobody's
+    RegionTable::Bounds bounds{0, 0, 0};
     for (const Segment* segment = batch.first; segment != end; ++segment) {
         const std::uint64_t length = segment->length;
         if (length == 0) {
             continue;
         }
         SegmentFault fault = SegmentFault::kUnknownContext;
-        RegionTable::Bounds bounds;
-        if (regions.bounds(segment->context, bounds)) [[likely]] {
-            fault = SegmentFault::kOutOfRange;
+        const std::uint32_t context = segment->context;
+        if (context == known || regions.bounds(context, bounds)) [[likely]] {
+            known = context;
+            const std::uint64_t address = segment->address;
             // Nothing here can wrap: the offset is compared only when the length fits, and an
             // address below the region gives an offset too large for any length.
-            const std::uint64_t address = segment->address;
             if (length <= bounds.length && address - bounds.address <= bounds.length - length) [[likely]] {
                 fault = SegmentFault::kSharedEdge;
                 if (kEdges == Edges::kIgnored || (bounds.flags & (kSharedHead | kSharedTail)) == 0 ||
@@ -74,6 +76,8 @@ template<Edges kEdges, typename Visit>
                     visit(address, length);
                     continue;
                 }
+            } else if (context != 0) {
+                fault = SegmentFault::kOutOfRange;
             }
         }
         return {static_cast<std::uint64_t>(segment - batch.first), fault};

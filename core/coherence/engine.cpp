@@ -74,20 +74,20 @@ Result<std::uint32_t> Engine::add(const Region& region, bool device_writes) noex
     return context;
 }
 
+inline BatchResult Engine::check(const Segment* segments, std::uint64_t count,
+                                 const Barrier& barrier) const noexcept {
+    Batch batch{.regions = table_.view(), .first = segments, .count = count};
+    const BatchResult result = for_each_checked<Edges::kIgnored>(batch, [](std::uint64_t, std::uint64_t) {});
+    cacheflush::issue(barrier);
+    return result;
+}
+
 BatchResult Engine::before_device_reads(const Segment* segments, std::uint64_t count) noexcept {
     return ops_ == nullptr ? check(segments, count, barriers_->to_device) : clean(segments, count);
 }
 
 BatchResult Engine::after_device_wrote(const Segment* segments, std::uint64_t count) noexcept {
     return ops_ == nullptr ? check(segments, count, barriers_->from_device) : invalidate(segments, count);
-}
-
-BatchResult Engine::check(const Segment* segments, std::uint64_t count,
-                          const Barrier& barrier) const noexcept {
-    Batch batch{.regions = table_.view(), .first = segments, .count = count};
-    const BatchResult result = for_each_checked<Edges::kIgnored>(batch, [](std::uint64_t, std::uint64_t) {});
-    cacheflush::issue(barrier);
-    return result;
 }
 
 // Checking and issuing go together, because cleaning (and dropping, which cleans first) a valid
