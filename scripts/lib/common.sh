@@ -44,7 +44,7 @@ bad_usage() {
 
 # help_from_header FILE: prints the comment block that opens a script, which is its manual.
 help_from_header() {
-    sed -n '3,/^$/{s/^# \{0,1\}//;p}' "$1"
+    sed -n '/^# Usage:/,/^$/{/^$/d;s/^# \{0,1\}//;p}' "$1"
 }
 
 # with_progress LABEL LOG COMMAND...: runs a command with its output in LOG. A line every two
