@@ -98,7 +98,7 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
         return Error(
             ErrorKind::kNotSupported,
             "this kernel has no riscv_hwprobe(), so it can't have enabled Zicbom (cbo.clean, cbo.flush) "
-            "for user mode: a device that doesn't snoop the caches can't be used; Linux 6.15 can",
+            "for user mode: a device that doesn't snoop the caches can't be used; a newer kernel may help",
             facts.hwprobe_errno);
     }
     if ((facts.ima_ext_0 & kImaExt0Zicbom) == 0) {
