@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -110,6 +111,41 @@ void choose_candidate__unknown_forced__refused_with_what_is_known(void**) {
     assert_false(cacheflush::choose_candidate(kCandidates, "goo").ok());
 }
 
+// What native_ops() answers in a process of its own whose environment says FORCED: the kind of
+// the error, or -1 when it chose.
+int kind_under(const char* forced) {
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("SLUICE_CACHEFLUSH", forced, 1);
+        const Result<const Ops*> ops = cacheflush::native_ops();
+        const bool obeyed = ops.ok() && std::strcmp((*ops)->clean.name, forced) == 0;
+        _exit(obeyed ? 100 : ops.ok() ? 101 : static_cast<int>(ops.error().kind()));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_not_equal(WEXITSTATUS(status), 101);
+    return WEXITSTATUS(status) == 100 ? -1 : WEXITSTATUS(status);
+}
+
+// Before anything in this process has chosen.
+void native_ops__environment_names_an_instruction__obeyed_or_refused(void**) {
+    unsetenv("SLUICE_CACHEFLUSH");
+#if defined(__riscv)
+    const int none = static_cast<int>(ErrorKind::kNotSupported);
+    assert_true(kind_under("cbo.flush") == -1 || kind_under("cbo.flush") == none);
+#else
+    assert_int_equal(kind_under("nonsense"), static_cast<int>(ErrorKind::kInvalidArgument));
+#endif
+#if defined(__x86_64__)
+    assert_int_equal(kind_under("clflush"), -1);
+#elif defined(__aarch64__)
+    assert_int_equal(kind_under("civac"), -1);
+#elif defined(__powerpc64__)
+    assert_int_equal(kind_under("dcbf"), -1);
+#endif
+}
+
 void native_ops__twice__same_answer(void**) {
     const Result<const Ops*> first = cacheflush::native_ops();
     const Result<const Ops*> second = cacheflush::native_ops();
@@ -188,6 +224,7 @@ void this_cpu__page_without_access__faults(void**) {
 
 int main() {
     const CMUnitTest tests[] = {
+        cmocka_unit_test(native_ops__environment_names_an_instruction__obeyed_or_refused),
         cmocka_unit_test(lines_of__any_range__first_and_last_line),
         cmocka_unit_test(issue__run__every_line_once_and_the_last_too),
         cmocka_unit_test(clean__range__fences_around_its_lines),
