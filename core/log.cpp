@@ -251,7 +251,6 @@ void log_write(LogLevel level, const char* area, const char* format, ...) noexce
     char message[kMaxMessage];
     std::va_list args;
     va_start(args, format);
-    // clang-tidy 14 loses sight of the line above. NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
     const int length = std::vsnprintf(message, sizeof message, format, args);
     va_end(args);
     if (length >= static_cast<int>(sizeof message)) {

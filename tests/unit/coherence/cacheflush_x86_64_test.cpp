@@ -8,7 +8,6 @@
 #include "core/cacheflush/choice.hpp"
 #include "tests/cmocka.hpp"
 
-using sluice::Error;
 using sluice::ErrorKind;
 using sluice::Result;
 using sluice::cacheflush::choose;

@@ -15,7 +15,6 @@ using sluice::coherence::Engine;
 using sluice::coherence::Region;
 using sluice::coherence::RegionTable;
 using sluice::coherence::Segment;
-using sluice::coherence::SegmentFault;
 using sluice::testing::Random;
 using sluice::testing::Seeded;
 
