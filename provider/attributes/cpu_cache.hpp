@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What this CPU offers to programs that must keep caches and memory in step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "provider/attributes/file_tree.hpp"
+#include "provider/attributes/finding.hpp"
+
+namespace sluice::attributes {
+
+struct TextFinding {
+    std::string value{};
+    sluice_source source = SLUICE_SOURCE_NONE;
+    sluice_confidence confidence = SLUICE_CONFIDENCE_NONE;
+};
+
+struct CpuCache {
+    TextFinding clean;
+    TextFinding invalidate;
+    Finding line_bytes;
+    Finding granule_bytes;
+};
+
+// The instructions and sizes that the coherence engine uses on this machine; of a recorded one
+// only what its /sys tells.
+CpuCache find_cpu_cache(const FileTree& tree);
+
+} // namespace sluice::attributes

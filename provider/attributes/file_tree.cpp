@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/attributes/file_tree.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+
+namespace sluice::attributes {
+
+namespace {
+
+constexpr int kMaxLinks = 40; // as the kernel
+constexpr std::size_t kMaxEntries = 4096;
+constexpr std::size_t kMaxLine = 4096;
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) noexcept : fd_(fd) {}
+    ~Descriptor() {
+        if (fd_ >= 0) {
+            close(fd_);
+        }
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int get() const noexcept { return fd_; }
+
+  private:
+    int fd_;
+};
+
+Error file_error(int os_errno, std::string_view path) {
+    return Error::format(kind_of_errno(os_errno), os_errno, "%.*s: %s", static_cast<int>(path.size()),
+                         path.data(), strerrordesc_np(os_errno));
+}
+
+// Takes the first name off PATH.
+std::string_view next_name(std::string_view& path) {
+    path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+    const std::string_view name = path.substr(0, path.find('/'));
+    path.remove_prefix(name.size());
+    return name;
+}
+
+} // namespace
+
+std::string_view parent_of(std::string_view path) noexcept {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos || slash == 0 ? std::string_view("/") : path.substr(0, slash);
+}
+
+std::string_view name_of(std::string_view path) noexcept {
+    return path.substr(path.rfind('/') + 1);
+}
+
+FileTree::FileTree(std::string_view root) : root_(root) {
+    while (root_.ends_with('/')) {
+        root_.pop_back();
+    }
+}
+
+// Walks name by name, because the kernel would follow an absolute link out of the tree.
+Result<std::string> FileTree::resolve(std::string_view path) const {
+    std::string rest(path);
+    std::string_view ahead = rest;
+    std::string done;
+    int links = 0;
+    while (true) {
+        const std::string_view name = next_name(ahead);
+        if (name.empty()) {
+            return done.empty() ? std::string("/") : done;
+        }
+        if (name == "." || name == "..") {
+            done.resize(name == "."                            ? done.size()
+                        : done.rfind('/') == std::string::npos ? 0
+                                                               : done.rfind('/'));
+            continue;
+        }
+        const std::string next = done + "/" + std::string(name);
+        if (next.size() >= PATH_MAX) {
+            return file_error(ENAMETOOLONG, path.substr(0, 64));
+        }
+        std::array<char, PATH_MAX> target{};
+        const ssize_t length = readlink(outside(next).c_str(), target.data(), target.size() - 1);
+        if (length < 0) {
+            // EINVAL: it is there, and no link.
+            if (errno != EINVAL) {
+                return file_error(errno, path);
+            }
+            done = next;
+            continue;
+        }
+        if (++links > kMaxLinks) {
+            return file_error(ELOOP, path);
+        }
+        std::string new_rest(target.data(), static_cast<std::size_t>(length));
+        if (new_rest.starts_with('/')) {
+            done.clear();
+        }
+        new_rest.append(ahead);
+        if (new_rest.size() >= PATH_MAX) {
+            return file_error(ENAMETOOLONG, path.substr(0, 64));
+        }
+        rest = std::move(new_rest);
+        ahead = rest;
+    }
+}
+
+bool FileTree::exists(std::string_view path) const {
+    return resolve(path).ok();
+}
+
+bool FileTree::has_entry(std::string_view path) const {
+    const Result<std::string> directory = resolve(parent_of(path));
+    struct stat status {};
+    return directory && lstat((outside(*directory) + "/" + std::string(name_of(path))).c_str(), &status) == 0;
+}
+
+Result<std::string> FileTree::read(std::string_view path, std::size_t limit_bytes) const {
+    Result<std::string> resolved = resolve(path);
+    if (!resolved) {
+        return std::move(resolved).error();
+    }
+    // Not blocking: somebody may have put a pipe there.
+    const Descriptor file(
+        open(outside(*resolved).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    struct stat status {};
+    if (file.get() < 0 || fstat(file.get(), &status) != 0) {
+        return file_error(errno, path);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return Error::format(ErrorKind::kInvalidArgument, 0, "%.*s: not a regular file",
+                             static_cast<int>(path.size()), path.data());
+    }
+    std::string content(limit_bytes + 1, '\0');
+    std::size_t size = 0;
+    while (size < content.size()) {
+        const ssize_t count = ::read(file.get(), content.data() + size, content.size() - size);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return file_error(errno, path);
+        }
+        if (count == 0) {
+            content.resize(size);
+            return content;
+        }
+        size += static_cast<std::size_t>(count);
+    }
+    return Error::format(ErrorKind::kOutOfRange, 0, "%.*s: longer than %zu bytes",
+                         static_cast<int>(path.size()), path.data(), limit_bytes);
+}
+
+std::string FileTree::read_line(std::string_view path) const {
+    Result<std::string> content = read(path, kMaxLine);
+    if (!content) {
+        return {};
+    }
+    std::string line = content->substr(0, content->find_first_of(std::string_view("\n\0", 2)));
+    line.erase(0, line.find_first_not_of(" \t"));
+    line.erase(line.find_last_not_of(" \t") + 1);
+    return line;
+}
+
+Result<std::vector<std::string>> FileTree::list(std::string_view path) const {
+    Result<std::string> resolved = resolve(path);
+    if (!resolved) {
+        return std::move(resolved).error();
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(outside(*resolved).c_str()), closedir);
+    if (!directory) {
+        return file_error(errno, path);
+    }
+    std::vector<std::string> names;
+    while (const dirent* entry = readdir(directory.get())) {
+        const std::string_view name = entry->d_name;
+        if (name == "." || name == "..") {
+            continue;
+        }
+        if (names.size() == kMaxEntries) {
+            return Error::format(ErrorKind::kOutOfRange, 0, "%.*s: more than %zu entries",
+                                 static_cast<int>(path.size()), path.data(), kMaxEntries);
+        }
+        names.emplace_back(name);
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+} // namespace sluice::attributes

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The files that tell about a machine: /sys, /proc and /etc of this one, or those that were
+// recorded under a directory. Everything in provider/attributes and provider/config reads through
+// here, so a test can play any machine.
+//
+// What is read is hostile: paths have a bounded length, links are followed a bounded number of
+// times and never out of the tree, only regular files are opened, and never more than a stated
+// number of bytes is read.
+//
+// Thread safety: a FileTree never changes; calls are independent of each other.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace sluice::attributes {
+
+class FileTree {
+  public:
+    // ROOT is a directory of this machine; "" or "/" is this machine itself. Paths below are
+    // absolute and mean what they mean on the machine that ROOT holds.
+    explicit FileTree(std::string_view root = "");
+
+    // Whether this is the machine that we run on, which may be asked more than its files.
+    bool is_live() const noexcept { return root_.empty(); }
+
+    // The path without any link in it.
+    Result<std::string> resolve(std::string_view path) const;
+
+    // Whether it leads to something.
+    bool exists(std::string_view path) const;
+    // Whether there is something by that name, be it a link that leads nowhere.
+    bool has_entry(std::string_view path) const;
+
+    // The content of a regular file; kOutOfRange if it is longer than LIMIT_BYTES.
+    Result<std::string> read(std::string_view path, std::size_t limit_bytes) const;
+    // The first line of a short file, without blanks at its ends; empty when there is none.
+    std::string read_line(std::string_view path) const;
+
+    // The names in a directory, sorted, without "." and ".."; kOutOfRange if there are too many.
+    Result<std::vector<std::string>> list(std::string_view path) const;
+
+    // Where PATH is on the machine that we run on. PATH is resolved already.
+    std::string outside(std::string_view resolved) const { return root_ + std::string(resolved); }
+
+  private:
+    std::string root_; // empty for "/"
+};
+
+// The path without its last name: "/sys" for "/sys/bus", "/" for "/sys" and "/".
+std::string_view parent_of(std::string_view path) noexcept;
+// The last name of a path.
+std::string_view name_of(std::string_view path) noexcept;
+
+} // namespace sluice::attributes

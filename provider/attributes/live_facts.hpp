@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What only an open device can tell. The one part of provider/attributes that knows libibverbs;
+// everything else is computed from these facts and from files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+struct ibv_context;
+struct ibv_device;
+
+namespace sluice::attributes {
+
+struct LiveFacts {
+    std::string provider_path; // the file whose code serves the device's data path here
+    // device_cap_flags_ex and the general on-demand paging bits, as the kernel gave them.
+    std::optional<std::uint64_t> capabilities{};
+    std::uint64_t paging = 0;
+    // Whether the kernel registered a page for the device; empty when it wasn't asked to.
+    std::optional<bool> registered{};
+};
+
+// The bits of device_cap_flags_ex that matter here; libibverbs 44 has no names for them.
+constexpr std::uint64_t kCapFlushGlobal = 1ULL << 38;
+constexpr std::uint64_t kCapFlushPersistent = 1ULL << 39;
+constexpr std::uint64_t kCapAtomicWrite = 1ULL << 40;
+constexpr std::uint64_t kCapDmaBounce = 1ULL << 41;
+constexpr std::uint64_t kPagingExplicit = 1ULL << 0;
+constexpr std::uint64_t kPagingImplicit = 1ULL << 1;
+
+// Asks the open device. TRY_REGISTRATION also registers a page for a moment.
+LiveFacts ask_context(ibv_context& context, bool try_registration);
+
+// Opens a device for a moment and asks it; nothing when it can't be opened.
+std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration);
+
+// The same for the device of that name; nothing when libibverbs has none.
+std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registration);
+
+// The name that the kernel knows the device by.
+std::string kernel_name(const ibv_device& device);
+std::string kernel_name(const ibv_context& context);
+
+} // namespace sluice::attributes

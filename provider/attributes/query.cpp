@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/attributes/query.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "provider/attributes/capabilities.hpp"
+#include "provider/attributes/cpu_cache.hpp"
+
+namespace sluice::attributes {
+
+namespace {
+
+constexpr int kRegistrationProvesSince = 7;
+
+// Cuts what is too long, and what isn't printable: a driver's name comes from the machine.
+template<std::size_t kSize>
+void put_text(char (&to)[kSize], std::string_view from) {
+    const std::size_t length = std::min(from.size(), kSize - 1);
+    std::transform(from.begin(), from.begin() + length, to,
+                   [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c; });
+    to[length] = '\0';
+}
+
+sluice_attribute to_attribute(const Finding& finding) {
+    return {finding.value, static_cast<std::uint32_t>(finding.source),
+            static_cast<std::uint32_t>(finding.confidence)};
+}
+
+void put(sluice_text_attribute& to, const TextFinding& finding) {
+    put_text(to.value, finding.value);
+    if (!finding.value.empty()) {
+        to.source = finding.source;
+        to.confidence = finding.confidence;
+    }
+}
+
+} // namespace
+
+Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask,
+                                       void* context) {
+    Result<SysfsDevice> device = find_device(tree, name);
+    if (!device) {
+        return std::move(device).error();
+    }
+    const Platform platform = read_platform(tree);
+    const Overrides overrides;
+    std::optional<LiveFacts> live;
+    if (ask != nullptr) {
+        live = ask(context, platform.kernel_is_at_least(kRegistrationProvesSince, 0) && !device->is_software);
+    }
+    const Inputs inputs{tree, platform, *device, live ? &*live : nullptr, overrides};
+    const Finding cpu = find_cpu_coherence(inputs);
+    const CpuCache cache = find_cpu_cache(tree);
+    const Capabilities can = find_capabilities(inputs);
+
+    sluice_device_attributes attributes{};
+    put_text(attributes.name, device->name);
+    put_text(attributes.coherence_evidence, cpu.evidence);
+    put(attributes.provider,
+        {live ? live->provider_path : "", SLUICE_SOURCE_PROCESS, SLUICE_CONFIDENCE_CERTAIN});
+    put(attributes.kernel_driver, {device->kernel_driver, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN});
+    put(attributes.clean, cache.clean);
+    put(attributes.invalidate, cache.invalidate);
+    attributes.cpu_coherence = to_attribute(cpu);
+    attributes.io_coherence = to_attribute(find_io_coherence(inputs));
+    attributes.line_bytes = to_attribute(cache.line_bytes);
+    attributes.granule_bytes = to_attribute(cache.granule_bytes);
+    attributes.relaxed_ordering = to_attribute(can.relaxed_ordering);
+    attributes.no_snoop = to_attribute(can.no_snoop);
+    attributes.in_order_placement = to_attribute(can.in_order_placement);
+    attributes.native_atomic_write = to_attribute(can.native_atomic_write);
+    attributes.flush = to_attribute(can.flush);
+    attributes.on_demand_paging = to_attribute(can.on_demand_paging);
+    attributes.dma_bounce = to_attribute(can.dma_bounce);
+    return attributes;
+}
+
+} // namespace sluice::attributes

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/attributes/sysfs_device.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace sluice::attributes {
+
+namespace {
+
+constexpr std::string_view kClass = "/sys/class/infiniband";
+constexpr std::string_view kVirtualDevices = "/sys/devices/virtual/";
+constexpr std::size_t kMaxName = 63; // a device name is at most that long, in the kernel and here
+
+bool is_possible_name(std::string_view name) {
+    return !name.empty() && name.size() <= kMaxName && name != "." && name != ".." &&
+           std::ranges::none_of(name, [](char c) { return c == '/' || static_cast<unsigned char>(c) < ' '; });
+}
+
+// The kernel's software devices sit on nothing and name no driver. rxe has a file that names its
+// network interface; siw is the one that speaks iWARP.
+std::string software_driver(const FileTree& tree, const std::string& path) {
+    const std::string type = tree.read_line(path + "/node_type");
+    if (type.starts_with("1:") && tree.exists(path + "/parent")) {
+        return "rdma_rxe";
+    }
+    return type.starts_with("4:") ? "siw" : "";
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+        text += (text.empty() ? "" : ", ") + name;
+        if (text.size() > 300) {
+            return text + ", ...";
+        }
+    }
+    return text;
+}
+
+Error no_such_device(const FileTree& tree, std::string_view name) {
+    const auto length = static_cast<int>(std::min(name.size(), kMaxName));
+    const Result<std::vector<std::string>> names = device_names(tree);
+    if (!names || names->empty()) {
+        return Error::format(
+            ErrorKind::kNotFound, ENODEV,
+            "no RDMA device '%.*s': there is none at all (`rdma link add rxe0 type rxe netdev "
+            "IF` makes one)",
+            length, name.data());
+    }
+    return Error::format(ErrorKind::kNotFound, ENODEV, "no RDMA device '%.*s'; there are: %s", length,
+                         name.data(), joined(*names).c_str());
+}
+
+std::uint32_t byte_at(std::string_view config, std::size_t offset) {
+    return static_cast<unsigned char>(config[offset]);
+}
+
+} // namespace
+
+Result<std::vector<std::string>> device_names(const FileTree& tree) {
+    if (!tree.has_entry(kClass)) {
+        return std::vector<std::string>{}; // the kernel's RDMA core isn't loaded
+    }
+    Result<std::vector<std::string>> names = tree.list(kClass);
+    if (names) {
+        std::erase_if(*names, [](const std::string& name) { return !is_possible_name(name); });
+    }
+    return names;
+}
+
+Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name) {
+    if (!is_possible_name(name)) {
+        return no_such_device(tree, name);
+    }
+    Result<std::string> path = tree.resolve(std::string(kClass) + "/" + std::string(name));
+    if (!path) {
+        return no_such_device(tree, name);
+    }
+    SysfsDevice device;
+    device.name = name;
+    device.path = std::move(*path);
+    if (Result<std::string> hardware = tree.resolve(device.path + "/device")) {
+        device.hardware_path = std::move(*hardware);
+        if (const Result<std::string> driver = tree.resolve(device.hardware_path + "/driver")) {
+            device.kernel_driver = name_of(*driver);
+        }
+        return device;
+    }
+    device.is_software = device.path.starts_with(kVirtualDevices) && !tree.has_entry(device.path + "/device");
+    if (device.is_software) {
+        device.kernel_driver = software_driver(tree, device.path);
+    }
+    return device;
+}
+
+std::optional<PciControl> parse_pci_control(std::string_view config) noexcept {
+    constexpr std::size_t kHeader = 64;
+    constexpr std::size_t kStatus = 0x06; // bit 4: there is a list of capabilities
+    constexpr std::size_t kFirstCapability = 0x34;
+    constexpr std::uint32_t kPciExpress = 0x10;
+    constexpr std::size_t kDeviceControl = 8;
+    constexpr int kMaxCapabilities = 48; // that many fit, so a longer list is a loop
+    if (config.size() <= kHeader || (byte_at(config, kStatus) & 0x10U) == 0) {
+        return std::nullopt;
+    }
+    std::size_t at = byte_at(config, kFirstCapability) & ~3U;
+    for (int i = 0; i < kMaxCapabilities && at >= kHeader && at + kDeviceControl + 1 < config.size(); ++i) {
+        if (byte_at(config, at) == kPciExpress) {
+            const std::uint32_t control =
+                byte_at(config, at + kDeviceControl) | byte_at(config, at + kDeviceControl + 1) << 8U;
+            return PciControl{(control & (1U << 4U)) != 0, (control & (1U << 11U)) != 0};
+        }
+        at = byte_at(config, at + 1) & ~3U;
+    }
+    return std::nullopt;
+}
+
+} // namespace sluice::attributes

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// An RDMA device as the kernel shows it under /sys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provider/attributes/file_tree.hpp"
+
+namespace sluice::attributes {
+
+struct SysfsDevice {
+    std::string name;
+    std::string path;          // under /sys/devices, without links
+    std::string hardware_path; // what it sits on, such as a PCI function; empty for software
+    std::string kernel_driver; // empty when it isn't known
+    // Software moves the data: there is no DMA. Known software devices have a kernel_driver.
+    bool is_software = false;
+};
+
+// kNotFound with the names that there are, when there is no such device.
+Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name);
+
+// The names of all RDMA devices, sorted. None is no error.
+Result<std::vector<std::string>> device_names(const FileTree& tree);
+
+// What the Device Control register of a PCI Express function allows it to do.
+struct PciControl {
+    bool relaxed_ordering;
+    bool no_snoop;
+};
+
+// From the bytes of the file "config". Nothing, when the register isn't among them: without
+// privileges the kernel gives only the first 64.
+std::optional<PciControl> parse_pci_control(std::string_view config) noexcept;
+
+} // namespace sluice::attributes

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/attributes/description.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "provider/attributes/query.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::attributes::copy_versioned;
+using sluice::attributes::describe;
+
+namespace {
+
+sluice_device_attributes example() {
+    sluice_device_attributes attributes{};
+    std::strcpy(attributes.provider.value, "/lib/libmlx5-rdmav34.so");
+    attributes.provider.source = SLUICE_SOURCE_PROCESS;
+    attributes.cpu_coherence = {SLUICE_COHERENCE_NONCOHERENT, SLUICE_SOURCE_DEVICE_TREE,
+                                SLUICE_CONFIDENCE_LIKELY};
+    attributes.line_bytes = {64, SLUICE_SOURCE_CPU, SLUICE_CONFIDENCE_CERTAIN};
+    return attributes;
+}
+
+sluice_attribute_description find(const sluice_device_attributes& attributes, const char* name) {
+    for (unsigned i = 0;; ++i) {
+        auto description = describe(attributes, sizeof attributes, i);
+        if (!description) {
+            fail_msg("no attribute '%s'", name);
+        }
+        if (std::strcmp(description->name, name) == 0) {
+            return *description;
+        }
+    }
+}
+
+void iteration__ends_and_names_every_attribute_once(void**) {
+    const sluice_device_attributes attributes = example();
+    std::set<std::string> names;
+    unsigned index = 0;
+    while (auto description = describe(attributes, sizeof attributes, index)) {
+        assert_true(names.insert(description->name).second);
+        assert_true(std::strlen(description->meaning) > 10);
+        ++index;
+    }
+    // One for each field besides the name and the evidence.
+    const std::size_t fields = 4 + (sizeof attributes - offsetof(sluice_device_attributes, cpu_coherence)) /
+                                       sizeof(sluice_attribute);
+    assert_int_equal(index, fields);
+    assert_int_equal(describe(attributes, sizeof attributes, index).error().to_errno(), ENOENT);
+    assert_false(describe(attributes, sizeof attributes, ~0U).ok());
+}
+
+void description__has_value_source_and_confidence_in_words(void**) {
+    const auto coherence = find(example(), "cpu-coherence");
+    assert_string_equal(coherence.value, "noncoherent");
+    assert_string_equal(coherence.source, "device-tree");
+    assert_string_equal(coherence.confidence, "likely");
+    assert_int_equal(coherence.number, SLUICE_COHERENCE_NONCOHERENT);
+    const auto line = find(example(), "line");
+    assert_string_equal(line.value, "64");
+    assert_int_equal(line.kind, SLUICE_ATTRIBUTE_BYTES);
+    assert_string_equal(find(example(), "provider").value, "/lib/libmlx5-rdmav34.so");
+}
+
+void description__of_nothing__is_unknown_everywhere(void**) {
+    const sluice_device_attributes nothing{};
+    for (unsigned i = 0; auto description = describe(nothing, sizeof nothing, i); ++i) {
+        assert_string_equal(description->value, "unknown");
+        assert_string_equal(description->source, "unknown");
+        assert_string_equal(description->confidence, "unknown");
+    }
+}
+
+void description__of_garbage__stays_inside(void**) {
+    sluice_device_attributes garbage;
+    std::memset(&garbage, 0xff, sizeof garbage);
+    for (unsigned i = 0; auto description = describe(garbage, sizeof garbage, i); ++i) {
+        assert_true(std::memchr(description->value, '\0', sizeof description->value) != nullptr);
+        assert_string_equal(description->source, "unknown");
+    }
+}
+
+void older_attributes__later_fields_are_not_described(void**) {
+    const sluice_device_attributes attributes = example();
+    const std::size_t before_bounce = offsetof(sluice_device_attributes, dma_bounce);
+    unsigned count = 0;
+    while (describe(attributes, before_bounce, count)) {
+        ++count;
+    }
+    assert_false(describe(attributes, before_bounce, count).ok());
+    assert_true(describe(attributes, sizeof attributes, count).ok());
+}
+
+struct Newer {
+    std::uint32_t first;
+    std::uint32_t second;
+};
+
+void copy__caller_knows_less__gets_what_it_knows(void**) {
+    const Newer from{1, 2};
+    std::uint32_t to[2] = {7, 7};
+    assert_true(copy_versioned(from, to, 4, 4).ok());
+    assert_int_equal(to[0], 1);
+    assert_int_equal(to[1], 7);
+}
+
+void copy__caller_knows_more__the_rest_is_zero(void**) {
+    const Newer from{1, 2};
+    std::uint32_t to[4] = {7, 7, 7, 7};
+    assert_true(copy_versioned(from, to, 12, 4).ok());
+    assert_int_equal(to[1], 2);
+    assert_int_equal(to[2], 0);
+    assert_int_equal(to[3], 7);
+}
+
+void copy__impossible_size__is_an_error_and_writes_nothing(void**) {
+    const Newer from{1, 2};
+    std::uint32_t to[1] = {7};
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{3}, (std::size_t{1} << 16) + 1, ~std::size_t{0}}) {
+        auto result = copy_versioned(from, to, size, 4);
+        assert_int_equal(result.error().to_errno(), EINVAL);
+    }
+    assert_false(copy_versioned(from, nullptr, 8, 4).ok());
+    assert_int_equal(to[0], 7);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(iteration__ends_and_names_every_attribute_once),
+        cmocka_unit_test(description__has_value_source_and_confidence_in_words),
+        cmocka_unit_test(description__of_nothing__is_unknown_everywhere),
+        cmocka_unit_test(description__of_garbage__stays_inside),
+        cmocka_unit_test(older_attributes__later_fields_are_not_described),
+        cmocka_unit_test(copy__caller_knows_less__gets_what_it_knows),
+        cmocka_unit_test(copy__caller_knows_more__the_rest_is_zero),
+        cmocka_unit_test(copy__impossible_size__is_an_error_and_writes_nothing),
+    };
+    return cmocka_run_group_tests_name("attributes.description", tests, nullptr, nullptr);
+}

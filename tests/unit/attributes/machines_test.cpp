@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the answers are on the machines of tests/fixtures.
+#include <cstring>
+#include <map>
+
+#include "core/cacheflush/cacheflush.hpp"
+#include "provider/attributes/cpu_cache.hpp"
+#include "provider/attributes/query.hpp"
+#include "tests/cmocka.hpp"
+#include "tests/machine.hpp"
+
+using sluice::attributes::FileTree;
+using sluice::attributes::LiveFacts;
+using sluice::test::Machine;
+namespace attributes = sluice::attributes;
+
+namespace {
+
+sluice_device_attributes ask(const Machine& machine, const char* name) {
+    auto result = attributes::query(FileTree(machine.root()), name, nullptr, nullptr);
+    if (!result) {
+        fail_msg("%s", result.error().text());
+    }
+    return *result;
+}
+
+sluice_device_attributes ask_live(const Machine& machine, const char* name, LiveFacts facts) {
+    const auto give = [](void* context, bool) { return std::optional(*static_cast<LiveFacts*>(context)); };
+    auto result = attributes::query(FileTree(machine.root()), name, give, &facts);
+    if (!result) {
+        fail_msg("%s", result.error().text());
+    }
+    return *result;
+}
+
+void assert_attribute(const sluice_attribute& attribute, std::uint64_t value, sluice_source source,
+                      sluice_confidence confidence) {
+    assert_int_equal(attribute.value, value);
+    assert_int_equal(attribute.source, source);
+    assert_int_equal(attribute.confidence, confidence);
+}
+
+void x86__every_device__is_coherent_by_architecture(void**) {
+    const Machine machine("x86-server");
+    for (const char* name : {"mlx5_0", "irdma0"}) {
+        const auto device = ask(machine, name);
+        assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_ARCHITECTURE,
+                         SLUICE_CONFIDENCE_CERTAIN);
+        assert_attribute(device.io_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_ARCHITECTURE,
+                         SLUICE_CONFIDENCE_LIKELY);
+        assert_attribute(device.line_bytes, 64, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_LIKELY);
+    }
+}
+
+void x86__driver__is_that_of_the_pci_function(void**) {
+    const Machine machine("x86-server");
+    assert_string_equal(ask(machine, "mlx5_0").kernel_driver.value, "mlx5_core");
+    assert_string_equal(ask(machine, "irdma0").kernel_driver.value, "ice");
+}
+
+void x86__pci_control_bits__tell_ordering_and_snooping(void**) {
+    const Machine machine("x86-server");
+    const auto mlx5 = ask(machine, "mlx5_0");
+    assert_attribute(mlx5.relaxed_ordering, SLUICE_ANSWER_YES, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_LIKELY);
+    assert_attribute(mlx5.no_snoop, SLUICE_ANSWER_YES, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_LIKELY);
+    const auto irdma = ask(machine, "irdma0");
+    assert_attribute(irdma.relaxed_ordering, SLUICE_ANSWER_NO, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_CERTAIN);
+    assert_attribute(irdma.no_snoop, SLUICE_ANSWER_NO, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_CERTAIN);
+}
+
+void arm64__dma_coherent_at_the_host_bridge__is_coherent(void**) {
+    const Machine machine("arm64-coherent");
+    const auto device = ask(machine, "hns_0");
+    assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_DEVICE_TREE,
+                     SLUICE_CONFIDENCE_LIKELY);
+    assert_string_equal(device.coherence_evidence,
+                        "/sys/firmware/devicetree/base/pcie@a0000000/dma-coherent");
+}
+
+void arm64__no_property__is_noncoherent(void**) {
+    for (const auto& [machine, name] :
+         std::map<const char*, const char*>{{"arm64-noncoherent", "mlx5_0"}, {"raspberry-pi", "mlx4_0"}}) {
+        const auto device = ask(Machine(machine), name);
+        assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_NONCOHERENT, SLUICE_SOURCE_DEVICE_TREE,
+                         SLUICE_CONFIDENCE_LIKELY);
+    }
+}
+
+void arm64__acpi__is_unknown_and_says_why(void**) {
+    const auto device = ask(Machine("arm64-acpi"), "efa_0");
+    assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_UNKNOWN, SLUICE_SOURCE_NONE,
+                     SLUICE_CONFIDENCE_NONE);
+    assert_non_null(std::strstr(device.coherence_evidence, "_CCA"));
+}
+
+void arm64__firmware_hidden__is_unknown_not_noncoherent(void**) {
+    Machine machine("raspberry-pi");
+    machine.remove("/sys/firmware");
+    assert_int_equal(ask(machine, "mlx4_0").cpu_coherence.value, SLUICE_COHERENCE_UNKNOWN);
+    machine.add("/sys/firmware/devicetree/base/compatible = raspberrypi,4-compute-module");
+    const auto device = ask(machine, "mlx4_0");
+    assert_int_equal(device.cpu_coherence.value, SLUICE_COHERENCE_UNKNOWN);
+    assert_non_null(std::strstr(device.coherence_evidence, "hidden"));
+}
+
+void arm64__nearest_property__wins_over_those_above(void**) {
+    Machine machine("arm64-noncoherent");
+    machine.add("/sys/firmware/devicetree/base/dma-coherent =");
+    assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.value, SLUICE_COHERENCE_COHERENT);
+    machine.add("/sys/firmware/devicetree/base/pcie@fe150000/dma-noncoherent =");
+    assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.value, SLUICE_COHERENCE_NONCOHERENT);
+    machine.add("/sys/firmware/devicetree/base/pcie@fe150000/pcie@0,0/dma-coherent =");
+    assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.value, SLUICE_COHERENCE_COHERENT);
+}
+
+void arm64__memory_reached_another_way__is_only_assumed(void**) {
+    Machine machine("arm64-noncoherent");
+    machine.add("/sys/firmware/devicetree/base/pcie@fe150000/interconnect-names = dma-mem");
+    assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_NONCOHERENT,
+                     SLUICE_SOURCE_DEVICE_TREE, SLUICE_CONFIDENCE_ASSUMED);
+}
+
+void arm64__no_node_at_all__is_the_cautious_default(void**) {
+    Machine machine("arm64-noncoherent");
+    machine.remove("/sys/devices/platform/fe150000.pcie/of_node");
+    machine.remove("/sys/devices/platform/fe150000.pcie/pci0000:00/0000:00:00.0/of_node");
+    assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_NONCOHERENT,
+                     SLUICE_SOURCE_DEFAULT, SLUICE_CONFIDENCE_ASSUMED);
+}
+
+void arm64__software_device__is_coherent(void**) {
+    Machine machine("rxe");
+    machine.add("/proc/sys/kernel/arch = aarch64");
+    machine.add("/sys/firmware/devicetree/base/compatible = raspberrypi,4-compute-module");
+    machine.remove("/sys/firmware/acpi");
+    assert_attribute(ask(machine, "rxe0").cpu_coherence, SLUICE_COHERENCE_COHERENT,
+                     SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+}
+
+void riscv64__dma_noncoherent_above__is_noncoherent(void**) {
+    Machine machine("riscv64-noncoherent");
+    assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_NONCOHERENT,
+                     SLUICE_SOURCE_DEVICE_TREE, SLUICE_CONFIDENCE_LIKELY);
+    machine.remove("/sys/firmware/devicetree/base/soc/dma-noncoherent");
+    assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_COHERENT,
+                     SLUICE_SOURCE_DEVICE_TREE, SLUICE_CONFIDENCE_LIKELY);
+}
+
+void ppc64le__silent_device_tree__is_coherent_by_architecture(void**) {
+    const auto device = ask(Machine("ppc64le-server"), "mlx5_0");
+    assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_ARCHITECTURE,
+                     SLUICE_CONFIDENCE_CERTAIN);
+    assert_int_equal(device.line_bytes.value, 128);
+}
+
+void s390x__secure_execution__bounces(void**) {
+    Machine machine("s390x-guest");
+    assert_attribute(ask(machine, "mlx5_0").dma_bounce, SLUICE_ANSWER_YES, SLUICE_SOURCE_KERNEL,
+                     SLUICE_CONFIDENCE_LIKELY);
+    machine.write("/sys/firmware/uv/prot_virt_guest", "0\n");
+    assert_attribute(ask(machine, "mlx5_0").dma_bounce, SLUICE_ANSWER_NO, SLUICE_SOURCE_KERNEL,
+                     SLUICE_CONFIDENCE_ASSUMED);
+}
+
+void unknown_architecture__is_unknown(void**) {
+    Machine machine("x86-server");
+    machine.remove("/proc");
+    const auto device = ask(machine, "mlx5_0");
+    assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_UNKNOWN, SLUICE_SOURCE_NONE,
+                     SLUICE_CONFIDENCE_NONE);
+    assert_attribute(device.io_coherence, SLUICE_COHERENCE_UNKNOWN, SLUICE_SOURCE_NONE,
+                     SLUICE_CONFIDENCE_NONE);
+}
+
+void architecture_that_nobody_listed__is_coherent_by_default(void**) {
+    Machine machine("x86-server");
+    machine.write("/proc/sys/kernel/arch", "sparc64\n");
+    assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_DEFAULT,
+                     SLUICE_CONFIDENCE_ASSUMED);
+}
+
+void software_devices__are_known_and_have_no_bus(void**) {
+    for (const auto& [name, driver] :
+         std::map<std::string, std::string>{{"rxe", "rdma_rxe"}, {"siw", "siw"}}) {
+        const auto device = ask(Machine(name), (name + "0").c_str());
+        assert_string_equal(device.kernel_driver.value, driver.c_str());
+        for (const sluice_attribute& attribute :
+             {device.relaxed_ordering, device.no_snoop, device.in_order_placement, device.dma_bounce}) {
+            assert_attribute(attribute, SLUICE_ANSWER_NO, SLUICE_SOURCE_SOFTWARE_DEVICE,
+                             SLUICE_CONFIDENCE_CERTAIN);
+        }
+    }
+}
+
+void recorded_machine__what_only_an_open_device_tells__is_unknown(void**) {
+    const auto device = ask(Machine("x86-server"), "mlx5_0");
+    for (const sluice_attribute& attribute :
+         {device.native_atomic_write, device.flush, device.on_demand_paging, device.in_order_placement,
+          device.granule_bytes}) {
+        assert_attribute(attribute, 0, SLUICE_SOURCE_NONE, SLUICE_CONFIDENCE_NONE);
+    }
+    assert_string_equal(device.provider.value, "");
+    assert_int_equal(device.provider.source, SLUICE_SOURCE_NONE);
+    assert_string_equal(device.clean.value, "");
+}
+
+void open_device__capability_bits__become_answers(void**) {
+    const Machine machine("x86-server");
+    const auto none =
+        ask_live(machine, "mlx5_0", {.provider_path = "/lib/libmlx5-rdmav34.so", .capabilities = 0});
+    assert_attribute(none.native_atomic_write, SLUICE_ANSWER_NO, SLUICE_SOURCE_DEVICE,
+                     SLUICE_CONFIDENCE_CERTAIN);
+    assert_int_equal(none.flush.value, SLUICE_FLUSH_NONE);
+    assert_int_equal(none.on_demand_paging.value, SLUICE_PAGING_NONE);
+    assert_int_equal(none.dma_bounce.value, SLUICE_ANSWER_NO);
+    assert_string_equal(none.provider.value, "/lib/libmlx5-rdmav34.so");
+    assert_int_equal(none.provider.source, SLUICE_SOURCE_PROCESS);
+    const auto all =
+        ask_live(machine, "mlx5_0", {.provider_path = "", .capabilities = 0xfULL << 38, .paging = 3});
+    assert_int_equal(all.native_atomic_write.value, SLUICE_ANSWER_YES);
+    assert_int_equal(all.flush.value, SLUICE_FLUSH_BOTH);
+    assert_int_equal(all.on_demand_paging.value, SLUICE_PAGING_IMPLICIT);
+    assert_attribute(all.dma_bounce, SLUICE_ANSWER_YES, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    const auto some =
+        ask_live(machine, "mlx5_0", {.provider_path = "", .capabilities = 1ULL << 39, .paging = 1});
+    assert_int_equal(some.flush.value, SLUICE_FLUSH_PERSISTENT);
+    assert_int_equal(some.on_demand_paging.value, SLUICE_PAGING_EXPLICIT);
+    assert_int_equal(some.native_atomic_write.value, SLUICE_ANSWER_NO);
+    const auto atomic = ask_live(machine, "mlx5_0", {.provider_path = "", .capabilities = 1ULL << 40});
+    assert_int_equal(atomic.native_atomic_write.value, SLUICE_ANSWER_YES);
+    assert_int_equal(atomic.dma_bounce.value, SLUICE_ANSWER_NO);
+    assert_int_equal(atomic.flush.value, SLUICE_FLUSH_NONE);
+}
+
+void registration__on_linux_7__proves_coherence(void**) {
+    Machine machine("raspberry-pi");
+    const LiveFacts registered{.provider_path = "", .registered = true};
+    assert_int_equal(ask_live(machine, "mlx4_0", registered).cpu_coherence.value,
+                     SLUICE_COHERENCE_NONCOHERENT);
+    machine.write("/proc/sys/kernel/osrelease", "7.0.3-v8+\n");
+    assert_attribute(ask_live(machine, "mlx4_0", registered).cpu_coherence, SLUICE_COHERENCE_COHERENT,
+                     SLUICE_SOURCE_REGISTRATION, SLUICE_CONFIDENCE_CERTAIN);
+    const LiveFacts refused{.provider_path = "", .registered = false};
+    assert_int_equal(ask_live(machine, "mlx4_0", refused).cpu_coherence.value, SLUICE_COHERENCE_NONCOHERENT);
+}
+
+void registration__is_tried_only_where_it_proves_something(void**) {
+    static bool tried;
+    const auto note = [](void*, bool try_registration) {
+        tried = try_registration;
+        return std::optional<LiveFacts>();
+    };
+    const std::map<std::string, bool> expected{
+        {"6.19.2", false}, {"7.0.0-rc1", true}, {"10.1", true}, {"7", false}};
+    for (const auto& [release, expect] : expected) {
+        Machine machine("raspberry-pi");
+        machine.write("/proc/sys/kernel/osrelease", release + "\n");
+        assert_true(attributes::query(FileTree(machine.root()), "mlx4_0", note, nullptr).ok());
+        assert_int_equal(tried, expect);
+    }
+    Machine machine("rxe");
+    machine.write("/proc/sys/kernel/osrelease", "7.0\n");
+    assert_true(attributes::query(FileTree(machine.root()), "rxe0", note, nullptr).ok());
+    assert_false(tried);
+}
+
+void this_machine__cpu__is_what_the_engine_uses(void**) {
+    const attributes::CpuCache cache = attributes::find_cpu_cache(FileTree());
+    const auto ops = sluice::cacheflush::native_ops();
+    assert_int_equal(cache.clean.source, SLUICE_SOURCE_CPU);
+    if (!ops) {
+        assert_string_equal(cache.clean.value.c_str(), "none");
+        assert_string_equal(cache.invalidate.value.c_str(), "none");
+        assert_int_equal(cache.granule_bytes.value, 0);
+        return;
+    }
+    assert_string_equal(cache.clean.value.c_str(), (*ops)->clean.name);
+    assert_string_equal(cache.invalidate.value.c_str(), (*ops)->invalidate.name);
+    assert_int_equal(cache.line_bytes.value, (*ops)->line_bytes);
+    assert_int_equal(cache.granule_bytes.value, (*ops)->granule_bytes);
+    assert_int_equal(cache.granule_bytes.confidence, SLUICE_CONFIDENCE_CERTAIN);
+}
+
+void unknown_device__error_names_those_that_there_are(void**) {
+    const Machine machine("x86-server");
+    auto result = attributes::query(FileTree(machine.root()), "mlx5_9", nullptr, nullptr);
+    assert_false(result.ok());
+    assert_int_equal(result.error().to_errno(), ENODEV);
+    assert_non_null(std::strstr(result.error().text(), "irdma0, mlx5_0"));
+}
+
+void no_device_at_all__error_says_how_to_make_one(void**) {
+    const Machine machine;
+    auto result = attributes::query(FileTree(machine.root()), "rxe0", nullptr, nullptr);
+    assert_false(result.ok());
+    assert_non_null(std::strstr(result.error().text(), "rdma link add"));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(x86__every_device__is_coherent_by_architecture),
+        cmocka_unit_test(x86__driver__is_that_of_the_pci_function),
+        cmocka_unit_test(x86__pci_control_bits__tell_ordering_and_snooping),
+        cmocka_unit_test(arm64__dma_coherent_at_the_host_bridge__is_coherent),
+        cmocka_unit_test(arm64__no_property__is_noncoherent),
+        cmocka_unit_test(arm64__acpi__is_unknown_and_says_why),
+        cmocka_unit_test(arm64__firmware_hidden__is_unknown_not_noncoherent),
+        cmocka_unit_test(arm64__nearest_property__wins_over_those_above),
+        cmocka_unit_test(arm64__memory_reached_another_way__is_only_assumed),
+        cmocka_unit_test(arm64__no_node_at_all__is_the_cautious_default),
+        cmocka_unit_test(arm64__software_device__is_coherent),
+        cmocka_unit_test(riscv64__dma_noncoherent_above__is_noncoherent),
+        cmocka_unit_test(ppc64le__silent_device_tree__is_coherent_by_architecture),
+        cmocka_unit_test(s390x__secure_execution__bounces),
+        cmocka_unit_test(unknown_architecture__is_unknown),
+        cmocka_unit_test(architecture_that_nobody_listed__is_coherent_by_default),
+        cmocka_unit_test(software_devices__are_known_and_have_no_bus),
+        cmocka_unit_test(recorded_machine__what_only_an_open_device_tells__is_unknown),
+        cmocka_unit_test(open_device__capability_bits__become_answers),
+        cmocka_unit_test(registration__on_linux_7__proves_coherence),
+        cmocka_unit_test(registration__is_tried_only_where_it_proves_something),
+        cmocka_unit_test(this_machine__cpu__is_what_the_engine_uses),
+        cmocka_unit_test(unknown_device__error_names_those_that_there_are),
+        cmocka_unit_test(no_device_at_all__error_says_how_to_make_one),
+    };
+    return cmocka_run_group_tests_name("attributes.machines", tests, nullptr, nullptr);
+}
