@@ -21,6 +21,9 @@ constexpr std::array kSettings{
     SettingInfo{Setting::kCacheflush, "SLUICE_CACHEFLUSH", "name of a cache instruction",
                 "the best that the CPU has",
                 "use a weaker cache instruction, e.g. clflush; never one that the CPU lacks"},
+    SettingInfo{Setting::kCoherence, "SLUICE_COHERENCE",
+                "auto|coherent|noncoherent|simulated, or DEV=VALUE,... for single devices", "auto",
+                "what devices are taken for, instead of finding it out"},
     SettingInfo{Setting::kLog, "SLUICE_LOG", "error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
                 "what is logged to standard error, in all and for single areas"},
 };

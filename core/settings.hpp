@@ -15,6 +15,7 @@ namespace sluice {
 
 enum class Setting {
     kCacheflush,
+    kCoherence,
     kLog,
 };
 

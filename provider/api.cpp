@@ -14,6 +14,7 @@
 #include "provider/attributes/live_facts.hpp"
 #include "provider/attributes/query.hpp"
 #include "provider/attributes/sysfs_device.hpp"
+#include "provider/config/config.hpp"
 #include "sluice/version.hpp"
 
 using sluice::at_boundary;
@@ -40,6 +41,7 @@ int to_errno_with_log(const char* function, const Result<void>& result) noexcept
 // What the first version of each struct ended with.
 constexpr std::size_t kOldestAttributes =
     offsetof(sluice_device_attributes, dma_bounce) + sizeof(sluice_attribute);
+constexpr std::size_t kOldestSetting = sizeof(sluice_setting);
 constexpr std::size_t kOldestDescription = sizeof(sluice_attribute_description);
 
 Result<void> query_into(const attributes::FileTree& tree, const std::string& name, attributes::Asker ask,
@@ -63,6 +65,31 @@ static_assert(SLUICE_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 static_assert(SLUICE_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(SLUICE_LOG_DEBUG == static_cast<int>(LogLevel::kDebug));
 static_assert(SLUICE_LOG_TRACE == static_cast<int>(LogLevel::kTrace));
+
+template<std::size_t kSize>
+void put_text(char (&to)[kSize], const std::string& from) {
+    to[from.copy(to, kSize - 1)] = '\0';
+}
+
+Result<void> setting_into(const attributes::FileTree& tree, unsigned index, sluice_setting* to,
+                          std::size_t size) {
+    Result<std::vector<sluice::config::Listed>> all = sluice::config::list(tree);
+    if (!all) {
+        return std::move(all).error();
+    }
+    if (index >= all->size()) {
+        return Error(ErrorKind::kNotFound, "there are no more settings");
+    }
+    const sluice::config::Listed& listed = (*all)[index];
+    sluice_setting setting{};
+    put_text(setting.name, listed.name);
+    put_text(setting.value, listed.value);
+    put_text(setting.origin, listed.origin);
+    put_text(setting.default_value, listed.default_value);
+    put_text(setting.values, listed.values);
+    put_text(setting.meaning, listed.meaning);
+    return attributes::copy_versioned(setting, to, size, kOldestSetting);
+}
 
 } // namespace
 
@@ -161,6 +188,19 @@ const char* sluice_source_name(uint32_t source) {
 
 const char* sluice_confidence_name(uint32_t confidence) {
     return attributes::confidence_name(confidence);
+}
+
+int sluice_describe_setting(const char* root, unsigned index, sluice_setting* to, size_t size) {
+    if (to == nullptr) {
+        return EINVAL;
+    }
+    const Result<void> result = at_boundary("sluice_describe_setting", [&] {
+        return setting_into(attributes::FileTree(root == nullptr ? "" : root), index, to, size);
+    });
+    // The end of the list is nothing to complain about.
+    return !result && result.error().kind() == ErrorKind::kNotFound
+               ? ENOENT
+               : to_errno_with_log("sluice_describe_setting", result);
 }
 
 } // extern "C"

@@ -124,7 +124,8 @@ bool FileTree::has_entry(std::string_view path) const {
     return directory && lstat((outside(*directory) + "/" + std::string(name_of(path))).c_str(), &status) == 0;
 }
 
-Result<std::string> FileTree::read(std::string_view path, std::size_t limit_bytes) const {
+Result<std::string> FileTree::read(std::string_view path, std::size_t limit_bytes,
+                                   FileStatus* file_status) const {
     Result<std::string> resolved = resolve(path);
     if (!resolved) {
         return std::move(resolved).error();
@@ -139,6 +140,9 @@ Result<std::string> FileTree::read(std::string_view path, std::size_t limit_byte
     if (!S_ISREG(status.st_mode)) {
         return Error::format(ErrorKind::kInvalidArgument, 0, "%.*s: not a regular file",
                              static_cast<int>(path.size()), path.data());
+    }
+    if (file_status != nullptr) {
+        *file_status = {status.st_uid, status.st_mode};
     }
     std::string content(limit_bytes + 1, '\0');
     std::size_t size = 0;

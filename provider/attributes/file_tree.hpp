@@ -20,6 +20,11 @@
 
 namespace sluice::attributes {
 
+struct FileStatus {
+    unsigned owner;
+    unsigned mode;
+};
+
 class FileTree {
   public:
     // ROOT is a directory of this machine; "" or "/" is this machine itself. Paths below are
@@ -37,8 +42,10 @@ class FileTree {
     // Whether there is something by that name, be it a link that leads nowhere.
     bool has_entry(std::string_view path) const;
 
-    // The content of a regular file; kOutOfRange if it is longer than LIMIT_BYTES.
-    Result<std::string> read(std::string_view path, std::size_t limit_bytes) const;
+    // The content of a regular file; kOutOfRange if it is longer than LIMIT_BYTES. STATUS gets that
+    // of the very file that was read.
+    Result<std::string> read(std::string_view path, std::size_t limit_bytes,
+                             FileStatus* status = nullptr) const;
     // The first line of a short file, without blanks at its ends; empty when there is none.
     std::string read_line(std::string_view path) const;
 

@@ -6,6 +6,7 @@
 
 #include "provider/attributes/capabilities.hpp"
 #include "provider/attributes/cpu_cache.hpp"
+#include "provider/config/config.hpp"
 
 namespace sluice::attributes {
 
@@ -20,6 +21,21 @@ void put_text(char (&to)[kSize], std::string_view from) {
     std::transform(from.begin(), from.begin() + length, to,
                    [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c; });
     to[length] = '\0';
+}
+
+std::optional<Finding> to_override(const config::Decision& decision) {
+    const sluice_source source = decision.from_environment ? SLUICE_SOURCE_ENVIRONMENT : SLUICE_SOURCE_CONFIG;
+    switch (decision.value) {
+    case config::Coherence::kAuto:
+        return std::nullopt;
+    case config::Coherence::kCoherent:
+        return Finding{SLUICE_COHERENCE_COHERENT, source, SLUICE_CONFIDENCE_CERTAIN, decision.origin};
+    case config::Coherence::kNoncoherent:
+        return Finding{SLUICE_COHERENCE_NONCOHERENT, source, SLUICE_CONFIDENCE_CERTAIN, decision.origin};
+    case config::Coherence::kSimulated:
+        return Finding{SLUICE_COHERENCE_SIMULATED, source, SLUICE_CONFIDENCE_CERTAIN, decision.origin};
+    }
+    return std::nullopt;
 }
 
 sluice_attribute to_attribute(const Finding& finding) {
@@ -43,8 +59,12 @@ Result<sluice_device_attributes> query(const FileTree& tree, std::string_view na
     if (!device) {
         return std::move(device).error();
     }
+    const Result<config::Decisions> decisions = config::decisions_for(tree, name);
+    if (!decisions) {
+        return decisions.error().clone();
+    }
     const Platform platform = read_platform(tree);
-    const Overrides overrides;
+    const Overrides overrides{to_override(decisions->coherence), to_override(decisions->io_coherence)};
     std::optional<LiveFacts> live;
     if (ask != nullptr) {
         live = ask(context, platform.kernel_is_at_least(kRegistrationProvesSince, 0) && !device->is_software);

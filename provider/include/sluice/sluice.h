@@ -214,6 +214,23 @@ const char* sluice_coherence_name(uint64_t coherence);
 const char* sluice_source_name(uint32_t source);
 const char* sluice_confidence_name(uint32_t confidence);
 
+/* One variable or one key of the configuration; size-versioned like the attributes. */
+struct sluice_setting {
+    char name[96];          /* "SLUICE_LOG", "claim", "coherence of mlx5_0" */
+    char value[256];        /* what holds */
+    char origin[128];       /* "default", "environment", or the file and line that say so */
+    char default_value[96]; /* what holds when nobody says anything */
+    char values[128];       /* what may stand there */
+    char meaning[128];      /* one line */
+};
+
+/*
+ * The setting at INDEX: 0, 1, ... until ENOENT. First all environment variables, then all keys of
+ * /etc/sluice/sluice.conf, or of that file under ROOT. EPROTO when the file can't be understood;
+ * the log names the line.
+ */
+int sluice_describe_setting(const char* root, unsigned index, struct sluice_setting* setting, size_t size);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

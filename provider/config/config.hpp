@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What somebody decided about devices: SLUICE_COHERENCE first, then /etc/sluice/sluice.conf.
+//
+// The file is read anew for each question: questions are rare, and an administrator expects a
+// change to hold for the next program. A program that runs with privileges ignores a file that
+// somebody other than root could have written, and says so in the log.
+//
+// Thread safety: everything may be called from any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provider/attributes/file_tree.hpp"
+#include "provider/config/parser.hpp"
+
+namespace sluice::config {
+
+constexpr const char* kPath = "/etc/sluice/sluice.conf";
+// What `sluice provider enable` writes, and libibverbs reads.
+constexpr const char* kDriverFile = "/etc/libibverbs.d/sluice.driver";
+
+// An empty File where there is none, or where it is not to be trusted.
+Result<File> load(const attributes::FileTree& tree);
+
+// Whether a file with this owner and mode may steer a program with privileges.
+bool is_trustworthy(unsigned owner, unsigned mode) noexcept;
+
+struct Decision {
+    Coherence value = Coherence::kAuto;
+    std::string origin; // "SLUICE_COHERENCE" or "/etc/sluice/sluice.conf:3"; empty for kAuto
+    bool from_environment = false;
+};
+
+struct Decisions {
+    Decision coherence;
+    Decision io_coherence;
+};
+
+// What holds for a device.
+Result<Decisions> decisions_for(const attributes::FileTree& tree, std::string_view device);
+
+// The kernel drivers whose devices the plugin shall take when nothing else asks for it: what the
+// key "claim" says; where it says nothing, both after `sluice provider enable` and none
+// otherwise. A file that can't be understood claims nothing, and the log tells why.
+Claim claimed_drivers(const attributes::FileTree& tree = attributes::FileTree());
+
+// One line of `sluice config`.
+struct Listed {
+    std::string name;
+    std::string value;
+    std::string origin; // "default", "environment", or file and line
+    std::string default_value;
+    std::string values;
+    std::string meaning;
+};
+
+// Every variable and every key, whether set or not, and what is set for single devices.
+Result<std::vector<Listed>> list(const attributes::FileTree& tree);
+
+} // namespace sluice::config

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/config/parser.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace sluice::config {
+
+namespace {
+
+constexpr std::size_t kMaxDevices = 256;
+constexpr std::size_t kMaxName = 63;
+constexpr int kMaxShown = 40; // of a wrong word, in an error
+constexpr std::array kCoherenceNames{"auto", "coherent", "noncoherent", "simulated"};
+constexpr const char* kCoherenceValues = "auto, coherent, noncoherent, simulated";
+
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kBlanks = " \t\r";
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+// Takes what stands before SEPARATOR off TEXT.
+std::string_view take(std::string_view& text, char separator) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return part;
+}
+
+// A word of the text for an error: short, and nothing that moves a terminal's cursor.
+std::string shown(std::string_view word) {
+    std::string text(word.substr(0, kMaxShown));
+    std::ranges::replace_if(
+        text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+    return text + (word.size() > kMaxShown ? "..." : "");
+}
+
+std::optional<Coherence> find_coherence(std::string_view word) {
+    for (std::size_t i = 0; i < kCoherenceNames.size(); ++i) {
+        if (word == kCoherenceNames[i]) {
+            return static_cast<Coherence>(i);
+        }
+    }
+    return std::nullopt;
+}
+
+bool is_device_name(std::string_view name) {
+    return !name.empty() && name.size() <= kMaxName && std::ranges::all_of(name, [](char c) {
+        return static_cast<unsigned char>(c) > ' ' && c != '\x7f' && c != '/' && c != '=' && c != ',';
+    });
+}
+
+class Parser {
+  public:
+    Parser(std::string_view text, std::string_view path) : rest_(text), path_(path.substr(0, 200)) {}
+
+    Result<File> run() {
+        if (rest_.size() > kMaxFileBytes) {
+            return fail("longer than the 65536 bytes that a configuration may have");
+        }
+        while (!rest_.empty()) {
+            ++line_;
+            std::string_view line = trimmed(take(rest_, '\n'));
+            if (line.empty() || line.front() == '#') {
+                continue;
+            }
+            Result<void> done = line.front() == '[' ? take_section(line) : take_setting(line);
+            if (!done) {
+                return std::move(done).error();
+            }
+        }
+        return std::move(file_);
+    }
+
+  private:
+    Error fail(const std::string& what) const {
+        return Error::format(ErrorKind::kProtocol, 0, "%s:%d: %s", path_.c_str(), line_, what.c_str());
+    }
+
+    DeviceSection& section() { return file_.devices.empty() ? file_.general : file_.devices.back(); }
+
+    Result<void> take_section(std::string_view line) {
+        if (line.back() != ']') {
+            return fail("no ']' at the end of '" + shown(line) + "'; valid: [device NAME]");
+        }
+        line = trimmed(line.substr(1, line.size() - 2));
+        const std::string_view kind = line.substr(0, line.find_first_of(" \t"));
+        const std::string_view name = trimmed(line.substr(kind.size()));
+        if (kind != "device" || !is_device_name(name)) {
+            return fail("unknown section '[" + shown(line) + "]'; valid: [device NAME]");
+        }
+        if (const DeviceSection* earlier = file_.find(name)) {
+            return fail("device '" + shown(name) + "' has a section in line " +
+                        std::to_string(earlier->line));
+        }
+        if (file_.devices.size() == kMaxDevices) {
+            return fail("more than " + std::to_string(kMaxDevices) + " sections");
+        }
+        file_.devices.push_back(DeviceSection{.name = std::string(name), .line = line_});
+        return {};
+    }
+
+    Result<void> take_setting(std::string_view line) {
+        if (line.find('=') == std::string_view::npos) {
+            return fail("no '=' in '" + shown(line) + "'; valid: KEY = VALUE, [device NAME], # comment");
+        }
+        const std::string_view key = trimmed(take(line, '='));
+        const std::string_view value = trimmed(line);
+        const bool in_device = !file_.devices.empty();
+        if (key == "coherence") {
+            return take_coherence(section().coherence, key, value, true);
+        }
+        if (key == "io-coherence") {
+            return take_coherence(section().io_coherence, key, value, false);
+        }
+        if (key == "claim" && !in_device) {
+            return take_claim(value);
+        }
+        if (key == "claim") {
+            return fail("'claim' is for all devices: it stands above the first section");
+        }
+        return fail("unknown key '" + shown(key) + "'; valid: " + (in_device ? "" : "claim, ") +
+                    "coherence, io-coherence");
+    }
+
+    Result<void> check_first(int earlier_line, std::string_view key) const {
+        if (earlier_line == 0) {
+            return {};
+        }
+        return fail(std::string(key) + " was set in line " + std::to_string(earlier_line));
+    }
+
+    Result<void> take_coherence(Said<Coherence>& to, std::string_view key, std::string_view value,
+                                bool may_be_simulated) const {
+        if (Result<void> first = check_first(to.line, key); !first) {
+            return first;
+        }
+        const std::optional<Coherence> coherence = find_coherence(value);
+        if (!coherence || (*coherence == Coherence::kSimulated && !may_be_simulated)) {
+            return fail("'" + shown(value) + "' is no value for " + std::string(key) +
+                        "; valid: " + (may_be_simulated ? kCoherenceValues : "auto, coherent, noncoherent"));
+        }
+        to = {*coherence, line_};
+        return {};
+    }
+
+    Result<void> take_claim(std::string_view value) {
+        if (Result<void> first = check_first(file_.claim.line, "claim"); !first) {
+            return first;
+        }
+        Claim claim;
+        int words = 0;
+        bool none = false;
+        for (value = trimmed(value); !value.empty(); value = trimmed(value), ++words) {
+            const std::string_view word = value.substr(0, value.find_first_of(" \t"));
+            value.remove_prefix(word.size());
+            if (word == "rxe") {
+                claim.rxe = true;
+            } else if (word == "siw") {
+                claim.siw = true;
+            } else if (word == "none") {
+                none = true;
+            } else {
+                return fail("'" + shown(word) + "' can't be claimed; valid: rxe, siw, none");
+            }
+        }
+        if (words == 0 || (none && words > 1)) {
+            return fail("claim needs 'none', or one or both of rxe and siw");
+        }
+        file_.claim = {claim, line_};
+        return {};
+    }
+
+    std::string_view rest_;
+    std::string path_;
+    int line_ = 0;
+    File file_;
+};
+
+} // namespace
+
+const DeviceSection* File::find(std::string_view device) const noexcept {
+    const auto found = std::ranges::find(devices, device, &DeviceSection::name);
+    return found == devices.end() ? nullptr : &*found;
+}
+
+Result<File> parse_file(std::string_view text, std::string_view path) {
+    return Parser(text, path).run();
+}
+
+// Every part is checked, not only those about DEVICE: a misspelt one would otherwise show only
+// where it matters.
+Result<Coherence> parse_environment(std::string_view text, std::string_view device) {
+    std::optional<Coherence> general;
+    std::optional<Coherence> special;
+    while (!text.empty()) {
+        const std::string_view part = take(text, ',');
+        const std::size_t equals = part.find('=');
+        const std::string_view name = part.substr(0, equals == std::string_view::npos ? 0 : equals);
+        const std::string_view word = part.substr(equals == std::string_view::npos ? 0 : equals + 1);
+        const std::optional<Coherence> value = find_coherence(word);
+        if (!value || (equals != std::string_view::npos && !is_device_name(name))) {
+            return Error::format(ErrorKind::kInvalidArgument, 0,
+                                 "SLUICE_COHERENCE: '%s' is neither VALUE nor DEV=VALUE; values: %s",
+                                 shown(part).c_str(), kCoherenceValues);
+        }
+        if (equals == std::string_view::npos) {
+            general = value;
+        } else if (name == device) {
+            special = value;
+        }
+    }
+    return special.value_or(general.value_or(Coherence::kAuto));
+}
+
+const char* to_string(Coherence coherence) noexcept {
+    return kCoherenceNames[static_cast<std::size_t>(coherence)];
+}
+
+std::string to_string(const Claim& claim) {
+    if (!claim.rxe && !claim.siw) {
+        return "none";
+    }
+    return std::string(claim.rxe ? "rxe" : "") + (claim.rxe && claim.siw ? " " : "") +
+           (claim.siw ? "siw" : "");
+}
+
+} // namespace sluice::config

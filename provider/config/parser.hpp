@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The text of /etc/sluice/sluice.conf and of SLUICE_COHERENCE, turned into what it means.
+//
+// A text that can't be understood is an error, never half a configuration: the line that was
+// lost may be the one that keeps data intact. Errors name the line and what is valid.
+//
+// The text is hostile. Its length, its lines and the number of its sections are bounded, and it
+// may hold any byte.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace sluice::config {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{64} * 1024;
+
+// What a device's memory shall be taken for.
+enum class Coherence { kAuto, kCoherent, kNoncoherent, kSimulated };
+
+// A value, and where it was said: the line of the file, or 0 for nowhere.
+template<typename T>
+struct Said {
+    T value{};
+    int line = 0;
+    bool is_said() const noexcept { return line != 0; }
+};
+
+struct DeviceSection {
+    std::string name; // empty for what stands above all sections
+    Said<Coherence> coherence{};
+    Said<Coherence> io_coherence{}; // never kSimulated
+    int line = 0;
+};
+
+// The kernel drivers whose devices the plugin takes.
+struct Claim {
+    bool rxe = false;
+    bool siw = false;
+};
+
+struct File {
+    DeviceSection general;
+    std::vector<DeviceSection> devices;
+    Said<Claim> claim;
+
+    const DeviceSection* find(std::string_view device) const noexcept;
+};
+
+// PATH is for the texts of errors.
+Result<File> parse_file(std::string_view text, std::string_view path);
+
+// The value of SLUICE_COHERENCE for DEVICE: "VALUE" is for every device, "DEV=VALUE,..." for
+// single ones; both may stand together. kAuto when nothing is said about the device.
+Result<Coherence> parse_environment(std::string_view text, std::string_view device);
+
+const char* to_string(Coherence coherence) noexcept;
+std::string to_string(const Claim& claim);
+
+} // namespace sluice::config

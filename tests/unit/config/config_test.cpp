@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/config/config.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/log.hpp"
+#include "core/settings.hpp"
+#include "provider/attributes/query.hpp"
+#include "tests/cmocka.hpp"
+#include "tests/machine.hpp"
+
+using sluice::attributes::FileTree;
+using sluice::test::Machine;
+namespace config = sluice::config;
+
+namespace {
+
+std::string last_message;
+
+int setup(void**) {
+    unsetenv("SLUICE_COHERENCE");
+    last_message.clear();
+    sluice::set_log_sink([](void*, int, const char*, const char* message) { last_message = message; },
+                         nullptr);
+    return 0;
+}
+
+int teardown(void**) {
+    unsetenv("SLUICE_COHERENCE");
+    sluice::set_log_sink(nullptr, nullptr);
+    return 0;
+}
+
+sluice_device_attributes ask(const Machine& machine, const char* name) {
+    auto result = sluice::attributes::query(FileTree(machine.root()), name, nullptr, nullptr);
+    if (!result) {
+        fail_msg("%s", result.error().text());
+    }
+    return *result;
+}
+
+void override__in_the_file__wins_over_discovery(void**) {
+    Machine machine("x86-server");
+    machine.write(
+        config::kPath,
+        "coherence = coherent\n[device mlx5_0]\ncoherence = noncoherent\nio-coherence = noncoherent\n");
+    const auto mlx5 = ask(machine, "mlx5_0");
+    assert_int_equal(mlx5.cpu_coherence.value, SLUICE_COHERENCE_NONCOHERENT);
+    assert_int_equal(mlx5.cpu_coherence.source, SLUICE_SOURCE_CONFIG);
+    assert_int_equal(mlx5.cpu_coherence.confidence, SLUICE_CONFIDENCE_CERTAIN);
+    assert_string_equal(mlx5.coherence_evidence, "/etc/sluice/sluice.conf:3");
+    assert_int_equal(mlx5.io_coherence.value, SLUICE_COHERENCE_NONCOHERENT);
+    const auto irdma = ask(machine, "irdma0");
+    assert_int_equal(irdma.cpu_coherence.source, SLUICE_SOURCE_CONFIG);
+    assert_int_equal(irdma.io_coherence.source, SLUICE_SOURCE_ARCHITECTURE);
+}
+
+void override__auto_for_a_device__finds_out_again(void**) {
+    Machine machine("x86-server");
+    machine.write(config::kPath, "coherence = noncoherent\n[device mlx5_0]\ncoherence = auto\n");
+    assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.source, SLUICE_SOURCE_ARCHITECTURE);
+    assert_int_equal(ask(machine, "irdma0").cpu_coherence.source, SLUICE_SOURCE_CONFIG);
+}
+
+void override__in_the_environment__wins_over_the_file(void**) {
+    Machine machine("x86-server");
+    machine.write(config::kPath, "[device mlx5_0]\ncoherence = noncoherent\n");
+    setenv("SLUICE_COHERENCE", "mlx5_0=simulated", 1);
+    const auto device = ask(machine, "mlx5_0");
+    assert_int_equal(device.cpu_coherence.value, SLUICE_COHERENCE_SIMULATED);
+    assert_int_equal(device.cpu_coherence.source, SLUICE_SOURCE_ENVIRONMENT);
+    assert_string_equal(device.coherence_evidence, "SLUICE_COHERENCE");
+    assert_int_equal(ask(machine, "irdma0").cpu_coherence.source, SLUICE_SOURCE_ARCHITECTURE);
+}
+
+void override__that_can_t_be_understood__fails_the_query(void**) {
+    Machine machine("x86-server");
+    const FileTree tree(machine.root());
+    machine.write(config::kPath, "coherence = noncoherent\ncoherance = x\n");
+    auto result = sluice::attributes::query(tree, "mlx5_0", nullptr, nullptr);
+    assert_false(result.ok());
+    assert_int_equal(result.error().to_errno(), EPROTO);
+    assert_non_null(std::strstr(result.error().text(), "sluice.conf:2"));
+    machine.remove(config::kPath);
+    setenv("SLUICE_COHERENCE", "perhaps", 1);
+    result = sluice::attributes::query(tree, "mlx5_0", nullptr, nullptr);
+    assert_int_equal(result.error().to_errno(), EINVAL);
+}
+
+void file__that_is_a_directory_a_loop_or_huge__fails_the_query(void**) {
+    Machine machine("x86-server");
+    const FileTree tree(machine.root());
+    machine.add(std::string(config::kPath) + "/");
+    assert_true(config::load(tree).ok() == false);
+    machine.remove(config::kPath);
+    machine.add(std::string(config::kPath) + " -> sluice.conf");
+    assert_false(config::load(tree).ok());
+    machine.remove(config::kPath);
+    machine.write(config::kPath, std::string(1 << 20, '#'));
+    assert_false(config::load(tree).ok());
+}
+
+void trust__only_root_may_have_written_it(void**) {
+    assert_true(config::is_trustworthy(0, 0100644));
+    assert_true(config::is_trustworthy(0, 0100600));
+    assert_false(config::is_trustworthy(1000, 0100644));
+    assert_false(config::is_trustworthy(0, 0100664));
+    assert_false(config::is_trustworthy(0, 0100646));
+}
+
+void file__that_others_may_write__is_ignored_by_root_with_a_line(void**) {
+    Machine machine("x86-server");
+    machine.write(config::kPath, "coherence = noncoherent\nclaim = rxe\n");
+    const std::string outside = machine.root() + config::kPath;
+    assert_int_equal(chmod(outside.c_str(), 0666), 0);
+    auto file = config::load(FileTree(machine.root()));
+    assert_true(file.ok());
+    const bool root = geteuid() == 0;
+    assert_int_equal(file->general.coherence.is_said(), !root);
+    if (root) {
+        assert_non_null(std::strstr(last_message.c_str(), "ignored"));
+        assert_false(config::claimed_drivers(FileTree(machine.root())).rxe);
+        assert_int_equal(chmod(outside.c_str(), 0644), 0);
+        assert_int_equal(chown(outside.c_str(), 12345, 0), 0);
+        assert_false(config::load(FileTree(machine.root()))->general.coherence.is_said());
+    }
+}
+
+void claim__default__follows_provider_enable(void**) {
+    Machine machine;
+    const FileTree tree(machine.root());
+    assert_false(config::claimed_drivers(tree).rxe || config::claimed_drivers(tree).siw);
+    machine.write(config::kDriverFile, "driver sluice\n");
+    assert_true(config::claimed_drivers(tree).rxe && config::claimed_drivers(tree).siw);
+    machine.write(config::kPath, "claim = siw\n");
+    assert_false(config::claimed_drivers(tree).rxe);
+    assert_true(config::claimed_drivers(tree).siw);
+    machine.write(config::kPath, "claim = none\n");
+    assert_false(config::claimed_drivers(tree).siw);
+}
+
+void claim__file_not_understood__claims_nothing_with_a_line(void**) {
+    Machine machine;
+    machine.write(config::kDriverFile, "driver sluice\n");
+    machine.write(config::kPath, "claim = everything\n");
+    assert_false(config::claimed_drivers(FileTree(machine.root())).rxe);
+    assert_non_null(std::strstr(last_message.c_str(), "sluice.conf:1"));
+}
+
+void list__names_every_variable_and_key_with_its_origin(void**) {
+    Machine machine;
+    machine.write(config::kPath, "claim = rxe\n[device rxe0]\ncoherence = simulated\n");
+    setenv("SLUICE_COHERENCE", "coherent", 1);
+    auto all = config::list(FileTree(machine.root()));
+    assert_true(all.ok());
+    const auto find = [&](const std::string& name) {
+        const auto found = std::ranges::find(*all, name, &config::Listed::name);
+        if (found == all->end()) {
+            fail_msg("'%s' is missing", name.c_str());
+        }
+        return *found;
+    };
+    for (const sluice::SettingInfo& info : sluice::all_settings()) {
+        assert_string_equal(find(info.name).values.c_str(), info.values);
+    }
+    assert_string_equal(find("SLUICE_COHERENCE").value.c_str(), "coherent");
+    assert_string_equal(find("SLUICE_COHERENCE").origin.c_str(), "environment");
+    assert_string_equal(find("SLUICE_LOG").value.c_str(), "warning");
+    assert_string_equal(find("SLUICE_LOG").origin.c_str(), "default");
+    assert_string_equal(find("claim").value.c_str(), "rxe");
+    assert_string_equal(find("claim").origin.c_str(), "/etc/sluice/sluice.conf:1");
+    assert_string_equal(find("coherence").value.c_str(), "auto");
+    assert_string_equal(find("coherence").origin.c_str(), "default");
+    assert_string_equal(find("coherence of rxe0").value.c_str(), "simulated");
+    assert_string_equal(find("coherence of rxe0").origin.c_str(), "/etc/sluice/sluice.conf:3");
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(override__in_the_file__wins_over_discovery, setup, teardown),
+        cmocka_unit_test_setup_teardown(override__auto_for_a_device__finds_out_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(override__in_the_environment__wins_over_the_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(override__that_can_t_be_understood__fails_the_query, setup, teardown),
+        cmocka_unit_test_setup_teardown(file__that_is_a_directory_a_loop_or_huge__fails_the_query, setup,
+                                        teardown),
+        cmocka_unit_test(trust__only_root_may_have_written_it),
+        cmocka_unit_test_setup_teardown(file__that_others_may_write__is_ignored_by_root_with_a_line, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(claim__default__follows_provider_enable, setup, teardown),
+        cmocka_unit_test_setup_teardown(claim__file_not_understood__claims_nothing_with_a_line, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(list__names_every_variable_and_key_with_its_origin, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("config.config", tests, nullptr, nullptr);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/config/parser.hpp"
+
+#include <cstring>
+
+#include "tests/cmocka.hpp"
+
+using sluice::config::Coherence;
+using sluice::config::parse_environment;
+using sluice::config::parse_file;
+
+namespace {
+
+constexpr const char* kPath = "/etc/sluice/sluice.conf";
+
+void assert_refused(std::string_view text, const char* where, const char* what) {
+    auto file = parse_file(text, kPath);
+    if (file) {
+        fail_msg("accepted: %.*s", static_cast<int>(text.size()), text.data());
+    }
+    const std::string prefix = std::string(kPath) + ":" + where + ": ";
+    if (std::strncmp(file.error().text(), prefix.c_str(), prefix.size()) != 0 ||
+        std::strstr(file.error().text(), what) == nullptr) {
+        fail_msg("expected '%s...%s', got '%s'", prefix.c_str(), what, file.error().text());
+    }
+}
+
+void file__empty_or_comments__says_nothing(void**) {
+    for (const char* text : {"", "\n\n", "# comment", "  # comment\n\t\n", "\r\n"}) {
+        auto file = parse_file(text, kPath);
+        assert_true(file.ok());
+        assert_false(file->claim.is_said() || file->general.coherence.is_said());
+        assert_int_equal(file->devices.size(), 0);
+    }
+}
+
+void file__keys_and_sections__are_taken_with_their_lines(void**) {
+    auto file = parse_file("claim = siw rxe\r\n"
+                           "coherence=coherent\n"
+                           "\n"
+                           "[device mlx5_0]\n"
+                           "  coherence =\tnoncoherent  \n"
+                           "io-coherence = noncoherent\n"
+                           "[ device  rxe0 ]\n"
+                           "coherence = simulated",
+                           kPath);
+    assert_true(file.ok());
+    assert_true(file->claim.value.rxe && file->claim.value.siw);
+    assert_int_equal(file->claim.line, 1);
+    assert_int_equal(file->general.coherence.value, Coherence::kCoherent);
+    assert_int_equal(file->general.coherence.line, 2);
+    assert_int_equal(file->devices.size(), 2);
+    const auto* mlx5 = file->find("mlx5_0");
+    assert_non_null(mlx5);
+    assert_int_equal(mlx5->coherence.value, Coherence::kNoncoherent);
+    assert_int_equal(mlx5->coherence.line, 5);
+    assert_int_equal(mlx5->io_coherence.line, 6);
+    assert_int_equal(file->find("rxe0")->coherence.value, Coherence::kSimulated);
+    assert_null(file->find("rxe"));
+}
+
+void claim__none__is_said_and_claims_nothing(void**) {
+    auto file = parse_file("claim = none", kPath);
+    assert_true(file->claim.is_said());
+    assert_false(file->claim.value.rxe || file->claim.value.siw);
+    assert_string_equal(to_string(file->claim.value).c_str(), "none");
+}
+
+void error__names_line_and_what_is_valid(void**) {
+    assert_refused("\ncoherence", "2", "KEY = VALUE");
+    assert_refused("coherance = auto", "1", "valid: claim, coherence, io-coherence");
+    assert_refused("[device a]\nx = 1", "2", "valid: coherence, io-coherence");
+    assert_refused("coherence = yes", "1", "auto, coherent, noncoherent, simulated");
+    assert_refused("coherence =", "1", "valid: auto");
+    assert_refused("io-coherence = simulated", "1", "valid: auto, coherent, noncoherent");
+    assert_refused("claim = mlx5", "1", "valid: rxe, siw, none");
+    assert_refused("claim =", "1", "claim needs");
+    assert_refused("claim = none rxe", "1", "claim needs");
+    assert_refused("[device a]\nclaim = rxe", "2", "above the first section");
+    assert_refused("[device]", "1", "[device NAME]");
+    assert_refused("[device a b]", "1", "[device NAME]");
+    assert_refused("[devices a]", "1", "[device NAME]");
+    assert_refused("[device a", "1", "no ']'");
+    assert_refused("[", "1", "no ']'");
+    assert_refused("[]", "1", "[device NAME]");
+    assert_refused("[device a/b]", "1", "[device NAME]");
+    assert_refused(("[device " + std::string(64, 'x') + "]"), "1", "[device NAME]");
+}
+
+void error__second_setting_of_a_key__names_the_first(void**) {
+    assert_refused("coherence = auto\n\ncoherence = auto", "3", "line 1");
+    assert_refused("claim = rxe\nclaim = siw", "2", "line 1");
+    assert_refused("\n[device a]\n[device b]\n[device a]", "4", "line 2");
+    assert_refused("[device a]\nio-coherence=auto\nio-coherence=auto", "3", "line 2");
+}
+
+void hostile__too_long_or_too_many__is_refused(void**) {
+    assert_refused(std::string(65537, '\n'), "0", "65536");
+    assert_true(parse_file(std::string(65536, '\n'), kPath).ok());
+    std::string sections;
+    for (int i = 0; i < 257; ++i) {
+        sections += "[device d" + std::to_string(i) + "]\n";
+    }
+    assert_refused(sections, "257", "more than 256");
+}
+
+void hostile__bytes_that_move_a_cursor__are_not_repeated(void**) {
+    const std::string text("a\x1b[2J\0\x7f = 1", 11);
+    auto file = parse_file(text, kPath);
+    assert_false(file.ok());
+    assert_null(std::strchr(file.error().text(), '\x1b'));
+    assert_non_null(std::strstr(file.error().text(), "'a?[2J?"
+                                                     "?'"));
+    assert_refused(std::string(50000, 'x') + " = 1", "1", "xxx...");
+}
+
+void environment__value_for_all_or_single_devices(void**) {
+    assert_int_equal(*parse_environment("", "rxe0"), Coherence::kAuto);
+    assert_int_equal(*parse_environment("noncoherent", "rxe0"), Coherence::kNoncoherent);
+    assert_int_equal(*parse_environment("rxe0=simulated,mlx5_0=coherent", "rxe0"), Coherence::kSimulated);
+    assert_int_equal(*parse_environment("rxe0=simulated,mlx5_0=coherent", "mlx5_0"), Coherence::kCoherent);
+    assert_int_equal(*parse_environment("rxe0=simulated", "rxe1"), Coherence::kAuto);
+    assert_int_equal(*parse_environment("rxe0=auto,noncoherent", "rxe0"), Coherence::kAuto);
+    assert_int_equal(*parse_environment("noncoherent,rxe0=coherent", "rxe0"), Coherence::kCoherent);
+    assert_int_equal(*parse_environment("noncoherent,rxe0=coherent", "siw0"), Coherence::kNoncoherent);
+}
+
+void environment__wrong__error_names_values_even_for_other_devices(void**) {
+    for (const char* text : {"yes", "rxe0=", "=coherent", "rxe0=maybe", "siw0=maybe", "coherent,,coherent",
+                             ",", "rxe0=coherent=coherent", "Coherent", " coherent", "a/b=coherent"}) {
+        auto value = parse_environment(text, "rxe0");
+        if (value) {
+            fail_msg("accepted: '%s'", text);
+        }
+        assert_non_null(std::strstr(value.error().text(), "auto, coherent, noncoherent, simulated"));
+    }
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(file__empty_or_comments__says_nothing),
+        cmocka_unit_test(file__keys_and_sections__are_taken_with_their_lines),
+        cmocka_unit_test(claim__none__is_said_and_claims_nothing),
+        cmocka_unit_test(error__names_line_and_what_is_valid),
+        cmocka_unit_test(error__second_setting_of_a_key__names_the_first),
+        cmocka_unit_test(hostile__too_long_or_too_many__is_refused),
+        cmocka_unit_test(hostile__bytes_that_move_a_cursor__are_not_repeated),
+        cmocka_unit_test(environment__value_for_all_or_single_devices),
+        cmocka_unit_test(environment__wrong__error_names_values_even_for_other_devices),
+    };
+    return cmocka_run_group_tests_name("config.parser", tests, nullptr, nullptr);
+}
