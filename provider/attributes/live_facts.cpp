@@ -9,17 +9,51 @@
 #include <cstring>
 #include <memory>
 
+#include "core/log.hpp"
+
 namespace sluice::attributes {
 
 namespace {
 
-template<typename T>
-using Owned = std::unique_ptr<T, int (*)(T*)>;
+// Libibverbs as far as it is needed here: its public functions, looked up when a device is asked.
+// A program that only reads recorded machines never loads it.
+struct Verbs {
+    decltype(&ibv_get_device_list) get_device_list = nullptr;
+    decltype(&ibv_free_device_list) free_device_list = nullptr;
+    decltype(&ibv_open_device) open_device = nullptr;
+    decltype(&ibv_close_device) close_device = nullptr;
+    decltype(&ibv_alloc_pd) alloc_pd = nullptr;
+    decltype(&ibv_dealloc_pd) dealloc_pd = nullptr;
+    ibv_mr* (*register_memory)(ibv_pd*, void*, std::size_t, int) = nullptr;
+    decltype(&ibv_dereg_mr) deregister_memory = nullptr;
+};
 
-// The file that a function was loaded from; null when nobody knows.
-const char* file_of(const void* function) noexcept {
-    Dl_info info{};
-    return function != nullptr && dladdr(function, &info) != 0 ? info.dli_fname : nullptr;
+template<typename Function>
+bool look_up(void* library, const char* name, Function& function) {
+    void* const address = dlsym(library, name);
+    static_assert(sizeof address == sizeof function);
+    std::memcpy(&function, &address, sizeof address);
+    return address != nullptr;
+}
+
+// FLAGS: RTLD_NOLOAD asks only for a libibverbs that the program has anyway.
+std::optional<Verbs> find_verbs(int flags) {
+    // Never closed: it keeps providers and their devices.
+    void* const library = dlopen("libibverbs.so.1", RTLD_LAZY | flags);
+    if (library == nullptr) {
+        SLUICE_LOG(kDebug, "attributes", "no device can be asked: libibverbs.so.1 is not there");
+        return std::nullopt;
+    }
+    Verbs verbs;
+    const bool complete = look_up(library, "ibv_get_device_list", verbs.get_device_list) &&
+                          look_up(library, "ibv_free_device_list", verbs.free_device_list) &&
+                          look_up(library, "ibv_open_device", verbs.open_device) &&
+                          look_up(library, "ibv_close_device", verbs.close_device) &&
+                          look_up(library, "ibv_alloc_pd", verbs.alloc_pd) &&
+                          look_up(library, "ibv_dealloc_pd", verbs.dealloc_pd) &&
+                          look_up(library, "ibv_reg_mr", verbs.register_memory) &&
+                          look_up(library, "ibv_dereg_mr", verbs.deregister_memory);
+    return complete ? std::optional(verbs) : std::nullopt;
 }
 
 template<typename Function>
@@ -30,9 +64,15 @@ const void* address_of(Function* function) noexcept {
     return address;
 }
 
+// The file that a function was loaded from; null when nobody knows.
+const char* file_of(const void* function) noexcept {
+    Dl_info info{};
+    return function != nullptr && dladdr(function, &info) != 0 ? info.dli_fname : nullptr;
+}
+
 // Libibverbs puts functions of its own where a provider has none; they tell nothing.
-std::string find_provider(const ibv_context& context) {
-    const char* const library = file_of(address_of(&ibv_get_device_list));
+std::string find_provider(const ibv_context& context, const std::optional<Verbs>& verbs) {
+    const char* const library = verbs ? file_of(address_of(verbs->get_device_list)) : nullptr;
     for (const void* function : {address_of(context.ops.poll_cq), address_of(context.ops.post_send),
                                  address_of(context.ops.post_recv), address_of(context.ops.req_notify_cq)}) {
         const char* const file = file_of(function);
@@ -43,54 +83,79 @@ std::string find_provider(const ibv_context& context) {
     return {};
 }
 
-bool can_register(ibv_context& context) noexcept {
+// The inline function of the same name would need a symbol of libibverbs for devices that are too
+// old for what is asked here.
+void ask_capabilities(ibv_context& context, LiveFacts& facts) {
+    verbs_context* const extended = verbs_get_ctx_op(&context, query_device_ex);
+    ibv_device_attr_ex attributes{};
+    if (extended != nullptr &&
+        extended->query_device_ex(&context, nullptr, &attributes, sizeof attributes) == 0) {
+        facts.capabilities = attributes.device_cap_flags_ex;
+        facts.paging = attributes.odp_caps.general_caps;
+    }
+}
+
+bool can_register(ibv_context& context, const Verbs& verbs) {
     const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void* const page = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
         return false;
     }
-    bool registered = false;
-    const int access = IBV_ACCESS_LOCAL_WRITE;
-    if (const Owned<ibv_pd> domain{ibv_alloc_pd(&context), ibv_dealloc_pd}) {
-        const Owned<ibv_mr> region{ibv_reg_mr(domain.get(), page, page_bytes, access), ibv_dereg_mr};
-        registered = region != nullptr;
+    ibv_mr* region = nullptr;
+    if (ibv_pd* domain = verbs.alloc_pd(&context); domain != nullptr) {
+        region = verbs.register_memory(domain, page, page_bytes, IBV_ACCESS_LOCAL_WRITE);
+        if (region != nullptr) {
+            verbs.deregister_memory(region);
+        }
+        verbs.dealloc_pd(domain);
     }
     munmap(page, page_bytes);
-    return registered;
+    return region != nullptr;
 }
 
-} // namespace
-
-LiveFacts ask_context(ibv_context& context, bool try_registration) {
+LiveFacts ask(ibv_context& context, const std::optional<Verbs>& verbs, bool try_registration) {
     LiveFacts facts;
-    facts.provider_path = find_provider(context);
-    ibv_device_attr_ex attributes{};
-    if (ibv_query_device_ex(&context, nullptr, &attributes) == 0) {
-        facts.capabilities = attributes.device_cap_flags_ex;
-        facts.paging = attributes.odp_caps.general_caps;
-    }
-    if (try_registration) {
-        facts.registered = can_register(context);
+    facts.provider_path = find_provider(context, verbs);
+    ask_capabilities(context, facts);
+    if (try_registration && verbs) {
+        facts.registered = can_register(context, *verbs);
     }
     return facts;
 }
 
-std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration) {
-    const Owned<ibv_context> context{ibv_open_device(&device), ibv_close_device};
-    if (!context) {
+std::optional<LiveFacts> open_and_ask(ibv_device& device, const std::optional<Verbs>& verbs,
+                                      bool try_registration) {
+    if (!verbs) {
         return std::nullopt;
     }
-    return ask_context(*context, try_registration);
+    const std::unique_ptr<ibv_context, decltype(verbs->close_device)> context(verbs->open_device(&device),
+                                                                              verbs->close_device);
+    return context ? std::optional(ask(*context, verbs, try_registration)) : std::nullopt;
+}
+
+} // namespace
+
+// A program that has devices has libibverbs too, unless it is linked into the program itself.
+LiveFacts ask_context(ibv_context& context, bool try_registration) {
+    return ask(context, find_verbs(RTLD_NOLOAD), try_registration);
+}
+
+std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration) {
+    return open_and_ask(device, find_verbs(RTLD_NOLOAD), try_registration);
 }
 
 std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registration) {
+    const std::optional<Verbs> verbs = find_verbs(0);
+    if (!verbs) {
+        return std::nullopt;
+    }
     int count = 0;
-    const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> devices{ibv_get_device_list(&count),
-                                                                       ibv_free_device_list};
+    const std::unique_ptr<ibv_device*, decltype(verbs->free_device_list)> devices(
+        verbs->get_device_list(&count), verbs->free_device_list);
     for (int i = 0; devices && i < count; ++i) {
         ibv_device& device = *devices.get()[i];
         if (kernel_name(device) == name) {
-            return ask_device(device, try_registration);
+            return open_and_ask(device, verbs, try_registration);
         }
     }
     return std::nullopt;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What only an open device can tell. The one part of provider/attributes that knows libibverbs;
-// everything else is computed from these facts and from files.
+// everything else is computed from these facts and from files. Libibverbs is not linked but
+// looked up: a program may load libsluice without it, and a plugin must not bring another copy.
 #pragma once
 
 #include <cstdint>
