@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The `sluice` command as a person or a script calls it.
+#include <fcntl.h>
+#include <pwd.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/cmocka.hpp"
+#include "tests/machine.hpp"
+
+using Json = nlohmann::json;
+using sluice::test::Machine;
+
+namespace {
+
+constexpr const char* kDriverFile = "/etc/libibverbs.d/sluice.driver";
+constexpr const char* kPlugin = "/usr/lib/x86_64-linux-gnu/libibverbs/libsluice-rdmav34.so";
+
+struct Ran {
+    int status;
+    std::string out;
+    std::string err;
+};
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream content;
+    content << file.rdbuf();
+    return content.str();
+}
+
+Ran run_program(const std::string& program, std::vector<std::string> arguments) {
+    Machine scratch; // for what it prints
+    const std::string out = scratch.root() + "/out";
+    const std::string err = scratch.root() + "/err";
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    arguments.insert(arguments.begin(), "sluice");
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) {
+        pointers.push_back(argument.data());
+    }
+    pointers.push_back(nullptr);
+    pid_t child = 0;
+    assert_int_equal(posix_spawn(&child, program.c_str(), &actions, nullptr, pointers.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return {WEXITSTATUS(status), content_of(out), content_of(err)};
+}
+
+Ran run(std::vector<std::string> arguments) {
+    return run_program(TEST_COMMAND, std::move(arguments));
+}
+
+void assert_contains(const std::string& text, const std::string& part) {
+    if (text.find(part) == std::string::npos) {
+        fail_msg("'%s' is not in: %s", part.c_str(), text.c_str());
+    }
+}
+
+void assert_lacks(const std::string& text, const std::string& part) {
+    if (text.find(part) != std::string::npos) {
+        fail_msg("'%s' is in: %s", part.c_str(), text.c_str());
+    }
+}
+
+// The words of the line of TEXT that begins with WORD.
+std::vector<std::string> row(const std::string& text, const std::string& word) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::vector<std::string> row;
+        for (std::string next; words >> next;) {
+            row.push_back(next);
+        }
+        if (!row.empty() && row[0] == word) {
+            return row;
+        }
+    }
+    fail_msg("no line begins with '%s' in: %s", word.c_str(), text.c_str());
+    return {};
+}
+
+Json json_of(const Ran& ran) {
+    Json document = Json::parse(ran.out, nullptr, false);
+    if (document.is_discarded()) {
+        fail_msg("no JSON: %s", ran.out.c_str());
+    }
+    assert_int_equal(document["schema"], 1);
+    return document;
+}
+
+int clean_environment(void**) {
+    for (const char* name : {"SLUICE_LOG", "SLUICE_COHERENCE", "RDMAV_DRIVERS", "IBV_DRIVERS"}) {
+        unsetenv(name);
+    }
+    return 0;
+}
+
+void devices__recorded_server__one_row_each(void**) {
+    const Machine machine("x86-server");
+    const Ran ran = run({"--root", machine.root(), "devices"});
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(ran.err.c_str(), "");
+    const auto mlx5 = row(ran.out, "mlx5_0");
+    assert_string_equal(mlx5[1].c_str(), "mlx5_core");
+    assert_true(std::ranges::find(mlx5, "coherent") != mlx5.end());
+    assert_true(std::ranges::find(mlx5, "certain") != mlx5.end());
+    assert_string_equal(row(ran.out, "irdma0")[1].c_str(), "ice");
+    std::istringstream lines(ran.out);
+    for (std::string line; std::getline(lines, line);) {
+        assert_true(line.size() <= 100);
+    }
+}
+
+void devices__none__says_what_to_do_and_ends_with_3(void**) {
+    const Machine machine;
+    const Ran ran = run({"--root", machine.root(), "devices"});
+    assert_int_equal(ran.status, 3);
+    assert_contains(ran.out, "no RDMA device");
+    assert_contains(ran.out, "rdma link add rxe0 type rxe netdev");
+    const Ran json = run({"--root", machine.root(), "devices", "--json"});
+    assert_int_equal(json.status, 3);
+    assert_true(json_of(json)["devices"].empty());
+}
+
+void devices__json__has_the_documented_members(void**) {
+    const Machine machine("x86-server");
+    const Json document = json_of(run({"devices", "--json", "--root", machine.root()}));
+    assert_int_equal(document["devices"].size(), 2);
+    const std::set<std::string> sources{
+        "unknown", "environment", "config", "registration", "architecture", "device-tree", "software-device",
+        "default", "device",      "pci",    "cpu",          "kernel",       "process"};
+    const std::set<std::string> confidences{"unknown", "assumed", "likely", "certain"};
+    for (const Json& device : document["devices"]) {
+        assert_true(device["name"].is_string());
+        assert_true(device["coherence-evidence"].is_string());
+        for (const char* name :
+             {"provider", "kernel-driver", "cpu-coherence", "io-coherence", "line", "granule", "clean",
+              "invalidate", "relaxed-ordering", "no-snoop", "in-order-placement", "atomic-write", "flush",
+              "on-demand-paging", "dma-bounce"}) {
+            const Json& attribute = device["attributes"].at(name);
+            assert_true(attribute.at("value").is_string() || attribute.at("value").is_number_unsigned());
+            assert_true(sources.contains(attribute.at("source").get<std::string>()));
+            assert_true(confidences.contains(attribute.at("confidence").get<std::string>()));
+        }
+    }
+    const Json& mlx5 = document["devices"][1];
+    assert_string_equal(mlx5["name"].get<std::string>().c_str(), "mlx5_0");
+    assert_int_equal(mlx5["attributes"]["line"]["value"], 64);
+    assert_string_equal(mlx5["attributes"]["flush"]["value"].get<std::string>().c_str(), "unknown");
+}
+
+void info__one_device__tells_value_confidence_source_and_meaning(void**) {
+    const Machine machine("raspberry-pi");
+    const Ran ran = run({"info", "mlx4_0", "--root", machine.root()});
+    assert_int_equal(ran.status, 0);
+    const auto coherence = row(ran.out, "cpu-coherence");
+    assert_string_equal(coherence[1].c_str(), "noncoherent");
+    assert_string_equal(coherence[2].c_str(), "likely");
+    assert_string_equal(coherence[3].c_str(), "device-tree");
+    assert_string_equal(row(ran.out, "flush")[2].c_str(), "-");
+    assert_contains(ran.out, "neither dma-coherent nor dma-noncoherent");
+}
+
+void info__unknown_coherence__says_what_it_means(void**) {
+    const Machine machine("arm64-acpi");
+    const Ran ran = run({"--root", machine.root(), "info"});
+    assert_int_equal(ran.status, 0);
+    assert_contains(ran.out, "_CCA");
+    assert_contains(ran.out, "[device efa_0]");
+}
+
+void info__json__is_the_same_document_with_one_device(void**) {
+    const Machine machine("x86-server");
+    const Json document = json_of(run({"--json", "info", "irdma0", "--root", machine.root()}));
+    assert_int_equal(document["devices"].size(), 1);
+    const Json all = json_of(run({"--json", "devices", "--root", machine.root()}));
+    assert_true(document["devices"][0] == all["devices"][0]);
+}
+
+void info__unknown_device__names_the_others_and_ends_with_3(void**) {
+    const Machine machine("x86-server");
+    for (const char* option : {"--root", "--json"}) {
+        const Ran ran = std::strcmp(option, "--json") == 0
+                            ? run({"info", "mlx5_7", "--json", "--root", machine.root()})
+                            : run({"info", "mlx5_7", "--root", machine.root()});
+        assert_int_equal(ran.status, 3);
+        assert_string_equal(ran.out.c_str(), "");
+        assert_contains(ran.err, "sluice: no RDMA device 'mlx5_7'; there are: irdma0, mlx5_0");
+    }
+}
+
+void info__names_from_hostile_trees__give_valid_json_and_no_escapes(void**) {
+    Machine machine("x86-server");
+    machine.remove("/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/driver");
+    machine.add("/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/driver -> /\x1b[31m\xff\xfe");
+    machine.add("/\x1b[31m\xff\xfe/");
+    const Ran text = run({"info", "mlx5_0", "--root", machine.root()});
+    assert_int_equal(text.status, 0);
+    assert_lacks(text.out, "\x1b");
+    json_of(run({"info", "mlx5_0", "--json", "--root", machine.root()}));
+}
+
+void override__bad_file__fails_with_its_line(void**) {
+    Machine machine("x86-server");
+    machine.write("/etc/sluice/sluice.conf", "coherence = maybe\n");
+    for (const char* command : {"devices", "info", "config"}) {
+        const Ran ran = run({"--root", machine.root(), command});
+        assert_int_equal(ran.status, 1);
+        assert_string_equal(ran.out.c_str(), "");
+        assert_contains(ran.err, "/etc/sluice/sluice.conf:1: 'maybe'");
+    }
+}
+
+void config__shows_value_and_origin(void**) {
+    Machine machine;
+    machine.write("/etc/sluice/sluice.conf", "claim = siw\n");
+    setenv("SLUICE_COHERENCE", "simulated", 1);
+    const Ran ran = run({"--root", machine.root(), "config"});
+    const Json document = json_of(run({"--root", machine.root(), "config", "--json"}));
+    unsetenv("SLUICE_COHERENCE");
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(row(ran.out, "SLUICE_COHERENCE")[1].c_str(), "simulated");
+    assert_string_equal(row(ran.out, "SLUICE_COHERENCE")[2].c_str(), "environment");
+    assert_string_equal(row(ran.out, "claim")[2].c_str(), "/etc/sluice/sluice.conf:1");
+    std::set<std::string> names;
+    for (const Json& setting : document["settings"]) {
+        for (const char* member : {"value", "origin", "default", "values", "meaning"}) {
+            assert_true(setting.at(member).is_string());
+        }
+        names.insert(setting["name"].get<std::string>());
+    }
+    assert_true(names.contains("SLUICE_LOG") && names.contains("claim") && names.contains("coherence"));
+}
+
+#ifndef SLUICE_UNDER_SANITIZER
+// A program with more rights than its caller doesn't hear the caller's environment. Nor does a
+// sanitizer's runtime work in one.
+void config__setuid__environment_is_not_heard(void**) {
+    const passwd* nobody = getpwnam("nobody");
+    if (geteuid() != 0 || nobody == nullptr) {
+        skip();
+    }
+    const Machine machine;
+    chmod(machine.root().c_str(), 0755);
+    const std::string copy = "/tmp/sluice-setuid-" + std::to_string(getpid());
+    std::filesystem::copy_file(TEST_COMMAND, copy);
+    const bool ready =
+        chown(copy.c_str(), nobody->pw_uid, nobody->pw_gid) == 0 && chmod(copy.c_str(), 04755) == 0;
+    setenv("SLUICE_COHERENCE", "simulated", 1);
+    const Ran ran = ready ? run_program(copy, {"--root", machine.root(), "config"}) : Ran{-1, "", ""};
+    unsetenv("SLUICE_COHERENCE");
+    unlink(copy.c_str());
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(row(ran.out, "SLUICE_COHERENCE")[1].c_str(), "auto");
+}
+#endif
+
+void usage__wrong__ends_with_2_and_names_what_is_valid(void**) {
+    const std::vector<std::vector<std::string>> wrong{{},
+                                                      {"device"},
+                                                      {"info", "a", "b"},
+                                                      {"--jsn", "devices"},
+                                                      {"provider"},
+                                                      {"provider", "start"},
+                                                      {"--root"},
+                                                      {"--root", "/no/such", "devices"}};
+    for (const auto& arguments : wrong) {
+        const Ran ran = run(arguments);
+        assert_int_equal(ran.status, 2);
+        assert_string_equal(ran.out.c_str(), "");
+        assert_true(ran.err.starts_with("sluice: ") && std::ranges::count(ran.err, '\n') == 1);
+    }
+    assert_contains(run({"device"}).err, "unknown command 'device'; commands: devices info config provider");
+    assert_contains(run({"provider", "start"}).err,
+                    "unknown command 'start'; commands: status enable disable");
+}
+
+void help_and_version__end_with_0(void**) {
+    assert_int_equal(run({"--help"}).status, 0);
+    assert_contains(run({"--help"}).out,
+                    "Exit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device");
+    assert_contains(run({"provider", "enable", "--help"}).out, "--force");
+    assert_int_equal(run({"--version"}).status, 0);
+    assert_true(run({"--version"}).out.starts_with("sluice 0."));
+}
+
+void output__that_can_t_be_written__is_a_failure(void**) {
+    const Ran ran = run_program("/bin/sh", {"-c", std::string(TEST_COMMAND) + " config >/dev/full"});
+    assert_int_equal(ran.status, 1);
+    assert_contains(ran.err, "can't be written");
+}
+
+void log_messages__go_to_standard_error(void**) {
+    Machine machine("x86-server");
+    machine.write("/etc/sluice/sluice.conf", "coherence = noncoherent\n");
+    chmod((machine.root() + "/etc/sluice/sluice.conf").c_str(), 0666);
+    if (geteuid() == 0) {
+        const Ran ran = run({"--root", machine.root(), "devices", "--json"});
+        assert_int_equal(ran.status, 0);
+        json_of(ran);
+        assert_contains(ran.err, "sluice: warning: config: /etc/sluice/sluice.conf is ignored");
+    }
+}
+
+void enable__writes_only_its_own_file_and_disable_removes_it(void**) {
+    Machine machine;
+    machine.write(kPlugin, "");
+    machine.write("/etc/libibverbs.d/rxe.driver", "driver rxe\n");
+    const Ran enabled = run({"--root", machine.root(), "provider", "enable"});
+    assert_int_equal(enabled.status, 0);
+    assert_contains(enabled.out,
+                    "installed and enabled; it claims rxe siw (/etc/libibverbs.d/sluice.driver)");
+    assert_contains(content_of(machine.root() + kDriverFile), "\ndriver sluice\n");
+    struct stat status {};
+    assert_int_equal(stat((machine.root() + kDriverFile).c_str(), &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0644);
+    assert_string_equal(content_of(machine.root() + "/etc/libibverbs.d/rxe.driver").c_str(), "driver rxe\n");
+    assert_int_equal(run({"--root", machine.root(), "provider", "enable"}).status, 0);
+    const auto count =
+        std::distance(std::filesystem::directory_iterator(machine.root() + "/etc/libibverbs.d"), {});
+    assert_int_equal(count, 2);
+
+    const Ran disabled = run({"--root", machine.root(), "provider", "disable"});
+    assert_int_equal(disabled.status, 0);
+    assert_contains(disabled.out, "not enabled; it claims none");
+    assert_false(std::filesystem::exists(machine.root() + kDriverFile));
+    assert_int_equal(run({"--root", machine.root(), "provider", "disable"}).status, 0);
+}
+
+void enable__plugin_or_libibverbs_missing__refuses_and_says_why(void**) {
+    Machine machine;
+    Ran ran = run({"--root", machine.root(), "provider", "enable"});
+    assert_int_equal(ran.status, 1);
+    assert_contains(ran.err, "libibverbs is not installed");
+    machine.add("/etc/libibverbs.d/");
+    ran = run({"--root", machine.root(), "provider", "enable"});
+    assert_int_equal(ran.status, 1);
+    assert_contains(ran.err, "--force");
+    assert_false(std::filesystem::exists(machine.root() + kDriverFile));
+    ran = run({"--root", machine.root(), "provider", "enable", "--force"});
+    assert_int_equal(ran.status, 0);
+    assert_contains(ran.out, "warns in every program");
+}
+
+void enable_and_disable__file_of_somebody_else__is_left_alone(void**) {
+    for (const bool link : {false, true}) {
+        Machine machine;
+        machine.write(kPlugin, "");
+        if (link) {
+            machine.write("/precious", "driver sluice\n");
+            machine.add(std::string(kDriverFile) + " -> ../../precious");
+        } else {
+            machine.write(kDriverFile, "driver sluice\ndriver mine\n");
+        }
+        for (const char* action : {"enable", "disable"}) {
+            const Ran ran = run({"--root", machine.root(), "provider", action});
+            assert_int_equal(ran.status, 1);
+            assert_contains(ran.err, "was not written by");
+        }
+        assert_true(std::filesystem::exists(machine.root() + kDriverFile));
+        assert_lacks(content_of(machine.root() + kDriverFile), "Written by");
+    }
+}
+
+void provider_status__json__has_the_documented_members(void**) {
+    Machine machine("rxe");
+    machine.write(kPlugin, "");
+    const Ran ran = run({"provider", "status", "--json", "--root", machine.root()});
+    assert_int_equal(ran.status, 0);
+    const Json document = json_of(ran);
+    assert_true(document.at("installed") == true && document.at("enabled") == false);
+    assert_string_equal(document.at("claim").get<std::string>().c_str(), "none");
+    assert_string_equal(document.at("claim-origin").get<std::string>().c_str(), "default");
+    const Json& device = document.at("devices").at(0);
+    assert_string_equal(device.at("driver").get<std::string>().c_str(), "rxe");
+    assert_true(device.at("provider").is_null() && device.at("sluice") == false &&
+                device.at("why").is_string());
+}
+
+void this_machine__is_looked_at_without_root(void**) {
+    const Ran ran = run({"devices"});
+    assert_true(ran.status == 0 || ran.status == 3);
+    assert_int_equal(run({"provider", "status"}).status, 0);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(devices__recorded_server__one_row_each),
+        cmocka_unit_test(devices__none__says_what_to_do_and_ends_with_3),
+        cmocka_unit_test(devices__json__has_the_documented_members),
+        cmocka_unit_test(info__one_device__tells_value_confidence_source_and_meaning),
+        cmocka_unit_test(info__unknown_coherence__says_what_it_means),
+        cmocka_unit_test(info__json__is_the_same_document_with_one_device),
+        cmocka_unit_test(info__unknown_device__names_the_others_and_ends_with_3),
+        cmocka_unit_test(info__names_from_hostile_trees__give_valid_json_and_no_escapes),
+        cmocka_unit_test(override__bad_file__fails_with_its_line),
+        cmocka_unit_test(config__shows_value_and_origin),
+#ifndef SLUICE_UNDER_SANITIZER
+        cmocka_unit_test(config__setuid__environment_is_not_heard),
+#endif
+        cmocka_unit_test(usage__wrong__ends_with_2_and_names_what_is_valid),
+        cmocka_unit_test(help_and_version__end_with_0),
+        cmocka_unit_test(output__that_can_t_be_written__is_a_failure),
+        cmocka_unit_test(log_messages__go_to_standard_error),
+        cmocka_unit_test(enable__writes_only_its_own_file_and_disable_removes_it),
+        cmocka_unit_test(enable__plugin_or_libibverbs_missing__refuses_and_says_why),
+        cmocka_unit_test(enable_and_disable__file_of_somebody_else__is_left_alone),
+        cmocka_unit_test(provider_status__json__has_the_documented_members),
+        cmocka_unit_test(this_machine__is_looked_at_without_root),
+    };
+    return cmocka_run_group_tests_name("tools.command", tests, clean_environment, nullptr);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/library.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+namespace sluice::tools {
+
+namespace {
+
+std::string last_error;
+
+void collect(void*, int level, const char* area, const char* message) {
+    if (level == SLUICE_LOG_ERROR) {
+        // "function: reason": a person at the command line needs the reason.
+        const std::string text = message;
+        const std::size_t colon = text.find(": ");
+        last_error =
+            text.starts_with("sluice_") && colon != std::string::npos ? text.substr(colon + 2) : text;
+        return;
+    }
+    std::cerr << "sluice: " << (level == SLUICE_LOG_WARNING ? "warning: " : "") << area << ": " << message
+              << '\n';
+}
+
+void require(int result) {
+    if (result != 0) {
+        throw Failure(result == ENODEV ? kExitNoDevice : kExitFailure,
+                      last_error.empty() ? std::strerror(result) : last_error);
+    }
+}
+
+const sluice_setting* find(const std::vector<sluice_setting>& settings, const std::string& name) {
+    for (const sluice_setting& setting : settings) {
+        if (setting.name == name) {
+            return &setting;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace
+
+void listen_to_library() {
+    sluice_set_log_sink(collect, nullptr);
+}
+
+std::vector<std::string> device_names(const Options& options) {
+    std::vector<std::string> names;
+    require(sluice_list_devices(
+        options.root_or_null(),
+        [](void* context, const char* name) {
+            static_cast<std::vector<std::string>*>(context)->emplace_back(name);
+        },
+        &names));
+    return names;
+}
+
+sluice_device_attributes query_device(const Options& options, const std::string& name) {
+    sluice_device_attributes attributes{};
+    require(sluice_query_name(options.root_or_null(), name.c_str(), &attributes, sizeof attributes));
+    return attributes;
+}
+
+std::vector<sluice_attribute_description> describe(const sluice_device_attributes& attributes) {
+    std::vector<sluice_attribute_description> all;
+    sluice_attribute_description description{};
+    while (sluice_describe_attribute(&attributes, sizeof attributes, static_cast<unsigned>(all.size()),
+                                     &description, sizeof description) == 0) {
+        all.push_back(description);
+    }
+    return all;
+}
+
+std::vector<sluice_setting> settings(const Options& options) {
+    std::vector<sluice_setting> all;
+    sluice_setting setting{};
+    int result = 0;
+    while ((result = sluice_describe_setting(options.root_or_null(), static_cast<unsigned>(all.size()),
+                                             &setting, sizeof setting)) == 0) {
+        all.push_back(setting);
+    }
+    require(result == ENOENT ? 0 : result);
+    return all;
+}
+
+std::string setting_value(const std::vector<sluice_setting>& settings, const std::string& name) {
+    const sluice_setting* found = find(settings, name);
+    return found == nullptr ? "" : found->value;
+}
+
+std::string setting_origin(const std::vector<sluice_setting>& settings, const std::string& name) {
+    const sluice_setting* found = find(settings, name);
+    return found == nullptr ? "" : found->origin;
+}
+
+} // namespace sluice::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// <sluice/sluice.h> for C++: the loops and the error texts in one place.
+#pragma once
+
+#include <sluice/sluice.h>
+
+#include <string>
+#include <vector>
+
+#include "tools/output.hpp"
+
+namespace sluice::tools {
+
+// Collects the library's log: what explains an error becomes the text of a Failure, the rest goes
+// to standard error.
+void listen_to_library();
+
+std::vector<std::string> device_names(const Options& options);
+sluice_device_attributes query_device(const Options& options, const std::string& name);
+std::vector<sluice_attribute_description> describe(const sluice_device_attributes& attributes);
+std::vector<sluice_setting> settings(const Options& options);
+
+// The setting of that name; empty when there is none.
+std::string setting_value(const std::vector<sluice_setting>& settings, const std::string& name);
+std::string setting_origin(const std::vector<sluice_setting>& settings, const std::string& name);
+
+} // namespace sluice::tools

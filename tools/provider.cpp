@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// `sluice provider`: which provider drives each device, and switching ours on and off.
+//
+// Only one file is ever written or removed, and it is our own: libibverbs reads it and loads the
+// plugin, and the plugin takes its being there as the permission to take devices. What others
+// installed stays as it is, so where libibverbs happens to ask the stock provider first, we say
+// so and what to do instead.
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tools/commands.hpp"
+#include "tools/library.hpp"
+#include "tools/probe.hpp"
+
+namespace sluice::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+constexpr const char* kDirectory = "/etc/libibverbs.d";
+constexpr const char* kFile = "/etc/libibverbs.d/sluice.driver";
+constexpr std::string_view kContent =
+    "# Written by `sluice provider enable`; `sluice provider disable` removes it.\ndriver sluice\n";
+
+Failure system_failure(const std::string& what) {
+    const int error = errno;
+    const char* const advice = error == EACCES || error == EPERM ? "; run it as root" : "";
+    return {kExitFailure, what + ": " + std::strerror(error) + advice};
+}
+
+enum class State { kAbsent, kOurs, kForeign };
+
+// A link, even to something of ours, is somebody else's doing.
+State state_of(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        if (errno == ENOENT) {
+            return State::kAbsent;
+        }
+        if (errno == ELOOP) {
+            return State::kForeign;
+        }
+        throw system_failure(path);
+    }
+    std::array<char, kContent.size() + 1> content{};
+    const ssize_t length = read(fd, content.data(), content.size());
+    close(fd);
+    const bool ours =
+        length >= 0 && std::string_view(content.data(), static_cast<std::size_t>(length)) == kContent;
+    return ours ? State::kOurs : State::kForeign;
+}
+
+// Whole or not at all, also for libibverbs in a program that starts at this moment.
+void write_atomically(const std::string& path) {
+    std::string temporary = path.substr(0, path.rfind('/')) + "/.sluice.driver.XXXXXX";
+    const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+    if (fd < 0) {
+        throw system_failure(path.substr(0, path.rfind('/')));
+    }
+    const bool written =
+        write(fd, kContent.data(), kContent.size()) == static_cast<ssize_t>(kContent.size()) &&
+        fchmod(fd, 0644) == 0 && fsync(fd) == 0;
+    const int write_errno = errno;
+    close(fd);
+    if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
+        const int error = written ? errno : write_errno;
+        unlink(temporary.c_str());
+        errno = error;
+        throw system_failure(path);
+    }
+}
+
+// A .driver file without its plugin makes libibverbs warn in every program.
+bool plugin_is_installed(const std::string& root) {
+    for (const char* pattern :
+         {"/usr/lib/*/libibverbs/libsluice-rdmav*.so", "/usr/lib*/libibverbs/libsluice-rdmav*.so",
+          "/usr/local/lib/libibverbs/libsluice-rdmav*.so",
+          "/usr/local/lib/*/libibverbs/libsluice-rdmav*.so"}) {
+        glob_t found{};
+        const int result = glob((root + pattern).c_str(), GLOB_NOSORT, nullptr, &found);
+        globfree(&found);
+        if (result == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool is_sluice(const std::string& provider) {
+    const std::string name = provider.substr(provider.rfind('/') + 1);
+    if (name.starts_with("libsluice")) {
+        return true;
+    }
+    // The stock name may be a link to ours.
+    std::array<char, 4096> target{};
+    const ssize_t length = readlink(provider.c_str(), target.data(), target.size() - 1);
+    return length > 0 &&
+           std::string_view(target.data(), static_cast<std::size_t>(length)).find("libsluice") !=
+               std::string_view::npos;
+}
+
+struct Situation {
+    bool enabled;
+    bool installed;
+    std::string claim; // as `sluice config` shows it
+    std::string claim_origin;
+    std::string drivers_variable; // RDMAV_DRIVERS, or IBV_DRIVERS when that is unset
+};
+
+std::string drivers_variable() {
+    for (const char* name : {"RDMAV_DRIVERS", "IBV_DRIVERS"}) {
+        if (const char* value = std::getenv(name)) {
+            return std::string(name) + "=" + value;
+        }
+    }
+    return "";
+}
+
+Situation read_situation(const Options& options) {
+    const std::vector<sluice_setting> all = settings(options);
+    return {state_of(options.root + kFile) == State::kOurs, plugin_is_installed(options.root),
+            setting_value(all, "claim"), setting_origin(all, "claim"), drivers_variable()};
+}
+
+// "rdma_rxe" is what the kernel calls it, "rxe" what rdma-core and our configuration do.
+std::string short_driver(const std::string& kernel_driver) {
+    return kernel_driver == "rdma_rxe" ? "rxe" : kernel_driver;
+}
+
+bool contains_word(const std::string& text, const std::string& word) {
+    return (" " + text + " ").find(" " + word + " ") != std::string::npos;
+}
+
+std::string why_not_ours(const Situation& situation, const std::string& driver) {
+    if (driver != "rxe" && driver != "siw") {
+        return "Sluice's provider is for rxe and siw";
+    }
+    if (!situation.installed) {
+        return "Sluice's provider is not installed";
+    }
+    if (!contains_word(situation.claim, driver)) {
+        return situation.claim_origin == "default" ? "nobody asked for Sluice's: `sluice provider enable`"
+                                                   : situation.claim_origin + " doesn't claim " + driver;
+    }
+    if (!situation.drivers_variable.empty()) {
+        return situation.drivers_variable + " names others";
+    }
+    return "libibverbs asks the stock provider first here; RDMAV_DRIVERS=sluice decides it";
+}
+
+std::string why_ours(const Situation& situation) {
+    if (situation.drivers_variable.find("sluice") != std::string::npos) {
+        return situation.drivers_variable;
+    }
+    return situation.claim_origin == "default" ? "it is installed in place of the stock provider"
+                                               : situation.claim_origin + " claims " + situation.claim;
+}
+
+struct Binding {
+    std::string device;
+    std::string driver;
+    std::string provider; // empty: none
+    std::string why;
+};
+
+Binding explain(const Situation& situation, const std::string& device, const std::string& driver,
+                const std::map<std::string, Probed>& providers) {
+    const auto found = providers.find(device);
+    if (found == providers.end()) {
+        return {device, driver, "", "libibverbs has no provider for it"};
+    }
+    const Probed& probed = found->second;
+    if (probed.path.empty()) {
+        return {device, driver, "",
+                probed.os_errno == 0 ? "its provider has no data path"
+                                     : std::string("it can't be opened: ") + std::strerror(probed.os_errno)};
+    }
+    return {device, driver, probed.path,
+            is_sluice(probed.path) ? why_ours(situation) : why_not_ours(situation, driver)};
+}
+
+std::vector<Binding> read_bindings(const Options& options, const Situation& situation) {
+    std::vector<Binding> bindings;
+    const std::vector<std::string> names = device_names(options);
+    std::map<std::string, Probed> providers;
+    if (options.root.empty() && !names.empty()) {
+        providers = probe_providers();
+    }
+    for (const std::string& name : names) {
+        const std::string driver = short_driver(query_device(options, name).kernel_driver.value);
+        bindings.push_back(options.root.empty()
+                               ? explain(situation, name, driver, providers)
+                               : Binding{name, driver, "", "a recorded machine binds nothing"});
+    }
+    return bindings;
+}
+
+void print_json(const Situation& situation, const std::vector<Binding>& bindings) {
+    Json devices = Json::array();
+    for (const Binding& binding : bindings) {
+        devices.push_back({{"name", binding.device},
+                           {"driver", binding.driver},
+                           {"provider", binding.provider.empty() ? Json(nullptr) : Json(binding.provider)},
+                           {"sluice", !binding.provider.empty() && is_sluice(binding.provider)},
+                           {"why", binding.why}});
+    }
+    const Json document{{"schema", kSchema},
+                        {"enabled", situation.enabled},
+                        {"installed", situation.installed},
+                        {"claim", situation.claim},
+                        {"claim-origin", situation.claim_origin},
+                        {"devices", std::move(devices)}};
+    std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+void print_status(const Options& options) {
+    const Situation situation = read_situation(options);
+    const std::vector<Binding> bindings = read_bindings(options, situation);
+    if (options.json) {
+        print_json(situation, bindings);
+        return;
+    }
+    std::cout << "Sluice's provider is " << (situation.installed ? "installed" : "not installed") << " and "
+              << (situation.enabled ? "enabled" : "not enabled") << "; it claims " << situation.claim << " ("
+              << situation.claim_origin << ").\n";
+    if (situation.enabled && !situation.installed) {
+        std::cout << "libibverbs warns in every program, because " << kFile
+                  << " names a plugin that isn't there: `sluice provider disable`\n";
+    }
+    if (bindings.empty()) {
+        std::cout << "There is no RDMA device here; `sluice devices` tells how to make one.\n";
+        return;
+    }
+    std::vector<std::vector<std::string>> rows{{"DEVICE", "DRIVER", "PROVIDER", "WHY"}};
+    for (const Binding& binding : bindings) {
+        rows.push_back({binding.device, binding.driver, binding.provider.empty() ? "none" : binding.provider,
+                        binding.why});
+    }
+    std::cout << '\n';
+    print_table(rows);
+}
+
+Failure foreign_file(const std::string& path) {
+    return {kExitFailure,
+            path + " was not written by `sluice provider enable`; look at it and remove it by hand"};
+}
+
+} // namespace
+
+ExitStatus run_provider_status(const Options& options) {
+    print_status(options);
+    return kExitOk;
+}
+
+ExitStatus run_provider_enable(const Options& options, bool force) {
+    const std::string path = options.root + kFile;
+    const std::string directory = options.root + kDirectory;
+    struct stat status {};
+    if (stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+        throw Failure(kExitFailure,
+                      directory + " is not there: libibverbs is not installed (package libibverbs1)");
+    }
+    if (!force && !plugin_is_installed(options.root)) {
+        throw Failure(kExitFailure,
+                      "libsluice-rdmav*.so is in no libibverbs directory; enabling it would make "
+                      "libibverbs warn in every program (--force does it anyway)");
+    }
+    switch (state_of(path)) {
+    case State::kForeign:
+        throw foreign_file(path);
+    case State::kAbsent:
+        write_atomically(path);
+        break;
+    case State::kOurs:
+        break;
+    }
+    print_status(options);
+    return kExitOk;
+}
+
+ExitStatus run_provider_disable(const Options& options) {
+    const std::string path = options.root + kFile;
+    const State state = state_of(path);
+    if (state == State::kForeign) {
+        throw foreign_file(path);
+    }
+    if (state == State::kOurs && unlink(path.c_str()) != 0) {
+        throw system_failure(path);
+    }
+    print_status(options);
+    return kExitOk;
+}
+
+} // namespace sluice::tools

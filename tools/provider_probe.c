@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tells which provider libibverbs chooses in a program that knows nothing of Sluice. The `sluice`
+ * command links libsluice, and that alone changes the choice; so it runs this and reads.
+ *
+ * Prints one line for each device that libibverbs lists: its name, a tab, and the file whose code
+ * drives it, or '!' and the errno with which opening failed.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char* file_of(const void* function) {
+    Dl_info info;
+
+    return function != NULL && dladdr(function, &info) != 0 ? info.dli_fname : NULL;
+}
+
+/* Libibverbs puts functions of its own where a provider has none; they tell nothing. */
+static const char* provider_of(const struct ibv_context* context) {
+    const void* functions[] = {(const void*)context->ops.poll_cq, (const void*)context->ops.post_send};
+    const char* library = file_of((const void*)ibv_get_device_list);
+    size_t i = 0;
+
+    for (i = 0; i < sizeof functions / sizeof functions[0]; ++i) {
+        const char* file = file_of(functions[i]);
+        if (file != NULL && (library == NULL || strcmp(file, library) != 0)) {
+            return file;
+        }
+    }
+    return "!0";
+}
+
+int main(void) {
+    int count = 0;
+    int i = 0;
+    struct ibv_device** devices = ibv_get_device_list(&count);
+
+    for (i = 0; devices != NULL && i < count; ++i) {
+        struct ibv_context* context = ibv_open_device(devices[i]);
+        if (context == NULL) {
+            printf("%s\t!%d\n", devices[i]->name, errno);
+            continue;
+        }
+        printf("%s\t%s\n", devices[i]->name, provider_of(context));
+        ibv_close_device(context);
+    }
+    if (devices != NULL) {
+        ibv_free_device_list(devices);
+    }
+    return 0;
+}
