@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How the engine touches the program's memory. It has checked keys and ranges before; what it
+// can't know is whether the program has unmapped a page that it had registered. So each touch may
+// fail, and then the peer gets a "remote operational error" instead of this process a signal.
+//
+// PlainMemory is for memory that is known to stay; a device puts a guarded copy behind the same
+// interface.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::uroce {
+
+class Memory {
+  public:
+    Memory() = default;
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+    // Each returns false when a page isn't there, or isn't there for this kind of access.
+    virtual bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept = 0;
+    virtual bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept = 0;
+    // May these bytes be read? Asked for what is handed out by reference instead of copied.
+    virtual bool readable(std::uint64_t addr, std::size_t len_bytes) noexcept = 0;
+    // Addresses are multiples of eight. Atomic towards the program's own atomics.
+    virtual bool fetch_add(std::uint64_t addr, std::uint64_t add, std::uint64_t& original) noexcept = 0;
+    virtual bool compare_swap(std::uint64_t addr, std::uint64_t compare, std::uint64_t swap,
+                              std::uint64_t& original) noexcept = 0;
+    virtual bool store(std::uint64_t addr, std::uint64_t value) noexcept = 0;
+    // Makes what was written visible (PLACEMENT bit 0) or persistent (bit 1).
+    virtual bool flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_t placement) noexcept = 0;
+
+  protected:
+    ~Memory() = default;
+};
+
+class PlainMemory final : public Memory {
+  public:
+    bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept override;
+    bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept override;
+    bool readable(std::uint64_t addr, std::size_t len_bytes) noexcept override;
+    bool fetch_add(std::uint64_t addr, std::uint64_t add, std::uint64_t& original) noexcept override;
+    bool compare_swap(std::uint64_t addr, std::uint64_t compare, std::uint64_t swap,
+                      std::uint64_t& original) noexcept override;
+    bool store(std::uint64_t addr, std::uint64_t value) noexcept override;
+    bool flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_t placement) noexcept override;
+};
+
+} // namespace sluice::uroce

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The words of the engine: work requests, completions, attributes. Numbers that verbs also has
+// (statuses, access flags) are the same as in verbs, so that the face above converts by a cast.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace sluice::uroce {
+
+// The engine knows no clock: whoever calls it says what time it is, in any monotonic nanoseconds.
+using Nanoseconds = std::uint64_t;
+inline constexpr Nanoseconds kNever = ~Nanoseconds{0};
+
+inline constexpr std::uint32_t kMaxSge = 32;
+// A quarter of the sequence space at the smallest MTU: what is in flight stays comparable.
+inline constexpr std::uint32_t kMaxMessageBytes = std::uint32_t{1} << 30;
+
+struct Address {
+    std::array<std::uint8_t, 16> gid{};
+    bool operator==(const Address&) const = default;
+};
+
+// ibv_wc_status.
+enum class Status : std::uint8_t {
+    kSuccess = 0,
+    kLocalLength = 1,
+    kLocalQpOperation = 2,
+    kLocalProtection = 4,
+    kFlushed = 5,
+    kMwBind = 6,
+    kBadResponse = 7,
+    kLocalAccess = 8,
+    kRemoteInvalidRequest = 9,
+    kRemoteAccess = 10,
+    kRemoteOperation = 11,
+    kRetryExceeded = 12,
+    kRnrRetryExceeded = 13,
+};
+
+// ibv_access_flags.
+enum Access : std::uint32_t {
+    kLocalWrite = 1,
+    kRemoteWrite = 2,
+    kRemoteRead = 4,
+    kRemoteAtomic = 8,
+    kMwBindAllowed = 16,
+    kFlushGlobal = 1 << 8,
+    kFlushPersistent = 1 << 9,
+};
+
+enum class WrOpcode : std::uint8_t {
+    kSend,
+    kSendImm,
+    kSendInv,
+    kWrite,
+    kWriteImm,
+    kRead,
+    kCompareSwap,
+    kFetchAdd,
+    kAtomicWrite,
+    kFlush,
+    kLocalInv,
+    kBindMw,
+};
+
+enum class WcOpcode : std::uint8_t {
+    kSend,
+    kWrite,
+    kRead,
+    kCompareSwap,
+    kFetchAdd,
+    kAtomicWrite,
+    kFlush,
+    kLocalInv,
+    kBindMw,
+    kRecv,
+    kRecvWriteImm,
+};
+
+enum WrFlags : std::uint8_t { kSignaled = 1, kSolicited = 2, kFence = 4, kInline = 8 };
+
+struct Sge {
+    std::uint64_t addr = 0;
+    std::uint32_t len_bytes = 0;
+    std::uint32_t lkey = 0;
+};
+
+struct MwBind {
+    std::uint32_t mw_rkey = 0;  // as it is now
+    std::uint32_t new_rkey = 0; // same window, other low byte
+    std::uint32_t mr_key = 0;
+    std::uint64_t addr = 0;
+    std::uint64_t len_bytes = 0; // 0 unbinds a window of type 1
+    std::uint32_t access = 0;
+};
+
+struct SendWr {
+    std::uint64_t wr_id = 0;
+    WrOpcode opcode = WrOpcode::kSend;
+    std::uint8_t flags = 0;
+    std::uint32_t imm_or_rkey = 0; // immediate data as a number, or the rkey to invalidate
+    std::uint64_t remote_addr = 0;
+    std::uint32_t rkey = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    std::uint32_t flush_bytes = 0;
+    std::uint8_t flush_placement = 0;
+    std::uint8_t flush_selectivity = 0;
+    MwBind bind;
+    Address destination; // UD
+    std::uint32_t dest_qpn = 0;
+    std::uint32_t qkey = 0; // with its top bit set, the queue pair's own is meant
+    std::span<const Sge> sges;
+};
+
+struct RecvWr {
+    std::uint64_t wr_id = 0;
+    std::span<const Sge> sges;
+};
+
+// A full queue is no error.
+enum class Post : std::uint8_t { kPosted, kFull, kInvalid };
+
+enum CompletionFlags : std::uint8_t { kWithImm = 1, kWithInv = 2, kWithGrh = 4, kSolicitedEvent = 8 };
+
+struct Completion {
+    std::uint64_t wr_id = 0;
+    Status status = Status::kSuccess;
+    WcOpcode opcode = WcOpcode::kSend;
+    std::uint8_t flags = 0;
+    std::uint32_t len_bytes = 0;
+    std::uint32_t imm_or_rkey = 0;
+    std::uint32_t qpn = 0;
+    std::uint32_t src_qpn = 0; // UD
+};
+
+enum class QpState : std::uint8_t { kReset, kInit, kReadyToReceive, kReadyToSend, kSendError, kError };
+
+enum class QpType : std::uint8_t { kRc, kUd };
+
+enum class AsyncEvent : std::uint8_t {
+    kCqError,        // more completions than the queue holds
+    kQpFatal,        // this side failed
+    kQpRequestError, // the peer sent what makes no sense
+    kQpAccessError,  // the peer asked for what it may not
+    kSrqLimit,
+    kLastWqeReached,
+};
+
+// Where asynchronous events go. Called from within the engine: must not call back.
+class EventSink {
+  public:
+    EventSink() = default;
+    EventSink(const EventSink&) = delete;
+    EventSink& operator=(const EventSink&) = delete;
+    virtual void event(AsyncEvent event, std::uint32_t qpn) noexcept = 0;
+
+  protected:
+    ~EventSink() = default;
+};
+
+// What a queue pair is told on its way to "ready to send" (IBTA vol 1, 10.3 and 11.2.5.2).
+struct QpAttributes {
+    std::uint32_t access = 0;
+    std::uint32_t path_mtu = 1024;
+    std::uint32_t dest_qpn = 0;
+    std::uint32_t recv_psn = 0;
+    std::uint32_t send_psn = 0;
+    std::uint8_t max_rd_atomic = 0;
+    std::uint8_t max_dest_rd_atomic = 0;
+    std::uint8_t min_rnr_timer = 0;
+    std::uint8_t timeout = 0;
+    std::uint8_t retry_count = 0;
+    std::uint8_t rnr_retry = 0;
+    std::uint32_t qkey = 0;
+    Address local;
+    Address remote;
+};
+
+} // namespace sluice::uroce
