@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Unreliable datagrams (IBTA vol 1, 9.8.3): one packet per message, no answers. A send is complete
+// when its packet has left; a message that fits no receive is dropped and counted. A receive
+// begins with the forty bytes of the global route header, which the port makes from the IP header.
+#pragma once
+
+#include "provider/uroce/engine/context.hpp"
+#include "provider/uroce/engine/receive_queue.hpp"
+#include "provider/uroce/engine/send_queue.hpp"
+#include "provider/uroce/wire/ip.hpp"
+#include "provider/uroce/wire/psn.hpp"
+
+namespace sluice::uroce {
+
+class Datagram {
+  public:
+    Datagram(QpContext& context, SendQueue& sends, ReceiveQueue& receives)
+        : context_(context), sends_(sends), receives_(receives) {}
+
+    void start() noexcept { next_psn_ = context_.attr.send_psn & wire::kPsnMask; }
+    // A failed send puts the queue pair into the send error state.
+    bool transmit(OutPacket& out) noexcept;
+    bool failed() const noexcept { return failed_; }
+    void clear_failure() noexcept { failed_ = false; }
+    void on_packet(const wire::Packet& packet, const wire::Grh& grh) noexcept;
+
+  private:
+    QpContext& context_;
+    SendQueue& sends_;
+    ReceiveQueue& receives_;
+    std::uint32_t next_psn_ = 0;
+    bool failed_ = false;
+    Receive receive_;
+};
+
+} // namespace sluice::uroce

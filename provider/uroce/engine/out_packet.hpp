@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A packet on its way out: header bytes of ours, and the payload as pieces of the program's memory,
+// ready for sendmsg(). Nothing is copied. The port adds IP, UDP and ICRC.
+//
+// The pieces are good until the engine is called again: then the request may complete and the
+// program may take its memory back.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+
+#include "provider/uroce/engine/types.hpp"
+#include "provider/uroce/wire/packet.hpp"
+
+namespace sluice::uroce {
+
+struct OutPacket {
+    std::array<std::uint8_t, wire::kMaxHeaderBytes> header{};
+    std::uint32_t header_bytes = 0;
+    std::array<iovec, kMaxSge + 1> pieces{}; // the last may be the padding
+    std::uint32_t piece_count = 0;
+    std::uint32_t payload_bytes = 0; // of the pieces, padding included
+    Address source;
+    Address destination;
+
+    void begin() noexcept { header_bytes = piece_count = payload_bytes = 0; }
+    void add_piece(std::uint64_t host_addr, std::uint32_t len_bytes) noexcept {
+        pieces[piece_count++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(host_addr)), len_bytes};
+        payload_bytes += len_bytes;
+    }
+    // Sets the padding for the pieces so far, and writes the header.
+    void finish(wire::Packet& packet) noexcept {
+        static const std::array<std::uint8_t, 4> kZeros{};
+        packet.bth.pad = wire::padding(payload_bytes);
+        if (packet.bth.pad != 0) {
+            add_piece(reinterpret_cast<std::uintptr_t>(kZeros.data()), packet.bth.pad);
+        }
+        header_bytes = static_cast<std::uint32_t>(wire::write_headers(packet, header));
+    }
+};
+
+} // namespace sluice::uroce
