@@ -86,7 +86,8 @@ void reset__after_error__works_again(void**) {
 
 // Two UD queue pairs.
 struct Datagrams {
-    explicit Datagrams(ReceiveQueue* srq = nullptr) {
+    explicit Datagrams(ReceiveQueue* srq = nullptr, std::uint64_t seed = 1, const Faults& faults = {})
+        : net(seed, faults) {
         for (Host* host : {&net.left, &net.right}) {
             QpConfig config = usual_config(*host);
             config.type = QpType::kUd;
@@ -127,7 +128,8 @@ struct Datagrams {
         return right->post_receive({9, {&sge, 1}});
     }
 
-    Simulation net{1, Faults{}};
+    Simulation net;
+    std::uint32_t arrived = 0;
     QueuePair* left = nullptr;
     QueuePair* right = nullptr;
     std::vector<std::uint8_t> bytes;
@@ -201,6 +203,37 @@ void datagram__operation_of_a_connection__invalid(void**) {
     SendWr write;
     write.opcode = WrOpcode::kWrite;
     assert_true(pair.left->post_send(write) == Post::kInvalid);
+}
+
+// Datagrams over a bad network: each that arrives is one that was sent, whole, and arrives at most
+// as often as the network copied it; over a good one all arrive, in order.
+void datagrams__seeded_networks__arrive_whole_or_not_at_all(void**) {
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        const Faults bad = {.loss = 0.1, .duplicate = 0.1, .reorder = 0.2, .corrupt = 0.1};
+        const bool is_bad = seed % 4 != 0;
+        Datagrams pair(nullptr, seed, is_bad ? bad : Faults{});
+        Random random(seed);
+        constexpr std::uint32_t kCount = 20;
+        std::array<std::uint32_t, kCount> lengths{};
+        for (std::uint32_t i = 0; i < kCount; ++i) {
+            pair.receive(300);
+            lengths[i] = 4 + random.below(253);
+            std::memcpy(pair.bytes.data(), &i, sizeof i);
+            assert_true(pair.send(lengths[i]) == Post::kPosted);
+            assert_true(pair.net.run());
+            for (std::optional<Completion> got; (got = Bench::poll(pair.net.right.recv_cq));) {
+                std::uint32_t which = 0;
+                std::memcpy(&which, pair.room.data() + 40, sizeof which);
+                if (which != i || got->len_bytes != 40 + lengths[i] ||
+                    std::memcmp(pair.room.data() + 40, pair.bytes.data(), lengths[i]) != 0) {
+                    fail_msg("seed %llu: datagram %u arrived as another",
+                             static_cast<unsigned long long>(seed), i);
+                }
+                ++pair.arrived;
+            }
+        }
+        assert_true(is_bad ? pair.arrived <= 2 * kCount : pair.arrived == kCount);
+    }
 }
 
 void srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event(void**) {
@@ -376,6 +409,7 @@ int main() {
         cmocka_unit_test(datagram__other_qkey_no_receive_or_too_long__dropped_and_counted),
         cmocka_unit_test(datagram__failed_send__send_error_state_and_back),
         cmocka_unit_test(datagram__operation_of_a_connection__invalid),
+        cmocka_unit_test(datagrams__seeded_networks__arrive_whole_or_not_at_all),
         cmocka_unit_test(srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event),
         cmocka_unit_test(completion_queue__full__keeps_the_old_and_tells),
         cmocka_unit_test(completion_queue__armed__one_event_for_what_was_asked),

@@ -294,6 +294,28 @@ void response__wrong_or_unasked__bad_response_or_ignored(void**) {
     assert_true(bench.sent()->status == Status::kBadResponse);
 }
 
+// Read data under the number of a write before it: whoever made that up doesn't get it stored.
+void response__under_the_number_of_another_request__ignored(void**) {
+    Bench bench;
+    bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64)));
+    bench.post(bench.wr(WrOpcode::kRead, bench.at_left(100, 64)));
+    const std::vector<std::uint8_t> before = bench.left;
+    OutPacket out;
+    while (bench.net.left.engine.transmit(out, 1)) {
+    }
+    wire::Packet data;
+    data.bth.opcode = wire::kRcReadResponseOnly;
+    data.bth.dest_qpn = bench.pair.left->qpn();
+    data.bth.psn = 100;
+    data.aeth.syndrome = wire::kAckNoCredits;
+    std::vector<std::uint8_t> bytes(wire::kMaxHeaderBytes);
+    bytes.resize(wire::write_headers(data, bytes) + 64);
+    bench.net.inject(bench.net.left, bench.net.right.where, bytes);
+    assert_true(bench.left == before);
+    assert_false(bench.sent().has_value());
+    assert_int_equal(bench.net.left.engine.counters().stray_responses, 1);
+}
+
 void read__result_memory_unmapped__local_protection(void**) {
     Bench bench;
     bench.net.left.memory.make_hole(bench.addr(bench.left, 256), 64);
@@ -466,6 +488,7 @@ int main() {
         cmocka_unit_test(error__by_modify__flushes_both_queues_in_order),
         cmocka_unit_test(nak__fatal__its_request_takes_the_status),
         cmocka_unit_test(response__wrong_or_unasked__bad_response_or_ignored),
+        cmocka_unit_test(response__under_the_number_of_another_request__ignored),
         cmocka_unit_test(read__result_memory_unmapped__local_protection),
         cmocka_unit_test(send_with_invalidate__then_use_of_the_window__refused),
         cmocka_unit_test(bind__refused__bind_error_and_flush),

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A hostile peer against a connected queue pair and a datagram one: the input is a list of what it
+// and the program do. Packets are what the input says, except that some get a queue pair number, a
+// sequence number, a key or an address that exists: otherwise nearly all would die at the first check.
+//
+// Whatever comes: no byte outside of the registered range changes or is sent, completions stay in
+// bounds, each request completes at most once, and every loop ends.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "provider/uroce/engine/engine.hpp"
+
+using namespace sluice::uroce;
+
+namespace {
+
+constexpr std::size_t kGuardBytes = 1024, kOpenBytes = 4096;
+constexpr std::uint8_t kGuard = 0xa5;
+constexpr std::uint32_t kPd = 1;
+
+void must(bool holds) {
+    if (!holds) {
+        std::abort();
+    }
+}
+
+class Events final : public EventSink {
+  public:
+    void event(AsyncEvent, std::uint32_t) noexcept override {}
+};
+
+Address address(std::uint8_t last) {
+    Address made;
+    made.gid[15] = last;
+    return made;
+}
+
+class Input {
+  public:
+    explicit Input(wire::ConstBytes bytes) : rest_(bytes) {}
+    bool empty() const { return rest_.empty(); }
+    std::uint8_t byte() {
+        if (rest_.empty()) {
+            return 0;
+        }
+        const std::uint8_t first = rest_.front();
+        rest_ = rest_.subspan(1);
+        return first;
+    }
+    std::uint32_t word() { return static_cast<std::uint32_t>(byte() << 8 | byte()); }
+    wire::ConstBytes take(std::size_t len) {
+        const wire::ConstBytes taken = rest_.first(std::min(len, rest_.size()));
+        rest_ = rest_.subspan(taken.size());
+        return taken;
+    }
+
+  private:
+    wire::ConstBytes rest_;
+};
+
+class Device {
+  public:
+    Device() : engine_({.max_queue_pairs = 4, .max_regions = 8, .seed = 5}, memory_, events_), cq_(4096) {
+        block_.fill(kGuard);
+        std::fill_n(open(), kOpenBytes, std::uint8_t{0});
+        const auto addr = reinterpret_cast<std::uintptr_t>(open());
+        key_ = *engine_.regions().add_region(kPd, addr, addr, kOpenBytes,
+                                             kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic |
+                                                 kFlushGlobal);
+        connected_ = make(QpType::kRc);
+        datagram_ = make(QpType::kUd);
+    }
+
+    void play(Input& input) {
+        while (!input.empty()) {
+            switch (input.byte() % 5) {
+            case 0:
+            case 1:
+                packet(input);
+                break;
+            case 2:
+                request(input);
+                break;
+            case 3:
+                drain();
+                break;
+            default:
+                now_ += Nanoseconds{input.word()} * 100;
+                engine_.advance(now_);
+            }
+        }
+        drain();
+        Completion completion;
+        std::uint32_t completions = 0;
+        while (cq_.poll(completion)) {
+            ++completions;
+        }
+        must(completions <= posted_);
+        must(std::all_of(block_.begin(), block_.begin() + kGuardBytes,
+                         [](std::uint8_t b) { return b == kGuard; }));
+        must(std::all_of(block_.end() - kGuardBytes, block_.end(),
+                         [](std::uint8_t b) { return b == kGuard; }));
+    }
+
+  private:
+    std::uint8_t* open() { return block_.data() + kGuardBytes; }
+    std::uint64_t open_addr(std::uint32_t offset) {
+        return reinterpret_cast<std::uintptr_t>(open()) + offset;
+    }
+
+    QueuePair* make(QpType type) {
+        QueuePair* qp = *engine_.create_queue_pair({.type = type,
+                                                    .pd = kPd,
+                                                    .send_cq = &cq_,
+                                                    .recv_cq = &cq_,
+                                                    .max_send_wr = 8,
+                                                    .max_recv_wr = 8,
+                                                    .max_send_sge = 2,
+                                                    .max_recv_sge = 2,
+                                                    .max_inline = 16});
+        const QpAttributes attributes = {.access = kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal,
+                                         .path_mtu = 256,
+                                         .dest_qpn = 0x99,
+                                         .max_rd_atomic = 2,
+                                         .max_dest_rd_atomic = 2,
+                                         .timeout = 4,
+                                         .retry_count = 3,
+                                         .rnr_retry = 7,
+                                         .qkey = 7,
+                                         .local = address(1),
+                                         .remote = address(2)};
+        must(qp->modify(QpState::kInit, attributes).ok() &&
+             qp->modify(QpState::kReadyToReceive, attributes).ok() &&
+             qp->modify(QpState::kReadyToSend, attributes).ok());
+        return qp;
+    }
+
+    void packet(Input& input) {
+        const std::uint8_t help = input.byte();
+        const std::uint32_t offset = input.word() % (kOpenBytes + 64);
+        std::array<std::uint8_t, 400> bytes{};
+        const wire::ConstBytes given = input.take(input.byte() % 80);
+        std::ranges::copy(given, bytes.begin());
+        const std::size_t len = (help & 1) != 0 ? 276 + given.size() % 28 : given.size();
+        wire::Packet packet;
+        if (wire::parse({bytes.data(), len}, packet) != wire::Refusal::kNone) {
+            return;
+        }
+        if ((help & 2) == 0) {
+            packet.bth.dest_qpn = ((help & 4) == 0 ? connected_ : datagram_)->qpn();
+            packet.bth.pkey = 0xffff;
+        }
+        if ((help & 8) == 0) {
+            const auto delta = static_cast<std::uint32_t>(packet.bth.psn % 8);
+            packet.bth.psn = wire::psn_add(packet.info().is_response() ? sent_psn_ : answered_psn_, delta);
+        }
+        if ((help & 16) == 0) {
+            packet.reth.rkey = packet.atomic.rkey = key_;
+            packet.reth.remote_addr = packet.atomic.remote_addr = open_addr(offset);
+        }
+        if ((help & 32) == 0) {
+            packet.reth.len_bytes %= 1200;
+            packet.deth.qkey = 7;
+        }
+        const wire::Grh grh{};
+        engine_.receive({packet, address(2), address(1), grh}, now_);
+    }
+
+    void request(Input& input) {
+        const std::uint8_t kind = input.byte();
+        const Sge sge = {open_addr(input.word() % kOpenBytes), input.word() % 1000, key_};
+        if (kind % 16 >= 12) {
+            QueuePair& qp = kind % 32 >= 28 ? *datagram_ : *connected_;
+            posted_ += qp.post_receive({kind, {&sge, 1}}) == Post::kPosted ? 1 : 0;
+            return;
+        }
+        const Sge eight = {sge.addr, 8, key_};
+        SendWr wr;
+        wr.opcode = static_cast<WrOpcode>(kind % 12);
+        wr.flags = kind >> 4 & (kSignaled | kFence);
+        wr.remote_addr = 4096;
+        wr.bind = {key_, key_ ^ 1, key_, sge.addr, sge.len_bytes, kRemoteRead};
+        const bool of_eight = wr.opcode == WrOpcode::kCompareSwap || wr.opcode == WrOpcode::kFetchAdd ||
+                              wr.opcode == WrOpcode::kAtomicWrite;
+        const bool of_none = wr.opcode >= WrOpcode::kFlush;
+        wr.sges = {of_eight ? &eight : &sge, of_none ? 0UL : 1UL};
+        posted_ += connected_->post_send(wr) == Post::kPosted ? 1 : 0;
+        engine_.wake(*connected_);
+    }
+
+    void drain() {
+        OutPacket out;
+        for (int packets = 0; engine_.transmit(out, now_); ++packets) {
+            must(packets < 4096);
+            wire::Packet packet;
+            std::array<std::uint8_t, wire::kMaxHeaderBytes + 4200> bytes{};
+            std::size_t at = out.header_bytes;
+            std::copy_n(out.header.begin(), at, bytes.begin());
+            for (std::uint32_t i = 0; i < out.piece_count; ++i) {
+                const auto* from = static_cast<const std::uint8_t*>(out.pieces[i].iov_base);
+                const std::size_t len = out.pieces[i].iov_len;
+                must(len <= 3 || (from >= open() && from + len <= open() + kOpenBytes));
+                std::memcpy(bytes.data() + at, from, len);
+                at += len;
+            }
+            must(wire::parse({bytes.data(), at}, packet) == wire::Refusal::kNone);
+            must(packet.payload.size() <= 256);
+            if (packet.info().is_response()) {
+                answered_psn_ = wire::psn_add(packet.bth.psn, 1);
+            } else {
+                sent_psn_ = packet.bth.psn;
+            }
+        }
+    }
+
+    PlainMemory memory_;
+    Events events_;
+    Engine engine_;
+    CompletionQueue cq_;
+    alignas(8) std::array<std::uint8_t, kOpenBytes + 2 * kGuardBytes> block_{};
+    std::uint32_t key_ = 0;
+    QueuePair* connected_ = nullptr;
+    QueuePair* datagram_ = nullptr;
+    Nanoseconds now_ = 0;
+    std::uint32_t answered_psn_ = 0;
+    std::uint32_t sent_psn_ = 0;
+    std::uint32_t posted_ = 0;
+};
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    Input input({data, size});
+    const auto device = std::make_unique<Device>();
+    device->play(input);
+    return 0;
+}
