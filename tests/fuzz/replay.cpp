@@ -11,6 +11,8 @@
 
 #include "tests/unit/uroce/pcap.hpp"
 
+// The name is libFuzzer's.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {

@@ -33,10 +33,10 @@ struct OutPacket {
     }
     // Sets the padding for the pieces so far, and writes the header.
     void finish(wire::Packet& packet) noexcept {
-        static const std::array<std::uint8_t, 4> kZeros{};
+        static const std::array<std::uint8_t, 4> zeros{};
         packet.bth.pad = wire::padding(payload_bytes);
         if (packet.bth.pad != 0) {
-            add_piece(reinterpret_cast<std::uintptr_t>(kZeros.data()), packet.bth.pad);
+            add_piece(reinterpret_cast<std::uintptr_t>(zeros.data()), packet.bth.pad);
         }
         header_bytes = static_cast<std::uint32_t>(wire::write_headers(packet, header));
     }

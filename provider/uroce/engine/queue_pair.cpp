@@ -24,7 +24,7 @@ QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& reg
     : context_{regions, memory, events, counters, *config.send_cq, *config.recv_cq, qpn, config.pd, {}},
       type_(config.type), has_srq_(config.srq != nullptr),
       own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
-      receives_(has_srq_ ? *config.srq : own_receives_),
+      receives_(config.srq != nullptr ? *config.srq : own_receives_),
       sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,
              config.signal_all),
       requester_(context_, sends_), responder_(context_, receives_), datagram_(context_, sends_, receives_) {}

@@ -151,9 +151,7 @@ bool Requester::emit(SendEntry& entry, OutPacket& out) noexcept {
     }
     Packet packet;
     emit_headers(entry, packet);
-    const bool window_ends = psn_distance(packet.bth.psn, una_psn_) == kWindowPsns - 1;
-    packet.bth.ack_request =
-        packet.info().ends() || window_ends || since_ack_request_ + 1 >= kPacketsPerAckRequest;
+    packet.bth.ack_request = packet.info().ends() || since_ack_request_ + 1 >= kPacketsPerAckRequest;
     since_ack_request_ = packet.bth.ack_request ? 0 : since_ack_request_ + 1;
     out.finish(packet);
     out.source = context_.attr.local;

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kEverything = kLocalWrite | kRemoteWrite | kRemot
                                              kMwBindAllowed | kFlushGlobal | kFlushPersistent;
 
 struct Bench {
-    explicit Bench(const QpAttributes& attributes = usual_attributes(), std::size_t block_bytes = 64 * 1024)
+    explicit Bench(const QpAttributes& attributes = usual_attributes(), std::size_t block_bytes = 65536)
         : left(block_bytes), right(block_bytes), pair(connect(net, attributes)),
           left_key(net.left.add(left, kEverything)), right_key(net.right.add(right, kEverything)) {
         Random random(block_bytes);

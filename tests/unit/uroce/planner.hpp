@@ -11,8 +11,8 @@
 namespace sluice::uroce::test {
 
 // Where things are in a Block.
-inline constexpr std::size_t kSourceBytes = 48 * 1024;
-inline constexpr std::size_t kTargetAt = kSourceBytes, kTargetBytes = 48 * 1024;
+inline constexpr std::size_t kSourceBytes = 49152;
+inline constexpr std::size_t kTargetAt = kSourceBytes, kTargetBytes = 49152;
 inline constexpr std::size_t kCountersAt = kTargetAt + kTargetBytes, kCounters = 4;
 inline constexpr std::size_t kHoleAt = kCountersAt + kCounters * 8, kHoleBytes = 8192;
 inline constexpr std::size_t kRoomAt = kHoleAt + kHoleBytes;
@@ -132,7 +132,7 @@ class Planner {
     Entry& begin() {
         plan_.entries.emplace_back();
         Entry& entry = plan_.entries.back();
-        entry.wr.wr_id = 1000 * (sender_ + 1) + plan_.entries.size();
+        entry.wr.wr_id = 1000UL * (sender_ + 1UL) + plan_.entries.size();
         entry.wr.flags = random_.chance(0.7) ? kSignaled : 0;
         if (random_.chance(0.1)) {
             fence(entry);
@@ -222,7 +222,7 @@ class Planner {
     // The receive that this entry will use, with room for at least LEN bytes.
     PostedReceive& prepare_receive(Entry& entry, std::uint32_t len, WcOpcode opcode) {
         PostedReceive receive;
-        receive.wr_id = 5000 * (receiver_ + 1) + plan_.receives.size();
+        receive.wr_id = 5000UL * (receiver_ + 1UL) + plan_.receives.size();
         receive.pieces = cut(len + (random_.chance(0.5) ? random_.below(50) : 0), receiver_, true);
         receive.sges = sges_of(receive.pieces, receiver_);
         plan_.receives.push_back(receive);
@@ -309,7 +309,7 @@ class Planner {
     }
 
     void atomic(Entry& entry) {
-        const std::size_t at = kCountersAt + 8 * random_.below(kCounters);
+        const std::size_t at = kCountersAt + 8UL * random_.below(kCounters);
         std::uint64_t before = 0;
         std::memcpy(&before, model_.data() + at, sizeof before);
         std::uint64_t after = 0;
@@ -335,7 +335,7 @@ class Planner {
 
     void atomic_write(Entry& entry) {
         const auto bytes = gather(entry, 8);
-        const std::size_t at = kTargetAt + 8 * random_.below(kTargetBytes / 8);
+        const std::size_t at = kTargetAt + 8UL * random_.below(kTargetBytes / 8);
         after_reads_of(entry, at, 8);
         entry.wr.opcode = WrOpcode::kAtomicWrite;
         entry.wr.remote_addr = blocks_[receiver_].addr(at);

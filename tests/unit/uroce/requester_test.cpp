@@ -270,6 +270,31 @@ void nak__fatal__its_request_takes_the_status(void**) {
     assert_true(bench.sent()->status == Status::kFlushed);
 }
 
+// The refusal of a write overtakes the data of the read before it; LOST: for ever.
+void nak__fatal_overtakes_a_response__read_is_awaited(void**) {
+    for (const bool lost : {false, true}) {
+        Bench bench;
+        bench.post(bench.wr(WrOpcode::kRead, bench.at_left(0, 64), 0, 1));
+        bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8), 65536, 2));
+        OutPacket out;
+        while (bench.net.left.engine.transmit(out, bench.net.now)) {
+            bench.net.inject(bench.net.right, bench.net.left.where, to_bytes(out));
+        }
+        bench.collect();
+        assert_int_equal(bench.answers.size(), 2);
+        bench.net.inject(bench.net.left, bench.net.right.where, bench.answers[1]);
+        assert_false(bench.sent().has_value());
+        if (!lost) {
+            bench.net.inject(bench.net.left, bench.net.right.where, bench.answers[0]);
+        }
+        assert_true(bench.net.run());
+        const auto first = bench.sent(), second = bench.sent();
+        assert_true(first->wr_id == 1 && second->wr_id == 2);
+        assert_true(first->status == (lost ? Status::kRemoteAccess : Status::kSuccess));
+        assert_true(second->status == (lost ? Status::kFlushed : Status::kRemoteAccess));
+    }
+}
+
 // A response that doesn't fit its request fails it; one for a number never sent does nothing.
 void response__wrong_or_unasked__bad_response_or_ignored(void**) {
     Bench bench;
@@ -487,6 +512,7 @@ int main() {
         cmocka_unit_test(local_error__behind_requests_in_flight__they_complete_first),
         cmocka_unit_test(error__by_modify__flushes_both_queues_in_order),
         cmocka_unit_test(nak__fatal__its_request_takes_the_status),
+        cmocka_unit_test(nak__fatal_overtakes_a_response__read_is_awaited),
         cmocka_unit_test(response__wrong_or_unasked__bad_response_or_ignored),
         cmocka_unit_test(response__under_the_number_of_another_request__ignored),
         cmocka_unit_test(read__result_memory_unmapped__local_protection),

@@ -195,47 +195,47 @@ void write__no_acknowledgement_asked__none_given(void**) {
 // One packet that must be refused, after up to one good one.
 struct Refused {
     const char* what;
-    std::uint8_t before; // opcode of a packet at 100, or 0xff
-    std::uint8_t opcode;
+    std::size_t offset;
     std::uint32_t announced;
     std::uint32_t payload;
-    std::size_t offset;
     std::uint32_t access; // of the queue pair
+    std::uint8_t before;  // opcode of a packet at 100, or 0xff
+    std::uint8_t opcode;
     NakCode code;
 };
 
 constexpr std::uint32_t kAnyAccess = kEverything & ~std::uint32_t{kMwBindAllowed};
 
 constexpr Refused kRefused[] = {
-    {"middle without first", 0xff, wire::kRcSendMiddle, 0, 256, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"last without first", 0xff, wire::kRcWriteLast, 0, 8, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"only within a message", wire::kRcWriteFirst, wire::kRcWriteOnly, 8, 8, 0, kAnyAccess,
+    {"middle without first", 0, 0, 256, kAnyAccess, 0xff, wire::kRcSendMiddle, NakCode::kInvalidRequest},
+    {"last without first", 0, 0, 8, kAnyAccess, 0xff, wire::kRcWriteLast, NakCode::kInvalidRequest},
+    {"only within a message", 0, 8, 8, kAnyAccess, wire::kRcWriteFirst, wire::kRcWriteOnly,
      NakCode::kInvalidRequest},
-    {"send last within a write", wire::kRcWriteFirst, wire::kRcSendLast, 0, 8, 0, kAnyAccess,
+    {"send last within a write", 0, 0, 8, kAnyAccess, wire::kRcWriteFirst, wire::kRcSendLast,
      NakCode::kInvalidRequest},
-    {"read within a write", wire::kRcWriteFirst, wire::kRcReadRequest, 8, 0, 0, kAnyAccess,
+    {"read within a write", 0, 8, 0, kAnyAccess, wire::kRcWriteFirst, wire::kRcReadRequest,
      NakCode::kInvalidRequest},
-    {"first not full", 0xff, wire::kRcWriteFirst, 600, 128, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"only longer than the MTU", 0xff, wire::kRcWriteOnly, 260, 260, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"empty last", wire::kRcWriteFirst, wire::kRcWriteLast, 0, 0, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"less than announced", 0xff, wire::kRcWriteOnly, 9, 8, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"more than announced", 0xff, wire::kRcWriteOnly, 7, 8, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"last with less than is left", wire::kRcWriteFirst, wire::kRcWriteLast, 0, 8, 0, kAnyAccess,
+    {"first not full", 0, 600, 128, kAnyAccess, 0xff, wire::kRcWriteFirst, NakCode::kInvalidRequest},
+    {"only longer than the MTU", 0, 260, 260, kAnyAccess, 0xff, wire::kRcWriteOnly, NakCode::kInvalidRequest},
+    {"empty last", 0, 0, 0, kAnyAccess, wire::kRcWriteFirst, wire::kRcWriteLast, NakCode::kInvalidRequest},
+    {"less than announced", 0, 9, 8, kAnyAccess, 0xff, wire::kRcWriteOnly, NakCode::kInvalidRequest},
+    {"more than announced", 0, 7, 8, kAnyAccess, 0xff, wire::kRcWriteOnly, NakCode::kInvalidRequest},
+    {"last with less than is left", 0, 0, 8, kAnyAccess, wire::kRcWriteFirst, wire::kRcWriteLast,
      NakCode::kInvalidRequest},
-    {"over 2 GiB", 0xff, wire::kRcReadRequest, 0x80000001, 0, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"write not offered", 0xff, wire::kRcWriteOnly, 8, 8, 0, kRemoteRead, NakCode::kInvalidRequest},
-    {"read not offered", 0xff, wire::kRcReadRequest, 8, 0, 0, kRemoteWrite, NakCode::kInvalidRequest},
-    {"atomic not offered", 0xff, wire::kRcFetchAdd, 8, 0, 0, kRemoteWrite, NakCode::kInvalidRequest},
-    {"flush not offered", 0xff, wire::kRcFlush, 8, 0, 0, kRemoteWrite, NakCode::kInvalidRequest},
-    {"unaligned atomic", 0xff, wire::kRcCompareSwap, 8, 0, 4, kAnyAccess, NakCode::kInvalidRequest},
-    {"unaligned atomic write", 0xff, wire::kRcAtomicWrite, 8, 8, 4, kAnyAccess, NakCode::kInvalidRequest},
-    {"atomic write of four bytes", 0xff, wire::kRcAtomicWrite, 4, 4, 0, kAnyAccess, NakCode::kInvalidRequest},
-    {"write past the end", 0xff, wire::kRcWriteOnly, 8, 8, 65536 - 7, kAnyAccess, NakCode::kRemoteAccess},
-    {"first of a write past the end", 0xff, wire::kRcWriteFirst, 512, 256, 65536 - 511, kAnyAccess,
+    {"over 2 GiB", 0, 0x80000001, 0, kAnyAccess, 0xff, wire::kRcReadRequest, NakCode::kInvalidRequest},
+    {"write not offered", 0, 8, 8, kRemoteRead, 0xff, wire::kRcWriteOnly, NakCode::kInvalidRequest},
+    {"read not offered", 0, 8, 0, kRemoteWrite, 0xff, wire::kRcReadRequest, NakCode::kInvalidRequest},
+    {"atomic not offered", 0, 8, 0, kRemoteWrite, 0xff, wire::kRcFetchAdd, NakCode::kInvalidRequest},
+    {"flush not offered", 0, 8, 0, kRemoteWrite, 0xff, wire::kRcFlush, NakCode::kInvalidRequest},
+    {"unaligned atomic", 4, 8, 0, kAnyAccess, 0xff, wire::kRcCompareSwap, NakCode::kInvalidRequest},
+    {"unaligned atomic write", 4, 8, 8, kAnyAccess, 0xff, wire::kRcAtomicWrite, NakCode::kInvalidRequest},
+    {"atomic write of four bytes", 0, 4, 4, kAnyAccess, 0xff, wire::kRcAtomicWrite, NakCode::kInvalidRequest},
+    {"write past the end", 65536 - 7, 8, 8, kAnyAccess, 0xff, wire::kRcWriteOnly, NakCode::kRemoteAccess},
+    {"first of a write past the end", 65536 - 511, 512, 256, kAnyAccess, 0xff, wire::kRcWriteFirst,
      NakCode::kRemoteAccess},
-    {"read past the end", 0xff, wire::kRcReadRequest, 9, 0, 65536 - 8, kAnyAccess, NakCode::kRemoteAccess},
-    {"atomic past the end", 0xff, wire::kRcFetchAdd, 8, 0, 65536, kAnyAccess, NakCode::kRemoteAccess},
-    {"flush past the end", 0xff, wire::kRcFlush, 9, 0, 65536 - 8, kAnyAccess, NakCode::kRemoteAccess},
+    {"read past the end", 65536 - 8, 9, 0, kAnyAccess, 0xff, wire::kRcReadRequest, NakCode::kRemoteAccess},
+    {"atomic past the end", 65536, 8, 0, kAnyAccess, 0xff, wire::kRcFetchAdd, NakCode::kRemoteAccess},
+    {"flush past the end", 65536 - 8, 9, 0, kAnyAccess, 0xff, wire::kRcFlush, NakCode::kRemoteAccess},
 };
 
 void request__that_must_be_refused__right_nak_nothing_touched(void**) {
@@ -371,6 +371,16 @@ void message__longer_than_the_receive__length_error_and_invalid_request(void**) 
     assert_true(second->status == Status::kFlushed);
 }
 
+void message__longer_than_the_receive_in_its_second_packet__length_error(void**) {
+    Bench bench;
+    bench.post_receive(0, 300);
+    bench.ask(bench.request(wire::kRcSendFirst, 100), 256);
+    assert_int_equal(bench.verdict(), kAck);
+    bench.ask(bench.request(wire::kRcSendLast, 101), 45);
+    assert_int_equal(bench.verdict(), nak_syndrome(NakCode::kInvalidRequest));
+    assert_true(bench.received()->status == Status::kLocalLength);
+}
+
 void packets__of_strangers__dropped_and_counted(void**) {
     Bench bench;
     wire::Packet packet = bench.request(wire::kRcWriteOnly, 100, 8);
@@ -426,6 +436,7 @@ int main() {
         cmocka_unit_test(send__no_receive__rnr_then_silence_then_accepted),
         cmocka_unit_test(write_with_immediate__no_receive__rnr_at_its_last_packet),
         cmocka_unit_test(message__longer_than_the_receive__length_error_and_invalid_request),
+        cmocka_unit_test(message__longer_than_the_receive_in_its_second_packet__length_error),
         cmocka_unit_test(packets__of_strangers__dropped_and_counted),
     };
     return cmocka_run_group_tests_name("uroce.responder", tests, nullptr, nullptr);

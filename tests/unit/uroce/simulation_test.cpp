@@ -20,7 +20,7 @@ using namespace sluice::uroce::test;
 
 namespace {
 
-constexpr std::size_t kBlockBytes = kRoomAt + 512 * 1024;
+constexpr std::size_t kBlockBytes = kRoomAt + 524288;
 
 struct Totals {
     std::uint64_t histories = 0, packets = 0, requests = 0, gave_up = 0, refusal_lost = 0, with_faults = 0,
