@@ -2,7 +2,7 @@
 //
 // Completions on their way to the program. A queue that is too small loses completions and says
 // so: that is an error of the program, and the standard ends the queue with an event (IBTA vol 1,
-// 10.10.2.1). Not thread safe.
+// 10.10). Not thread safe.
 #pragma once
 
 #include "provider/uroce/engine/ring.hpp"

@@ -4,7 +4,7 @@
 namespace sluice::uroce {
 namespace {
 
-// 10.2.5: a Q_Key with its top bit set is privileged; in a work request it means the queue pair's.
+// 10.2: a Q_Key with its top bit set is privileged; in a work request it means the queue pair's.
 constexpr std::uint32_t kOwnQkey = 0x80000000;
 
 } // namespace

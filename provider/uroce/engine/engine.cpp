@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kMaxQueuePairs = std::uint32_t{1} << 20;
 
-// Membership apart, there is one partition: the default one (10.9.1.2).
+// Membership apart, there is one partition: the default one (10.9).
 constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
     return (pkey & 0x7fff) == 0x7fff;
 }

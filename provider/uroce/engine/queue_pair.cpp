@@ -29,7 +29,7 @@ QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& reg
              config.signal_all),
       requester_(context_, sends_), responder_(context_, receives_), datagram_(context_, sends_, receives_) {}
 
-// 10.3.1, figure 121: forward one step at a time, and from anywhere to reset and to error.
+// 10.3.1: forward one step at a time, and from anywhere to reset and to error.
 bool QueuePair::transition_is_legal(QpState to) const noexcept {
     switch (to) {
     case QpState::kReset:

@@ -56,7 +56,7 @@ RegionTable::Slot* RegionTable::find(std::uint32_t key) noexcept {
 
 Result<std::uint32_t> RegionTable::add_region(std::uint32_t pd, std::uint64_t host_addr, std::uint64_t iova,
                                               std::uint64_t len_bytes, std::uint32_t access) {
-    // 11.2.8.2: what a peer may change, the local side may.
+    // 11.2.8: what a peer may change, the local side may.
     if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (access & kLocalWrite) == 0) {
         return Error(ErrorKind::kInvalidArgument, "remote write or atomic access needs local write access");
     }
@@ -150,7 +150,7 @@ std::optional<RegionTable::Extent> RegionTable::whole(std::uint32_t rkey, std::u
     return Extent{slot->host_addr, slot->len_bytes};
 }
 
-// 10.6.7.2: the window must be of this domain and, of type 2, not open; the region must be of the
+// 10.6: the window must be of this domain and, of type 2, not open; the region must be of the
 // domain too, allow binding, cover the range, and allow whatever writing the window allows.
 bool RegionTable::bind(const MwBind& bind, std::uint32_t pd, std::uint32_t qpn) noexcept {
     Slot* window = find(bind.mw_rkey);

@@ -13,7 +13,7 @@
 //
 // An acknowledgement says that everything up to its number was executed, but not that the responses
 // of reads and atomics before it have arrived: una_psn_ stops at the first of those that is missing,
-// and since a later answer came, it must be lost: an "implied NAK" (9.7.6.1.2). A response that comes
+// and since a later answer came, it must be lost: an "implied NAK" (9.7.6). A response that comes
 // out of order implies the same. One such event rewinds once; others until the next progress or
 // timeout are echoes of the same loss.
 //

@@ -84,7 +84,7 @@ bool Responder::place_fits(const wire::OpcodeInfo& info) const noexcept {
     return message_ == (info.operation == Operation::kSend ? Message::kSend : Message::kWrite);
 }
 
-// 9.7.4.1.6: first and middle packets are full, last ones not empty.
+// 9.7.4.1: first and middle packets are full, last ones not empty.
 bool Responder::length_fits(const Packet& packet) const noexcept {
     const std::size_t len = packet.payload.size();
     const wire::OpcodeInfo& info = packet.info();
@@ -340,7 +340,7 @@ const Responder::Remembered* Responder::recall(const Packet& packet) const noexc
     return nullptr;
 }
 
-// 9.7.5.1.4: a copy never executes anything but a read, and that only within what was asked before.
+// 9.7.5.1: a copy never executes anything but a read, and that only within what was asked before.
 void Responder::on_duplicate(const Packet& packet) noexcept {
     ++context_.counters.duplicates;
     const Operation operation = packet.info().operation;

@@ -162,7 +162,7 @@ class EventSink {
     ~EventSink() = default;
 };
 
-// What a queue pair is told on its way to "ready to send" (IBTA vol 1, 10.3 and 11.2.5.2).
+// What a queue pair is told on its way to "ready to send" (IBTA vol 1, 10.3 and 11.2).
 struct QpAttributes {
     std::uint32_t access = 0;
     std::uint32_t path_mtu = 1024;

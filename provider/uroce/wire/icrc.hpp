@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The invariant CRC at the end of each RoCEv2 packet (IBTA vol 1, 7.8.1, and annex A17, 17.3.1): the
+// The invariant CRC at the end of each RoCEv2 packet (IBTA vol 1, 7.8.1, and annex A17): the
 // CRC-32 over everything that no router changes. What one may change counts as ones: type of
 // service or traffic class and flow label, time to live, IP and UDP checksums, and the byte of the
 // BTH with the congestion marks; in front stand eight bytes of ones for the header that InfiniBand

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// BTH opcodes (IBTA vol 1, table 38; flush and atomic write from annex A19; CNP from annex A17)
+// BTH opcodes (IBTA vol 1, 9.2; flush and atomic write from annex A19; CNP from annex A17)
 // and what each of them means: transport, operation, place in its message, and which headers
 // follow the BTH. Headers follow each other in the order of the Header bits below.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet sequence numbers: 24 bits that wrap (IBTA vol 1, 9.7.2 and 9.7.5.1). A number is ahead
+// Packet sequence numbers: 24 bits that wrap (IBTA vol 1, 9.7.2). A number is ahead
 // of another when the distance, modulo 2^24, is below 2^23; so at most 2^23 may be in flight.
 #pragma once
 

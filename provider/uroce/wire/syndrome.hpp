@@ -36,7 +36,7 @@ constexpr std::uint8_t rnr_syndrome(std::uint8_t timer) noexcept {
 // "No end-to-end credits": what rxe sends, and what a peer must take as unlimited.
 inline constexpr std::uint8_t kAckNoCredits = 0x1f;
 
-// Table 45: RNR NAK timer codes in microseconds.
+// 9.7.5.2: RNR NAK timer codes in microseconds.
 inline constexpr std::array<std::uint32_t, 32> kRnrTimerUs = {
     655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,   320,
     480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240, 15360,
@@ -46,7 +46,7 @@ constexpr std::uint64_t rnr_timer_ns(std::uint8_t code) noexcept {
     return std::uint64_t{kRnrTimerUs[code & 0x1f]} * 1000;
 }
 
-// 9.7.6.1.3: 4.096 us times two to the code; code 0 means no timer at all.
+// 9.7.6: 4.096 us times two to the code; code 0 means no timer at all.
 constexpr std::uint64_t ack_timeout_ns(std::uint8_t code) noexcept {
     return code == 0 ? 0 : std::uint64_t{4096} << (code & 0x1f);
 }

@@ -76,7 +76,7 @@ void feth__persistence_of_a_range__low_bits(void**) {
     assert_int_equal(bytes[0] | bytes[1] | bytes[2], 0);
 }
 
-// Offsets that the standard gives in tables 106 to 115, at the MAD's data.
+// Offsets that the standard gives in 12.6.5, at the MAD's data.
 void cm_req__fields__at_the_standards_offsets(void**) {
     CmReq req;
     req.local_comm_id = 0x01020304;

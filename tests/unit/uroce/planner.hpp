@@ -287,7 +287,7 @@ class Planner {
         }
     }
 
-    // Table 79: a read may be overtaken by what follows, unless that is fenced.
+    // 10.8.3.3: a read may be overtaken by what follows, unless that is fenced.
     void after_reads_of(Entry& entry, std::size_t at, std::size_t len) {
         for (const Piece& piece : read_since_fence_) {
             if (at < piece.offset + piece.len && piece.offset < at + len) {
