@@ -64,7 +64,7 @@ LevelTable levels;
 // waits for the calls of the old sink and not for those of the new one, which may never pause.
 Mutex sink_change_mutex; // taken before sink_mutex: one replacement at a time
 Mutex sink_mutex;
-ConditionVariable sink_idle;
+constinit ConditionVariable sink_idle;
 Sink current_sink SLUICE_TSA(guarded_by(sink_mutex)) = kStandardError;
 std::size_t sink_turn SLUICE_TSA(guarded_by(sink_mutex)) = 0;
 std::array<std::size_t, 2> sink_calls SLUICE_TSA(guarded_by(sink_mutex)){};

@@ -11,10 +11,10 @@
 // instructions that call nothing: it never enters the kernel unless the holder was descheduled.
 #pragma once
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 
@@ -44,6 +44,7 @@ class SLUICE_TSA(capability("mutex")) Mutex {
     bool try_lock() SLUICE_TSA(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
   private:
+    friend class ConditionVariable;
     std::mutex mutex_;
 };
 
@@ -91,14 +92,19 @@ class SLUICE_TSA(scoped_lockable) LockGuard {
 };
 
 // A condition over state that a Mutex guards. As always: wait in a loop over the condition.
+//
+// Built on pthreads and not on <condition_variable>, whose object for any lock must be
+// constructed at run time: a library that logs from its constructor would be too early for it.
 class ConditionVariable {
   public:
-    void wait(Mutex& mutex) SLUICE_TSA(requires_capability(mutex)) { condition_.wait(mutex); }
-    void notify_one() noexcept { condition_.notify_one(); }
-    void notify_all() noexcept { condition_.notify_all(); }
+    void wait(Mutex& mutex) SLUICE_TSA(requires_capability(mutex)) {
+        pthread_cond_wait(&condition_, mutex.mutex_.native_handle());
+    }
+    void notify_one() noexcept { pthread_cond_signal(&condition_); }
+    void notify_all() noexcept { pthread_cond_broadcast(&condition_); }
 
   private:
-    std::condition_variable_any condition_;
+    pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
 };
 
 } // namespace sluice
