@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/claim.hpp"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace sluice::provider {
+
+namespace {
+
+constexpr std::string_view kSuffix = "-rdmav";
+
+std::string_view base_name(std::string_view path) noexcept {
+    const auto slash = path.rfind('/');
+    return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// The file that this library was loaded from, under the name by which it was asked for.
+std::string_view own_path() noexcept {
+    Dl_info info;
+    return dladdr(reinterpret_cast<const void*>(&claim_of), &info) != 0 && info.dli_fname != nullptr
+               ? info.dli_fname
+               : "";
+}
+
+bool asked_by_environment() noexcept {
+    // libibverbs looks at the second only when the first is unset.
+    const char* list = secure_getenv("RDMAV_DRIVERS");
+    if (list == nullptr) {
+        list = secure_getenv("IBV_DRIVERS");
+    }
+    return list != nullptr && list_names_sluice(list);
+}
+
+// Whether the stock provider's file for DRIVER, beside ours, is one and the same file.
+bool replaces_stock(Driver driver, std::string_view own) noexcept {
+    const std::string_view name = base_name(own);
+    const auto suffix = name.find(kSuffix);
+    if (suffix == std::string_view::npos) {
+        return false;
+    }
+    char stock[4096];
+    const int length = std::snprintf(
+        stock, sizeof stock, "%.*slib%s%.*s", static_cast<int>(own.size() - name.size()), own.data(),
+        driver_name(driver), static_cast<int>(name.size() - suffix), name.data() + suffix);
+    if (length < 0 || static_cast<std::size_t>(length) >= sizeof stock) {
+        return false;
+    }
+    struct stat ours {};
+    struct stat theirs {};
+    return stat(own.data(), &ours) == 0 && stat(stock, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+           ours.st_ino == theirs.st_ino;
+}
+
+} // namespace
+
+const char* driver_name(Driver driver) noexcept {
+    switch (driver) {
+    case Driver::kRxe:
+        return "rxe";
+    case Driver::kSiw:
+        return "siw";
+    }
+    return "unknown";
+}
+
+const char* to_string(Claim claim) noexcept {
+    switch (claim) {
+    case Claim::kNone:
+        return "nobody asked for it";
+    case Claim::kEnvironment:
+        return "RDMAV_DRIVERS names it";
+    case Claim::kConfiguration:
+        return "/etc/sluice/sluice.conf names the driver";
+    case Claim::kLinked:
+        return "the program links libsluice";
+    case Claim::kReplaces:
+        return "it is installed in place of the stock provider";
+    }
+    return "unknown";
+}
+
+bool list_names_sluice(std::string_view list) noexcept {
+    while (!list.empty()) {
+        const auto end = list.find_first_of(":;");
+        const std::string_view entry = list.substr(0, end);
+        const std::string_view name = base_name(entry);
+        // A name stands alone; a path leads to the file without its suffix.
+        if (entry == "sluice" || (name != entry && name == "libsluice")) {
+            return true;
+        }
+        list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
+    }
+    return false;
+}
+
+bool is_provider_path(std::string_view path) noexcept {
+    return base_name(path).find(kSuffix) != std::string_view::npos;
+}
+
+Claim claim_of(Driver driver) noexcept {
+    if (asked_by_environment()) {
+        return Claim::kEnvironment;
+    }
+    const std::string_view own = own_path();
+    if (own.empty()) {
+        return Claim::kNone;
+    }
+    if (!is_provider_path(own)) {
+        return Claim::kLinked;
+    }
+    return replaces_stock(driver, own) ? Claim::kReplaces : Claim::kNone;
+}
+
+} // namespace sluice::provider

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Posting send requests, and the doorbell that makes the kernel look at them.
+//
+// A request is checked as a whole before a byte of it is written, and nothing is published
+// before the chain has ended or failed. The doorbell is rung without the lock: until kernel 6.4
+// the packets are built and sent inside that system call, and other threads can fill the ring
+// meanwhile.
+#include "provider/rxe/verbs.hpp"
+
+namespace sluice::provider::rxe {
+
+namespace {
+
+// Checks what is common to all operations, and adds up the length.
+int check(const SendLimits& limits, const ibv_send_wr& wr, std::uint32_t& length) noexcept {
+    const auto opcode = static_cast<std::uint32_t>(wr.opcode);
+    const auto count = static_cast<std::uint32_t>(wr.num_sge);
+    if (opcode > 31 || (limits.ops & op_bit(opcode)) == 0 || (wr.send_flags & ~kSendFlags) != 0 ||
+        count > limits.max_sge) [[unlikely]] {
+        return EINVAL;
+    }
+    const std::uint64_t total = total_length(wr.sg_list, count);
+    if (total > UINT32_MAX) [[unlikely]] {
+        return EINVAL;
+    }
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0 &&
+        (total > limits.max_inline_data || (op_bit(opcode) & kInlineOps) == 0)) {
+        return EINVAL;
+    }
+    length = static_cast<std::uint32_t>(total);
+    return 0;
+}
+
+int fill_data(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) noexcept {
+    const auto count = static_cast<std::uint32_t>(wr.num_sge);
+    start_data(wqe.dma, length, count);
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+        copy_inline(wqe.dma, wr.sg_list, count);
+    } else {
+        copy_sges(wqe.dma, wr.sg_list, count);
+    }
+    return 0;
+}
+
+void start(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
+    start_send(wqe, wr.wr_id, static_cast<std::uint32_t>(wr.opcode), wr.send_flags);
+}
+
+int fill_rdma(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) noexcept {
+    start(wqe, wr);
+    wqe.wr.wr.rdma.remote_addr = wr.wr.rdma.remote_addr;
+    wqe.wr.wr.rdma.rkey = wr.wr.rdma.rkey;
+    wqe.iova = wr.wr.rdma.remote_addr;
+    wqe.wr.ex.imm_data = wr.imm_data;
+    return fill_data(wqe, wr, length);
+}
+
+int fill_send(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length, const SendLimits& limits,
+              const ibv_context* context) noexcept {
+    if (limits.datagram) {
+        const ibv_ah* ah = wr.wr.ud.ah;
+        if (ah == nullptr || ah->context != context) {
+            return EINVAL;
+        }
+        start(wqe, wr);
+        wqe.wr.wr.ud.remote_qpn = wr.wr.ud.remote_qpn;
+        wqe.wr.wr.ud.remote_qkey = wr.wr.ud.remote_qkey;
+        wqe.wr.wr.ud.pkey_index = 0;
+        wqe.wr.wr.ud.ah_num = ah_of(ah).number;
+    } else {
+        start(wqe, wr);
+    }
+    wqe.wr.ex.imm_data = wr.imm_data; // or the key to invalidate, in the same place
+    return fill_data(wqe, wr, length);
+}
+
+int fill_atomic(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) noexcept {
+    if (length < sizeof(std::uint64_t) || wr.wr.atomic.remote_addr % sizeof(std::uint64_t) != 0) {
+        return EINVAL;
+    }
+    start(wqe, wr);
+    wqe.wr.wr.atomic.remote_addr = wr.wr.atomic.remote_addr;
+    wqe.wr.wr.atomic.compare_add = wr.wr.atomic.compare_add;
+    wqe.wr.wr.atomic.swap = wr.wr.atomic.swap;
+    wqe.wr.wr.atomic.rkey = wr.wr.atomic.rkey;
+    wqe.iova = wr.wr.atomic.remote_addr;
+    return fill_data(wqe, wr, length);
+}
+
+// The eight bytes travel in the request itself: the kernel reads no memory of ours for them.
+int fill_atomic_write(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) noexcept {
+    if (length != sizeof(std::uint64_t) || wr.wr.rdma.remote_addr % sizeof(std::uint64_t) != 0) {
+        return EINVAL;
+    }
+    start(wqe, wr);
+    wqe.wr.wr.rdma.remote_addr = wr.wr.rdma.remote_addr;
+    wqe.wr.wr.rdma.rkey = wr.wr.rdma.rkey;
+    wqe.iova = wr.wr.rdma.remote_addr;
+    start_data(wqe.dma, length, 0);
+    copy_inline(wqe.dma, wr.sg_list, static_cast<std::uint32_t>(wr.num_sge));
+    return 0;
+}
+
+int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
+    if (wr.bind_mw.mw == nullptr) {
+        return EINVAL;
+    }
+    if (const int error = fill_bind(wqe, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info)) {
+        return error;
+    }
+    start(wqe, wr);
+    return 0;
+}
+
+int fill(const SendLimits& limits, const ibv_context* context, const ibv_send_wr& wr,
+         rxe_send_wqe& wqe) noexcept {
+    std::uint32_t length = 0;
+    if (const int error = check(limits, wr, length)) [[unlikely]] {
+        return error;
+    }
+    switch (static_cast<std::uint32_t>(wr.opcode)) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+        return fill_send(wqe, wr, length, limits, context);
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+        return fill_rdma(wqe, wr, length);
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return fill_atomic(wqe, wr, length);
+    case kWrAtomicWrite:
+        return fill_atomic_write(wqe, wr, length);
+    case IBV_WR_LOCAL_INV:
+        start(wqe, wr);
+        wqe.wr.ex.invalidate_rkey = wr.invalidate_rkey;
+        start_data(wqe.dma, 0, 0);
+        return 0;
+    case IBV_WR_BIND_MW:
+        return fill_bind_mw(wqe, wr);
+    default:
+        return EINVAL;
+    }
+}
+
+// Whether the queue takes requests at all: only a queue pair that may send does, and one in
+// error, which gives them back as flushed.
+int check_state(const Qp& qp) noexcept {
+    if (qp.state.load(std::memory_order_relaxed) < IBV_QPS_RTS) [[unlikely]] {
+        return EINVAL;
+    }
+    return context_of(qp.qp.context).gone.load(std::memory_order_relaxed) ? EIO : 0;
+}
+
+} // namespace
+
+int ring_doorbell(Qp& qp) noexcept {
+    Context& context = context_of(qp.qp.context);
+    const int error = context.uverbs.send(qp.doorbell, &qp.doorbell_answer, sizeof qp.doorbell_answer);
+    if (error == EIO || error == ENODEV) {
+        // What was published comes back as flushed, like everything else of this device.
+        context.gone.store(true, std::memory_order_relaxed);
+        return 0;
+    }
+    return error;
+}
+
+int fill_bind(rxe_send_wqe& wqe, const ibv_mw& mw, std::uint32_t rkey,
+              const ibv_mw_bind_info& info) noexcept {
+    if (info.mr == nullptr && (info.addr != 0 || info.length != 0)) {
+        return EINVAL;
+    }
+    if (info.mr != nullptr && kernel_domain_of(info.mr->pd).handle != kernel_domain_of(mw.pd).handle) {
+        return EPERM;
+    }
+    wqe.wr.wr.mw.addr = info.addr;
+    wqe.wr.wr.mw.length = info.length;
+    wqe.wr.wr.mw.mr_lkey = info.mr != nullptr ? info.mr->lkey : 0;
+    wqe.wr.wr.mw.mw_rkey = mw.rkey;
+    wqe.wr.wr.mw.rkey = rkey;
+    wqe.wr.wr.mw.access = info.mw_access_flags;
+    start_data(wqe.dma, 0, 0);
+    return 0;
+}
+
+int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+    Qp& qp = qp_of(ibqp);
+    ibv_send_wr* const first = wr;
+    int error = check_state(qp);
+    if (error != 0) [[unlikely]] {
+        *bad_wr = wr;
+        return error;
+    }
+    std::uint32_t count = 0;
+    {
+        const LockGuard guard(qp.send.lock);
+        for (; wr != nullptr; wr = wr->next) {
+            error = qp.send.ring.has_room(count)
+                        ? fill(qp.send.limits, ibqp->context, *wr,
+                               *static_cast<rxe_send_wqe*>(qp.send.ring.element(count)))
+                        : ENOMEM;
+            if (error != 0) [[unlikely]] {
+                *bad_wr = wr;
+                break;
+            }
+            ++count;
+        }
+        if (count == 0) [[unlikely]] {
+            return error;
+        }
+        qp.send.ring.publish(count);
+    }
+    if (const int doorbell_error = ring_doorbell(qp)) [[unlikely]] {
+        *bad_wr = first;
+        return doorbell_error;
+    }
+    return error;
+}
+
+int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
+    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0) {
+        return EINVAL;
+    }
+    if (kernel_domain_of(mw->pd).handle != kernel_domain_of(ibqp->pd).handle) {
+        return EPERM;
+    }
+    ibv_send_wr wr{};
+    wr.wr_id = bind->wr_id;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.send_flags = bind->send_flags;
+    wr.bind_mw.mw = mw;
+    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+    wr.bind_mw.bind_info = bind->bind_info;
+    ibv_send_wr* bad_wr = nullptr;
+    if (const int error = post_send(ibqp, &wr, &bad_wr)) {
+        return error;
+    }
+    mw->rkey = wr.bind_mw.rkey;
+    return 0;
+}
+
+} // namespace sluice::provider::rxe
