@@ -180,7 +180,8 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
     command.start = reinterpret_cast<std::uintptr_t>(address);
     command.length = len_bytes;
     command.hca_va = reinterpret_cast<std::uintptr_t>(address);
-    command.pd_handle = pd != nullptr ? kernel_domain_of(pd).handle : 0;
+    // Without the flag the pointer may be anything.
+    command.pd_handle = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? kernel_domain_of(pd).handle : 0;
     command.access_flags = static_cast<std::uint32_t>(access);
     ib_uverbs_rereg_mr_resp answer{};
     if (const int error = uverbs_of(mr->mr.context).invoke(IB_USER_VERBS_CMD_REREG_MR, command, answer)) {

@@ -48,8 +48,8 @@ int post(RecvQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
 
 int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     Qp& qp = qp_of(ibqp);
-    // A queue pair with a shared receive queue, and one whose device is gone, take none.
-    if (!qp.recv.ring.ring().attached()) {
+    // A queue pair with a shared receive queue takes none, nor does one before its first state.
+    if (!qp.recv.ring.ring().attached() || qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET) {
         *bad_wr = wr;
         return EINVAL;
     }
