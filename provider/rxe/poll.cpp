@@ -144,7 +144,7 @@ namespace {
 void show(Cq& cq, const ib_uverbs_wc* wc) noexcept {
     cq.current = wc;
     cq.wr_id = wc->wr_id;
-    cq.status = static_cast<ibv_wc_status>(wc->status);
+    std::memcpy(&cq.status, &wc->status, sizeof cq.status); // whatever number it is
 }
 
 // The element at the cursor, or a flushed completion, or ENOENT.

@@ -14,7 +14,7 @@ namespace {
 
 // Checks what is common to all operations, and adds up the length.
 int check(const SendLimits& limits, const ibv_send_wr& wr, std::uint32_t& length) noexcept {
-    const auto opcode = static_cast<std::uint32_t>(wr.opcode);
+    const auto opcode = opcode_of(wr);
     const auto count = static_cast<std::uint32_t>(wr.num_sge);
     if (opcode > 31 || (limits.ops & op_bit(opcode)) == 0 || (wr.send_flags & ~kSendFlags) != 0 ||
         count > limits.max_sge) [[unlikely]] {
@@ -44,7 +44,7 @@ int fill_data(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) no
 }
 
 void start(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
-    start_send(wqe, wr.wr_id, static_cast<std::uint32_t>(wr.opcode), wr.send_flags);
+    start_send(wqe, wr.wr_id, opcode_of(wr), wr.send_flags);
 }
 
 int fill_rdma(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) noexcept {
@@ -119,7 +119,7 @@ int fill(const SendLimits& limits, const ibv_context* context, const ibv_send_wr
     if (const int error = check(limits, wr, length)) [[unlikely]] {
         return error;
     }
-    switch (static_cast<std::uint32_t>(wr.opcode)) {
+    switch (opcode_of(wr)) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_SEND_WITH_INV:

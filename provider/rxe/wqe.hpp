@@ -46,6 +46,14 @@ static_assert(sizeof(rxe_sge) == sizeof(ibv_sge));
 
 constexpr unsigned kSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
+// A caller in C may put any number into an enumeration; read as one, it would be undefined here.
+inline std::uint32_t opcode_of(const ibv_send_wr& wr) noexcept {
+    std::uint32_t opcode = 0;
+    static_assert(sizeof wr.opcode == sizeof opcode);
+    std::memcpy(&opcode, &wr.opcode, sizeof opcode);
+    return opcode;
+}
+
 constexpr std::uint32_t op_bit(std::uint32_t opcode) {
     return 1U << opcode;
 }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/abi/probe.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "provider/claim.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::abi::find_symbols;
+using sluice::abi::Layout;
+using sluice::abi::measure;
+using sluice::abi::Slot;
+using sluice::abi::slot_index;
+using sluice::abi::Symbols;
+
+namespace {
+
+// A fake libibverbs of the build tree, closed at the end of the test.
+class Library {
+  public:
+    explicit Library(const std::string& name)
+        : handle_(dlopen((std::string(FAKE_IBVERBS_DIR "/libfake_ibverbs_") + name + ".so").c_str(),
+                         RTLD_NOW | RTLD_LOCAL)) {
+        assert_non_null(handle_);
+    }
+    ~Library() { dlclose(handle_); }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    void* handle() const { return handle_; }
+    int live_contexts() const { return *static_cast<int*>(dlsym(handle_, "fake_live_contexts")); }
+
+  private:
+    void* handle_;
+};
+
+struct Expected {
+    const char* name;
+    int version;
+    Layout layout;
+};
+
+constexpr Expected kKnown[] = {
+    {"v34", 34, {73, 648, 344}}, {"v35", 34, {75, 648, 344}}, {"v36", 34, {76, 648, 344}},
+    {"v44", 34, {76, 648, 352}}, {"v45", 34, {76, 648, 360}}, {"v57", 57, {76, 648, 360}},
+    {"v59", 59, {79, 672, 360}}, {"v62", 59, {81, 680, 360}}, {"v64", 64, {83, 696, 360}},
+};
+
+void measure__each_known_layout__is_found(void**) {
+    for (const Expected& expected : kKnown) {
+        const Library library(expected.name);
+        const Result<Symbols> symbols = find_symbols(library.handle());
+        assert_true(symbols.ok());
+        assert_int_equal(symbols->version, expected.version);
+        const Result<Layout> layout = measure(*symbols);
+        assert_true(layout.ok());
+        assert_int_equal(layout->slot_count, expected.layout.slot_count);
+        assert_int_equal(layout->verbs_context_bytes, expected.layout.verbs_context_bytes);
+        assert_int_equal(layout->qp_mask_offset, expected.layout.qp_mask_offset);
+        assert_int_equal(library.live_contexts(), 0);
+    }
+}
+
+void measure__larger_context__is_still_found(void**) {
+    const Library library("larger");
+    const Result<Symbols> symbols = find_symbols(library.handle());
+    const Result<Layout> layout = measure(*symbols);
+    assert_true(layout.ok());
+    assert_int_equal(layout->verbs_context_bytes, 1024);
+}
+
+void expect_declined(const char* name, const char* because) {
+    const Library library(name);
+    const Result<Symbols> symbols = find_symbols(library.handle());
+    assert_true(symbols.ok());
+    const Result<Layout> layout = measure(*symbols);
+    assert_false(layout.ok());
+    assert_int_equal(static_cast<int>(layout.error().kind()), static_cast<int>(ErrorKind::kNotSupported));
+    assert_non_null(strstr(layout.error().text(), because));
+    assert_int_equal(library.live_contexts(), 0);
+}
+
+void measure__unknown_number_of_operations__declines(void**) {
+    expect_declined("unknown", "85 operations");
+}
+
+void measure__known_number_in_another_order__declines(void**) {
+    expect_declined("shuffled", "not in the known order");
+}
+
+void measure__queue_pair_mask_nowhere__declines(void**) {
+    expect_declined("nomask", "mask can't be told");
+}
+
+void find_symbols__a_function_missing__declines(void**) {
+    const Library library("incomplete");
+    const Result<Symbols> symbols = find_symbols(library.handle());
+    assert_false(symbols.ok());
+    assert_int_equal(static_cast<int>(symbols.error().kind()), static_cast<int>(ErrorKind::kNotFound));
+}
+
+void find_symbols__no_libibverbs_at_all__declines(void**) {
+    void* self = dlopen(nullptr, RTLD_NOW);
+    assert_false(find_symbols(self).ok());
+    dlclose(self);
+}
+
+// Counted by hand, so that the table in the code can be wrong.
+void slot_index__known_layouts__are_as_observed(void**) {
+    struct Observed {
+        std::size_t slots, advise_mr, alloc_pd, create_qp, post_send, query_port, reg_mr, unimport_pd;
+    };
+    constexpr Observed kObserved[] = {
+        {73, 0, 5, 19, 54, 59, 66, 72}, {75, 0, 5, 19, 55, 60, 67, 74}, {76, 0, 5, 19, 55, 60, 68, 75},
+        {79, 0, 6, 20, 57, 62, 70, 78}, {81, 0, 6, 20, 58, 63, 72, 80}, {83, 0, 7, 21, 60, 65, 74, 82},
+    };
+    for (const Observed& seen : kObserved) {
+        assert_int_equal(*slot_index(Slot::advise_mr, seen.slots), seen.advise_mr);
+        assert_int_equal(*slot_index(Slot::alloc_pd, seen.slots), seen.alloc_pd);
+        assert_int_equal(*slot_index(Slot::create_qp, seen.slots), seen.create_qp);
+        assert_int_equal(*slot_index(Slot::post_send, seen.slots), seen.post_send);
+        assert_int_equal(*slot_index(Slot::query_port, seen.slots), seen.query_port);
+        assert_int_equal(*slot_index(Slot::reg_mr, seen.slots), seen.reg_mr);
+        assert_int_equal(*slot_index(Slot::unimport_pd, seen.slots), seen.unimport_pd);
+    }
+    assert_false(slot_index(Slot::import_dm, 73).has_value());
+    assert_false(slot_index(Slot::alloc_buf, 81).has_value());
+    assert_false(slot_index(Slot::post_send, 77).has_value());
+}
+
+void device_abi_version__oldest_layout__is_one_word_earlier(void**) {
+    sluice::abi::VerbsSysfsDevice device{};
+    device.num_ports = 2;
+    device.abi_version = 7;
+    assert_int_equal(device_abi_version(device, {73, 648, 344}), 2);
+    assert_int_equal(device_abi_version(device, {76, 648, 352}), 7);
+}
+
+void list_names_sluice__names_and_paths__are_told_apart(void**) {
+    using sluice::provider::list_names_sluice;
+    assert_true(list_names_sluice("sluice"));
+    assert_true(list_names_sluice("rxe:sluice"));
+    assert_true(list_names_sluice("mlx5;sluice;rxe"));
+    assert_true(list_names_sluice("/opt/x/libsluice"));
+    assert_false(list_names_sluice(""));
+    assert_false(list_names_sluice(":;"));
+    assert_false(list_names_sluice("sluices"));
+    assert_false(list_names_sluice("/opt/sluice/librxe"));
+    assert_false(list_names_sluice("libsluice"));
+}
+
+void is_provider_path__provider_names__are_recognised(void**) {
+    using sluice::provider::is_provider_path;
+    assert_true(is_provider_path("/usr/lib/libibverbs/libsluice-rdmav34.so"));
+    assert_true(is_provider_path("librxe-rdmav64.so"));
+    assert_false(is_provider_path("/usr/lib/libsluice.so.1"));
+    assert_false(is_provider_path("/x-rdmav34/libsluice.so.1"));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(measure__each_known_layout__is_found),
+        cmocka_unit_test(measure__larger_context__is_still_found),
+        cmocka_unit_test(measure__unknown_number_of_operations__declines),
+        cmocka_unit_test(measure__known_number_in_another_order__declines),
+        cmocka_unit_test(measure__queue_pair_mask_nowhere__declines),
+        cmocka_unit_test(find_symbols__a_function_missing__declines),
+        cmocka_unit_test(find_symbols__no_libibverbs_at_all__declines),
+        cmocka_unit_test(slot_index__known_layouts__are_as_observed),
+        cmocka_unit_test(device_abi_version__oldest_layout__is_one_word_earlier),
+        cmocka_unit_test(list_names_sluice__names_and_paths__are_told_apart),
+        cmocka_unit_test(is_provider_path__provider_names__are_recognised),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
