@@ -13,6 +13,7 @@
 #include "provider/claim.hpp"
 #include "provider/common/context.hpp"
 #include "provider/rxe/context.hpp"
+#include "provider/siw/verbs.hpp"
 
 namespace sluice::provider {
 
@@ -29,6 +30,15 @@ constexpr abi::VerbsMatchEntry kRxeMatch[] = {
     {.driver_data = nullptr, .driver_id = 0, .vendor = 0, .device = 0, .kind = abi::kMatchEnd},
 };
 constexpr std::uint32_t kRxeAbiVersion = 2;
+
+constexpr abi::VerbsMatchEntry kSiwMatch[] = {
+    {.driver_data = nullptr,
+     .driver_id = static_cast<std::uint64_t>(Driver::kSiw),
+     .vendor = 0,
+     .device = 0,
+     .kind = abi::kMatchDriverId},
+    {.driver_data = nullptr, .driver_id = 0, .vendor = 0, .device = 0, .kind = abi::kMatchEnd},
+};
 
 // libibverbs would print a warning about a version that it is told not to match, so it is told
 // to match every one, and here is decided.
@@ -49,6 +59,10 @@ bool match_rxe(abi::VerbsSysfsDevice* device) noexcept {
     return matches(*device, Driver::kRxe, kRxeAbiVersion);
 }
 
+bool match_siw(abi::VerbsSysfsDevice* device) noexcept {
+    return matches(*device, Driver::kSiw, SIW_ABI_VERSION);
+}
+
 abi::VerbsDevice* alloc_device(abi::VerbsSysfsDevice* /*sysfs_device*/) noexcept {
     return new (std::nothrow) abi::VerbsDevice{};
 }
@@ -66,6 +80,19 @@ constexpr abi::VerbsDeviceOps kRxeOps{
     .match_device = match_rxe,
     .alloc_context = rxe::open,
     .import_context = rxe::import,
+    .alloc_device = alloc_device,
+    .uninit_device = uninit_device,
+};
+
+constexpr abi::VerbsDeviceOps kSiwOps{
+    .name = "sluice-siw",
+    .match_min_abi_version = 0,
+    .match_max_abi_version = UINT32_MAX,
+    .match_table = kSiwMatch,
+    .static_providers = nullptr,
+    .match_device = match_siw,
+    .alloc_context = siw::open,
+    .import_context = siw::import,
     .alloc_device = alloc_device,
     .uninit_device = uninit_device,
 };
@@ -101,6 +128,7 @@ void register_providers() {
         found->symbols.version, found->layout.slot_count, found->layout.verbs_context_bytes,
         found->layout.qp_mask_offset);
     found->symbols.register_driver(&kRxeOps);
+    found->symbols.register_driver(&kSiwOps);
 }
 
 [[gnu::constructor]] void on_load() noexcept {

@@ -139,6 +139,11 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
 }
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access) noexcept {
+    return reg_mr_with(pd, address, len_bytes, iova, access, {});
+}
+
+ibv_mr* reg_mr_with(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access,
+                    const abi::DriverData& driver) noexcept {
     std::unique_ptr<MemoryRegion> region(new (std::nothrow) MemoryRegion{});
     if (region == nullptr) {
         return fail_with<ibv_mr>(ENOMEM);
@@ -150,7 +155,7 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t i
     command.pd_handle = kernel_domain_of(pd).handle;
     command.access_flags = static_cast<std::uint32_t>(access);
     ib_uverbs_reg_mr_resp answer{};
-    if (const int error = uverbs_of(pd->context).invoke(IB_USER_VERBS_CMD_REG_MR, command, answer)) {
+    if (const int error = uverbs_of(pd->context).invoke(IB_USER_VERBS_CMD_REG_MR, command, answer, driver)) {
         return fail_with<ibv_mr>(error);
     }
     fill_region(*region, pd, address, len_bytes);

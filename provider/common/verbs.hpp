@@ -22,6 +22,9 @@ int dealloc_td(ibv_td* td) noexcept;
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept;
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access) noexcept;
+// The same, for a driver that has something to say to it.
+ibv_mr* reg_mr_with(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access,
+                    const abi::DriverData& driver) noexcept;
 int dereg_mr(abi::VerbsMr* mr) noexcept;
 int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t len_bytes,
              int access) noexcept;

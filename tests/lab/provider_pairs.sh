@@ -10,7 +10,7 @@ with_stock() { env -u RDMAV_DRIVERS "$@"; }
 
 # What programs say on stderr by themselves, whoever provides: rping how it ended, perftest that
 # it knows neither of these devices by name.
-own_remarks='^(server DISCONNECT EVENT|wait for RDMA_READ_ADV state|Device not recognized to implement inline|$)'
+own_remarks='^((server|client) DISCONNECT EVENT|wait for RDMA_READ_ADV state|Device not recognized to implement inline|$)'
 complaints() { grep -hvE "$own_remarks" "$work/server.err" "$work/client.err"; }
 
 # pair NAME SERVER_PROVIDER CLIENT_PROVIDER READY SERVER_COMMAND CLIENT_COMMAND
