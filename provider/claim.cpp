@@ -106,6 +106,9 @@ Claim claim_of(Driver driver) noexcept {
     if (asked_by_environment()) {
         return Claim::kEnvironment;
     }
+    if (configuration_names_driver(driver)) {
+        return Claim::kConfiguration;
+    }
     const std::string_view own = own_path();
     if (own.empty()) {
         return Claim::kNone;

@@ -44,6 +44,10 @@ Claim claim_of(Driver driver) noexcept;
 // Whether a list as in RDMAV_DRIVERS names our provider, as "sluice" or as a path to it.
 bool list_names_sluice(std::string_view list) noexcept;
 
+// Whether a text in the form of /etc/sluice/sluice.conf names DRIVER, and whether the file does.
+bool text_names_driver(std::string_view text, Driver driver) noexcept;
+bool configuration_names_driver(Driver driver) noexcept;
+
 // Whether a library that was loaded as PATH was loaded by libibverbs as a provider.
 bool is_provider_path(std::string_view path) noexcept;
 

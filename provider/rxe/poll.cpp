@@ -6,9 +6,13 @@
 // index is read once for a batch and our own is published once behind it. What a completion says
 // is handed on and never used as an index, so that a wrong one harms nobody here.
 //
-// When the kernel has taken the device away, requests that it never completed are completed here,
-// as flushed. A program that only polls gets no event that would tell: now and then an empty poll
-// asks the kernel.
+// A device may go while it is in use. A program that only polls gets no event that would tell, so
+// that now and then an empty poll looks. There are two ways for it to go. A kernel that can cut
+// off its users answers EIO from then on: requests that it never completed are completed here, as
+// flushed. One that can't (rxe up to now) takes the device's node away and waits for its users to
+// close: their queue pairs are led to the error state, so that the kernel flushes them itself.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -38,6 +42,35 @@ bool device_is_gone(const Context& context) noexcept {
     return error == EIO || error == ENODEV;
 }
 
+bool node_is_gone(const ibv_context* context) noexcept {
+    return access(context->device->dev_path, F_OK) != 0 && errno == ENOENT;
+}
+
+void lead_to_error(Cq& cq) noexcept {
+    const LockGuard guard(cq.members_mutex);
+    for (Membership* member = cq.members; member != nullptr; member = member->next) {
+        ibv_qp* qp = &member->qp->qp;
+        if (member->qp->state.load(std::memory_order_relaxed) != IBV_QPS_ERR) {
+            ibv_qp_attr attr{};
+            attr.qp_state = IBV_QPS_ERR;
+            (void)modify_qp(qp, &attr, IBV_QP_STATE);
+        }
+    }
+}
+
+// Whether the kernel has cut us off. If it is waiting for us to go, what we wait for is flushed.
+bool look_after_device(Cq& cq) noexcept {
+    Context& context = context_of(cq.context);
+    if (device_is_gone(context)) {
+        context.gone.store(true, std::memory_order_relaxed);
+        return true;
+    }
+    if (node_is_gone(cq.context)) {
+        lead_to_error(cq);
+    }
+    return false;
+}
+
 // Whether an empty poll may be the last word.
 [[gnu::always_inline]] inline bool is_idle(Cq& cq) noexcept {
     Context& context = context_of(cq.context);
@@ -49,10 +82,7 @@ bool device_is_gone(const Context& context) noexcept {
     if (polls % kIdlePollsPerCheck != 0) [[likely]] {
         return true;
     }
-    if (device_is_gone(context)) {
-        context.gone.store(true, std::memory_order_relaxed);
-    }
-    return !context.gone.load(std::memory_order_relaxed);
+    return !look_after_device(cq);
 }
 
 void make_flushed(ib_uverbs_wc& wc, std::uint64_t wr_id, const Qp& qp, ibv_wc_opcode opcode) noexcept {
