@@ -28,12 +28,13 @@ std::string_view take(std::string_view& text, char separator) {
     return part;
 }
 
-// A word of the text for an error: short, and nothing that moves a terminal's cursor.
-std::string shown(std::string_view word) {
-    std::string text(word.substr(0, kMaxShown));
+// A word of the text for an error, in quotes: short, and nothing that moves a terminal's cursor.
+std::string quoted(std::string_view word) {
+    std::string text("'");
+    text.append(word.substr(0, kMaxShown));
     std::ranges::replace_if(
         text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
-    return text + (word.size() > kMaxShown ? "..." : "");
+    return text.append(word.size() > kMaxShown ? "...'" : "'");
 }
 
 std::optional<Coherence> find_coherence(std::string_view word) {
@@ -82,17 +83,16 @@ class Parser {
 
     Result<void> take_section(std::string_view line) {
         if (line.back() != ']') {
-            return fail("no ']' at the end of '" + shown(line) + "'; valid: [device NAME]");
+            return fail("no ']' at the end of " + quoted(line) + "; valid: [device NAME]");
         }
         line = trimmed(line.substr(1, line.size() - 2));
         const std::string_view kind = line.substr(0, line.find_first_of(" \t"));
         const std::string_view name = trimmed(line.substr(kind.size()));
         if (kind != "device" || !is_device_name(name)) {
-            return fail("unknown section '[" + shown(line) + "]'; valid: [device NAME]");
+            return fail("unknown section " + quoted(line) + "; valid: [device NAME]");
         }
         if (const DeviceSection* earlier = file_.find(name)) {
-            return fail("device '" + shown(name) + "' has a section in line " +
-                        std::to_string(earlier->line));
+            return fail("device " + quoted(name) + " has a section in line " + std::to_string(earlier->line));
         }
         if (file_.devices.size() == kMaxDevices) {
             return fail("more than " + std::to_string(kMaxDevices) + " sections");
@@ -103,7 +103,7 @@ class Parser {
 
     Result<void> take_setting(std::string_view line) {
         if (line.find('=') == std::string_view::npos) {
-            return fail("no '=' in '" + shown(line) + "'; valid: KEY = VALUE, [device NAME], # comment");
+            return fail("no '=' in " + quoted(line) + "; valid: KEY = VALUE, [device NAME], # comment");
         }
         const std::string_view key = trimmed(take(line, '='));
         const std::string_view value = trimmed(line);
@@ -120,7 +120,7 @@ class Parser {
         if (key == "claim") {
             return fail("'claim' is for all devices: it stands above the first section");
         }
-        return fail("unknown key '" + shown(key) + "'; valid: " + (in_device ? "" : "claim, ") +
+        return fail("unknown key " + quoted(key) + "; valid: " + (in_device ? "" : "claim, ") +
                     "coherence, io-coherence");
     }
 
@@ -138,7 +138,7 @@ class Parser {
         }
         const std::optional<Coherence> coherence = find_coherence(value);
         if (!coherence || (*coherence == Coherence::kSimulated && !may_be_simulated)) {
-            return fail("'" + shown(value) + "' is no value for " + std::string(key) +
+            return fail(quoted(value) + " is no value for " + std::string(key) +
                         "; valid: " + (may_be_simulated ? kCoherenceValues : "auto, coherent, noncoherent"));
         }
         to = {*coherence, line_};
@@ -162,7 +162,7 @@ class Parser {
             } else if (word == "none") {
                 none = true;
             } else {
-                return fail("'" + shown(word) + "' can't be claimed; valid: rxe, siw, none");
+                return fail(quoted(word) + " can't be claimed; valid: rxe, siw, none");
             }
         }
         if (words == 0 || (none && words > 1)) {
@@ -202,8 +202,8 @@ Result<Coherence> parse_environment(std::string_view text, std::string_view devi
         const std::optional<Coherence> value = find_coherence(word);
         if (!value || (equals != std::string_view::npos && !is_device_name(name))) {
             return Error::format(ErrorKind::kInvalidArgument, 0,
-                                 "SLUICE_COHERENCE: '%s' is neither VALUE nor DEV=VALUE; values: %s",
-                                 shown(part).c_str(), kCoherenceValues);
+                                 "SLUICE_COHERENCE: %s is neither VALUE nor DEV=VALUE; values: %s",
+                                 quoted(part).c_str(), kCoherenceValues);
         }
         if (equals == std::string_view::npos) {
             general = value;
