@@ -2,15 +2,11 @@
 //
 // Receive requests, for a queue pair or shared. The kernel looks at the ring when a message
 // arrives, so posting is nothing but filling it.
-#include <cstring>
-
 #include "provider/siw/verbs.hpp"
 
 namespace sluice::provider::siw {
 
 namespace {
-
-static_assert(sizeof(siw_sge) == sizeof(ibv_sge));
 
 int fill(RecvQueue& queue, const ibv_recv_wr& wr) noexcept {
     siw_rqe& rqe = queue.ring.at(queue.ring.next);
@@ -23,7 +19,7 @@ int fill(RecvQueue& queue, const ibv_recv_wr& wr) noexcept {
     }
     rqe.id = wr.wr_id;
     rqe.num_sge = static_cast<std::uint8_t>(count);
-    std::memcpy(rqe.sge, wr.sg_list, count * sizeof(siw_sge));
+    copy_sges(rqe.sge, wr.sg_list, count);
     set_flags(rqe.flags, SIW_WQE_VALID);
     ++queue.ring.next;
     return 0;

@@ -78,7 +78,7 @@ int fill(SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
         copy_inline(sqe, wr, length);
     } else {
         sqe.num_sge = static_cast<std::uint8_t>(wr.num_sge);
-        std::memcpy(sqe.sge, wr.sg_list, static_cast<std::size_t>(wr.num_sge) * sizeof(siw_sge));
+        copy_sges(sqe.sge, wr.sg_list, static_cast<std::size_t>(wr.num_sge));
     }
     if (operation == SIW_OP_READ && wr.num_sge == 0) {
         sqe.num_sge = 1; // a read of nothing still has a place to go

@@ -36,7 +36,7 @@ void fill_public_part(Qp& qp, const QpRequest& request) noexcept {
     qp.qp.recv_cq = request.recv_cq;
     qp.qp.srq = request.srq;
     qp.qp.qp_type = request.type;
-    qp.qp.state = IBV_QPS_INIT;
+    qp.qp.state = IBV_QPS_RESET;
     pthread_mutex_init(&qp.qp.mutex, nullptr);
     pthread_cond_init(&qp.qp.cond, nullptr);
 }

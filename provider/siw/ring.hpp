@@ -7,6 +7,7 @@
 // Thread safety: none; the queue that owns the ring has the lock.
 #pragma once
 
+#include <infiniband/verbs.h>
 #include <rdma/siw-abi.h>
 
 #include <cerrno>
@@ -52,6 +53,14 @@ class Ring {
     abi::Mapping mapping_;
     std::uint32_t mask_ = 0;
 };
+
+// Copies a list, which may be empty and nowhere.
+inline void copy_sges(siw_sge* to, const ibv_sge* from, std::size_t count) noexcept {
+    static_assert(sizeof *to == sizeof *from);
+    for (std::size_t i = 0; i < count; ++i) {
+        __builtin_memcpy(&to[i], &from[i], sizeof *to);
+    }
+}
 
 // Partner of the kernel's barrier when it hands an element over.
 template<typename Flags>

@@ -88,7 +88,7 @@ void set_sges(SendQueue& queue, const ibv_sge* list, std::size_t count) noexcept
     }
     if (count != 0) {
         queue.current->num_sge = static_cast<std::uint8_t>(count);
-        std::memcpy(queue.current->sge, list, count * sizeof(siw_sge));
+        copy_sges(queue.current->sge, list, count);
     }
 }
 

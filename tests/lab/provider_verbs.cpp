@@ -87,7 +87,8 @@ void to_init(ibv_qp* qp) {
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    require(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0,
+    require(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+                0,
             "modify to INIT");
 }
 
@@ -113,8 +114,8 @@ void connect(ibv_qp* qp, std::uint32_t to) {
     attr.rnr_retry = 6;
     attr.max_rd_atomic = 4;
     require(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                              IBV_QP_MAX_QP_RD_ATOMIC) == 0,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0,
             "modify to RTS");
 }
 
@@ -352,7 +353,8 @@ void run_removal(const char* device) {
     for (unsigned round = 0; flushed_receives < 10 || !flushed_sends; ++round) {
         const auto now = Clock::now();
         require(now < end, "notice the removal within 30 s");
-        if (gone_at == Clock::time_point::max() && round % 64 == 0 && access(it.context->device->dev_path, F_OK) != 0) {
+        if (gone_at == Clock::time_point::max() && round % 64 == 0 &&
+            access(it.context->device->dev_path, F_OK) != 0) {
             gone_at = now;
         }
         require(gone_at == Clock::time_point::max() || now - gone_at < std::chrono::seconds(2),
@@ -411,10 +413,10 @@ void run_native(const char* device) {
         std::printf("no native atomic write and flush: EOPNOTSUPP\n");
         return;
     }
-    require(ibv_destroy_cq(it.cq) == 0 && ibv_dealloc_pd(it.pd) == 0 && ibv_close_device(context) == 0, "close");
-    set_up(device, kAccessFlushGlobal, [](Loop& l) {
-        return make_extended(l, IBV_QP_EX_WITH_RDMA_WRITE | kWithAtomicWrite);
-    });
+    require(ibv_destroy_cq(it.cq) == 0 && ibv_dealloc_pd(it.pd) == 0 && ibv_close_device(context) == 0,
+            "close");
+    set_up(device, kAccessFlushGlobal,
+           [](Loop& l) { return make_extended(l, IBV_QP_EX_WITH_RDMA_WRITE | kWithAtomicWrite); });
     (void)kAccessFlushPersistent;
     ibv_qp_ex* qp = ibv_qp_to_qp_ex(it.qp[0]);
     require(qp != nullptr, "an extended QP");

@@ -94,10 +94,64 @@ void FakeKernel::complete(FakeRing& cq, const ib_uverbs_wc& wc) {
     __atomic_store_n(&cq.header().producer_index, (at + 1) & cq.mask, __ATOMIC_RELEASE);
 }
 
+std::uint64_t FakeKernel::make_array(std::size_t bytes) {
+    auto* ring = new FakeRing;
+    ring->memory.resize(bytes);
+    if (spoil != nullptr) {
+        spoil(*ring);
+    }
+    const std::uint64_t offset = (rings_.size() + 1) << 20;
+    rings_.emplace_back(offset, ring);
+    return offset;
+}
+
+// The commands that siw answers in its own words; ENOSYS for the others.
+int FakeKernel::run_siw(std::uint32_t command, const void* in, void* out, void* driver_out) {
+    switch (command) {
+    case IB_USER_VERBS_EX_CMD_CREATE_CQ | kExtended: {
+        const auto cmd = read<ib_uverbs_ex_create_cq>(in);
+        const std::uint32_t count = std::bit_ceil(cmd.cqe);
+        ib_uverbs_ex_create_cq_resp answer{};
+        answer.base.cq_handle = ++last_handle;
+        answer.base.cqe = count;
+        put(out, answer);
+        put(driver_out, siw_uresp_create_cq{1, siw_count != 0 ? siw_count : count,
+                                            make_array(count * sizeof(siw_cqe) + sizeof(siw_cq_ctrl))});
+        ++live[IB_USER_VERBS_CMD_CREATE_CQ];
+        return 0;
+    }
+    case IB_USER_VERBS_CMD_CREATE_QP: {
+        std::uint32_t cmd[14];
+        std::memcpy(cmd, in, 56);
+        const std::uint32_t sends = std::bit_ceil(cmd[8]);
+        const std::uint32_t receives = std::bit_ceil(cmd[9]);
+        const std::uint32_t handle = ++last_handle;
+        const std::uint32_t answer[8] = {handle, handle + 1000, cmd[8], cmd[9], cmd[10], cmd[11], 80, 0};
+        put(out, answer);
+        siw_uresp_create_qp rings{};
+        rings.num_sqe = sends;
+        rings.num_rqe = receives;
+        rings.sq_key = make_array(sends * sizeof(siw_sqe));
+        rings.rq_key = make_array(receives * sizeof(siw_rqe));
+        put(driver_out, rings);
+        ++live[command];
+        return 0;
+    }
+    default:
+        return ENOSYS;
+    }
+}
+
 int FakeKernel::run(std::uint32_t command, const void* in, void* out, const void* driver_in,
                     void* driver_out) {
     if (command == fail_command) {
         return fail(EINVAL);
+    }
+    if (siw) {
+        const int answer = run_siw(command, in, out, driver_out);
+        if (answer != ENOSYS) {
+            return answer;
+        }
     }
     const std::uint32_t handle = ++last_handle;
     switch (command) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <rdma/rdma_user_rxe.h>
+#include <rdma/siw-abi.h>
 
 #include <atomic>
 #include <cstdint>
@@ -37,6 +38,10 @@ class FakeKernel {
     FakeKernel(const FakeKernel&) = delete;
     FakeKernel& operator=(const FakeKernel&) = delete;
 
+    // Answer as siw does: rings without a header, and other words about them.
+    bool siw = false;
+    std::uint32_t siw_count = 0; // of completions, when it lies
+
     // What it shall do.
     int write_error = 0;              // of each doorbell by write()
     int ioctl_error = 0;              // of each ioctl
@@ -67,6 +72,8 @@ class FakeKernel {
     static int munmap(void* address, std::size_t len_bytes);
 
     int run(std::uint32_t command, const void* in, void* out, const void* driver_in, void* driver_out);
+    int run_siw(std::uint32_t command, const void* in, void* out, void* driver_out);
+    std::uint64_t make_array(std::size_t bytes);
     mminfo make_ring(std::uint32_t slots, std::size_t element_bytes);
 
     std::vector<std::pair<std::uint64_t, FakeRing*>> rings_;

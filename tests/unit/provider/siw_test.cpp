@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <array>
+
+#include "provider/siw/verbs.hpp"
+#include "tests/unit/provider/opened_device.hpp"
+
+using namespace sluice::provider;
+using namespace sluice::provider::testing;
+using sluice::abi::Slot;
+
+namespace {
+
+constexpr std::uint32_t kDepth = 8;
+constexpr std::uint64_t kOps = siw::kWrOps;
+
+// A device with a domain, a completion queue and an extended queue pair. The kernel makes the
+// rings in this order: completions, sends, receives.
+struct Rig {
+    Rig() : device(siw::open) {
+        device.kernel.siw = true;
+        pd = device.call<ibv_pd*(ibv_context*)>(Slot::alloc_pd, device.context());
+        cq = siw::create_cq(device.context(), kDepth, nullptr, 0);
+        assert_non_null(cq);
+        ibv_qp_init_attr_ex attr{};
+        attr.send_cq = cq;
+        attr.recv_cq = cq;
+        attr.cap = {.max_send_wr = kDepth,
+                    .max_recv_wr = kDepth,
+                    .max_send_sge = 2,
+                    .max_recv_sge = 2,
+                    .max_inline_data = 80};
+        attr.qp_type = IBV_QPT_RC;
+        attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        attr.pd = pd;
+        attr.send_ops_flags = kOps;
+        qp = siw::create_qp_ex(device.context(), &attr);
+        assert_non_null(qp);
+    }
+    ~Rig() {
+        assert_int_equal(siw::destroy_qp(qp), 0);
+        assert_int_equal(siw::destroy_cq(cq), 0);
+        assert_int_equal(device.call<int(ibv_pd*)>(Slot::dealloc_pd, pd), 0);
+    }
+    Rig(const Rig&) = delete;
+    Rig& operator=(const Rig&) = delete;
+
+    siw_cqe& cqe(std::size_t i) { return reinterpret_cast<siw_cqe*>(device.kernel.ring(0).memory.data())[i]; }
+    siw_sqe& sqe(std::size_t i) { return reinterpret_cast<siw_sqe*>(device.kernel.ring(1).memory.data())[i]; }
+    siw_rqe& rqe(std::size_t i) { return reinterpret_cast<siw_rqe*>(device.kernel.ring(2).memory.data())[i]; }
+
+    int post(ibv_send_wr& wr, ibv_send_wr** bad = nullptr) {
+        ibv_send_wr* ignored = nullptr;
+        return siw::post_send(qp, &wr, bad != nullptr ? bad : &ignored);
+    }
+
+    OpenedDevice device;
+    ibv_pd* pd = nullptr;
+    ibv_cq* cq = nullptr;
+    ibv_qp* qp = nullptr;
+};
+
+ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge* list = nullptr, int count = 0,
+                    unsigned flags = IBV_SEND_SIGNALED) {
+    ibv_send_wr wr{};
+    wr.wr_id = 5;
+    wr.sg_list = list;
+    wr.num_sge = count;
+    wr.opcode = opcode;
+    wr.send_flags = flags;
+    return wr;
+}
+
+void post_send__write__hands_the_element_over(void**) {
+    Rig rig;
+    ibv_sge list = {.addr = 0x100, .length = 30, .lkey = 7};
+    ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &list, 1);
+    wr.wr.rdma = {.remote_addr = 0x2000, .rkey = 9};
+    assert_int_equal(rig.post(wr), 0);
+    assert_int_equal(rig.sqe(0).id, 5);
+    assert_int_equal(rig.sqe(0).opcode, SIW_OP_WRITE);
+    assert_int_equal(rig.sqe(0).raddr, 0x2000);
+    assert_int_equal(rig.sqe(0).rkey, 9);
+    assert_int_equal(rig.sqe(0).num_sge, 1);
+    assert_int_equal(rig.sqe(0).flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
+    assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
+    // The kernel hasn't taken the first: it will see the second by itself.
+    assert_int_equal(rig.post(wr), 0);
+    assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
+    rig.sqe(0).flags = rig.sqe(1).flags = 0;
+    assert_int_equal(rig.post(wr), 0);
+    assert_int_equal(rig.device.kernel.doorbells_by_write, 2);
+}
+
+void post_send__with_invalidate__sends_the_key_to_invalidate(void**) {
+    Rig rig;
+    ibv_send_wr wr = request(IBV_WR_SEND_WITH_INV);
+    wr.invalidate_rkey = 0x77;
+    wr.wr.rdma.rkey = 0x88;
+    assert_int_equal(rig.post(wr), 0);
+    assert_int_equal(rig.sqe(0).opcode, SIW_OP_SEND_REMOTE_INV);
+    assert_int_equal(rig.sqe(0).rkey, 0x77);
+}
+
+void post_send__inline__lies_behind_the_first_place(void**) {
+    Rig rig;
+    char text[] = "inline";
+    ibv_sge list = {.addr = reinterpret_cast<std::uintptr_t>(text), .length = 6, .lkey = 0};
+    ibv_send_wr wr = request(IBV_WR_SEND, &list, 1, IBV_SEND_INLINE);
+    assert_int_equal(rig.post(wr), 0);
+    assert_memory_equal(&rig.sqe(0).sge[1], "inline", 6);
+    assert_int_equal(rig.sqe(0).sge[0].length, 6);
+}
+
+void post_send__bad_requests__positive_errno_and_no_trace(void**) {
+    Rig rig;
+    std::array<char, 96> bytes{};
+    ibv_sge list[3] = {
+        {.addr = reinterpret_cast<std::uintptr_t>(bytes.data()), .length = 81, .lkey = 0}, {}, {}};
+    const ibv_send_wr bad[] = {
+        request(IBV_WR_SEND_WITH_IMM),
+        request(IBV_WR_ATOMIC_FETCH_AND_ADD),
+        request(IBV_WR_SEND, list, 3),
+        request(IBV_WR_SEND, list, -1),
+        request(IBV_WR_SEND, list, 1, IBV_SEND_INLINE),
+        request(IBV_WR_SEND, list, 1, 1U << 30),
+        request(IBV_WR_RDMA_READ, list, 2),
+        request(IBV_WR_RDMA_READ, list, 1, IBV_SEND_INLINE),
+    };
+    for (ibv_send_wr wr : bad) {
+        ibv_send_wr* refused = nullptr;
+        assert_int_equal(rig.post(wr, &refused), EINVAL);
+        assert_ptr_equal(refused, &wr);
+        assert_int_equal(rig.sqe(0).flags, 0);
+    }
+    for (std::uint32_t i = 0; i < kDepth; ++i) {
+        ibv_send_wr wr = request(IBV_WR_SEND);
+        assert_int_equal(rig.post(wr), 0);
+    }
+    ibv_send_wr wr = request(IBV_WR_SEND);
+    assert_int_equal(rig.post(wr), ENOMEM);
+}
+
+void post_send__not_connected__takes_the_requests_back(void**) {
+    Rig rig;
+    rig.device.kernel.write_error = ENOTCONN;
+    ibv_send_wr wr[2] = {request(IBV_WR_SEND), request(IBV_WR_SEND)};
+    wr[0].next = &wr[1];
+    ibv_send_wr* refused = nullptr;
+    assert_int_equal(rig.post(wr[0], &refused), ENOTCONN);
+    assert_ptr_equal(refused, &wr[0]);
+    assert_int_equal(rig.sqe(0).flags & SIW_WQE_VALID, 0);
+    assert_int_equal(rig.sqe(1).flags & SIW_WQE_VALID, 0);
+    rig.device.kernel.write_error = 0;
+    wr[0].next = nullptr;
+    wr[0].wr_id = 99;
+    assert_int_equal(rig.post(wr[0]), 0);
+    assert_int_equal(rig.sqe(0).id, 99);
+}
+
+void post_recv__nothing_to_scatter__is_taken(void**) {
+    Rig rig;
+    ibv_recv_wr wr{};
+    wr.wr_id = 3;
+    ibv_recv_wr* bad = nullptr;
+    for (std::uint32_t i = 0; i < kDepth; ++i) {
+        assert_int_equal(siw::post_recv(rig.qp, &wr, &bad), 0);
+    }
+    assert_int_equal(rig.rqe(0).flags, SIW_WQE_VALID);
+    assert_int_equal(siw::post_recv(rig.qp, &wr, &bad), ENOMEM);
+    ibv_sge list[3]{};
+    wr.sg_list = list;
+    wr.num_sge = 3;
+    rig.rqe(0).flags = 0;
+    assert_int_equal(siw::post_recv(rig.qp, &wr, &bad), EINVAL);
+}
+
+void wr_api__an_error__hands_nothing_over(void**) {
+    Rig rig;
+    auto* ex = reinterpret_cast<ibv_qp_ex*>(rig.qp);
+    char bytes[100] = {};
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ex->wr_start(ex);
+    ex->wr_send(ex);
+    ex->wr_rdma_write(ex, 4, 0x1000);
+    ex->wr_set_inline_data(ex, bytes, 81);
+    assert_int_equal(ex->wr_complete(ex), EINVAL);
+    assert_int_equal(rig.device.kernel.doorbells_by_write, 0);
+    assert_int_equal(rig.sqe(0).flags & SIW_WQE_VALID, 0);
+    ex->wr_start(ex);
+    ex->wr_send(ex);
+    const ibv_data_buf list[2] = {{.addr = bytes, .length = 30}, {.addr = bytes, .length = 50}};
+    ex->wr_set_inline_data_list(ex, 2, list);
+    ex->wr_rdma_read(ex, 4, 0x1000);
+    ex->wr_set_sge(ex, 1, 2, 3);
+    assert_int_equal(ex->wr_complete(ex), 0);
+    assert_int_equal(rig.sqe(0).sge[0].length, 80);
+    assert_int_equal(rig.sqe(1).opcode, SIW_OP_READ);
+    assert_int_equal(rig.sqe(1).flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
+}
+
+void poll_cq__completions__are_translated_and_given_back(void**) {
+    Rig rig;
+    std::array<ibv_wc, 16> wc{};
+    assert_int_equal(siw::poll_cq(rig.cq, 16, wc.data()), 0);
+    for (int round = 0; round < 5; ++round) {
+        for (std::size_t i = 0; i < 3; ++i) {
+            siw_cqe& cqe = rig.cqe((static_cast<std::size_t>(round) * 3 + i) % kDepth);
+            cqe.id = i;
+            cqe.opcode = SIW_OP_RECEIVE;
+            cqe.status = SIW_WC_WR_FLUSH_ERR;
+            cqe.bytes = 12;
+            cqe.qp_id = 4;
+            cqe.flags = SIW_WQE_VALID;
+        }
+        assert_int_equal(siw::poll_cq(rig.cq, 16, wc.data()), 3);
+        assert_int_equal(wc[2].wr_id, 2);
+        assert_int_equal(wc[2].opcode, IBV_WC_RECV);
+        assert_int_equal(wc[2].status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(wc[2].qp_num, 4);
+    }
+}
+
+void completion_ring__any_byte_wrong__stays_inside(void**) {
+    Rig rig;
+    std::vector<std::uint8_t>& memory = rig.device.kernel.ring(0).memory;
+    for (std::size_t at = 0; at < memory.size(); ++at) {
+        for (const int value : {0, 1, 9, 0x7f, 0xff}) {
+            memory[at] = static_cast<std::uint8_t>(value);
+            std::array<ibv_wc, 32> wc{};
+            const int n = siw::poll_cq(rig.cq, 32, wc.data());
+            assert_true(n >= 0 && n <= static_cast<int>(kDepth));
+            for (int i = 0; i < n; ++i) {
+                assert_true(wc[i].status <= IBV_WC_GENERAL_ERR);
+            }
+        }
+    }
+    std::fill(memory.begin(), memory.end(), std::uint8_t{0xff});
+    std::array<ibv_wc, 32> wc{};
+    assert_int_equal(siw::poll_cq(rig.cq, 32, wc.data()), kDepth);
+}
+
+void send_ring__any_byte_wrong__stays_inside(void**) {
+    Rig rig;
+    for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
+        std::vector<std::uint8_t>& memory = rig.device.kernel.ring(number).memory;
+        for (std::size_t at = 0; at < memory.size(); ++at) {
+            memory[at] = 0xff;
+            ibv_sge list[2]{};
+            ibv_send_wr wr = request(IBV_WR_SEND, list, 2);
+            const int error = rig.post(wr);
+            assert_true(error == 0 || error == ENOMEM);
+            ibv_recv_wr recv{.wr_id = 3, .next = nullptr, .sg_list = list, .num_sge = 2};
+            ibv_recv_wr* bad = nullptr;
+            const int recv_error = siw::post_recv(rig.qp, &recv, &bad);
+            assert_true(recv_error == 0 || recv_error == ENOMEM);
+            memory[at] = 0;
+        }
+    }
+}
+
+void create_cq__number_of_elements_wrong__is_refused(void**) {
+    Rig rig;
+    for (const std::uint32_t count : {3U, 9U, 1U << 23, 0xffff'ffffU}) {
+        rig.device.kernel.siw_count = count;
+        assert_null(siw::create_cq(rig.device.context(), kDepth, nullptr, 0));
+        assert_int_equal(errno, EINVAL);
+    }
+}
+
+void req_notify_cq__arms_by_a_word__and_no_system_call(void**) {
+    Rig rig;
+    const auto& control = *reinterpret_cast<siw_cq_ctrl*>(&rig.cqe(kDepth));
+    assert_int_equal(siw::req_notify_cq(rig.cq, 0), 0);
+    assert_int_equal(control.flags, SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+    assert_int_equal(siw::req_notify_cq(rig.cq, 1), 0);
+    assert_int_equal(control.flags, SIW_NOTIFY_SOLICITED);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(post_send__write__hands_the_element_over),
+        cmocka_unit_test(post_send__with_invalidate__sends_the_key_to_invalidate),
+        cmocka_unit_test(post_send__inline__lies_behind_the_first_place),
+        cmocka_unit_test(post_send__bad_requests__positive_errno_and_no_trace),
+        cmocka_unit_test(post_send__not_connected__takes_the_requests_back),
+        cmocka_unit_test(post_recv__nothing_to_scatter__is_taken),
+        cmocka_unit_test(wr_api__an_error__hands_nothing_over),
+        cmocka_unit_test(poll_cq__completions__are_translated_and_given_back),
+        cmocka_unit_test(completion_ring__any_byte_wrong__stays_inside),
+        cmocka_unit_test(send_ring__any_byte_wrong__stays_inside),
+        cmocka_unit_test(create_cq__number_of_elements_wrong__is_refused),
+        cmocka_unit_test(req_notify_cq__arms_by_a_word__and_no_system_call),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
