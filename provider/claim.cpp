@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/boundary.hpp"
+#include "provider/config/config.hpp"
+
 namespace sluice::provider {
 
 namespace {
@@ -34,6 +37,14 @@ bool asked_by_environment() noexcept {
         list = secure_getenv("IBV_DRIVERS");
     }
     return list != nullptr && list_names_sluice(list);
+}
+
+// What /etc/sluice/sluice.conf and `sluice provider enable` say. A file that can't be read or
+// understood names nobody; the log tells why.
+bool configuration_names_driver(Driver driver) noexcept {
+    const Result<config::Claim> claimed =
+        at_boundary("claim", []() -> Result<config::Claim> { return config::claimed_drivers(); });
+    return claimed && (driver == Driver::kRxe ? claimed->rxe : claimed->siw);
 }
 
 // Whether the stock provider's file for DRIVER, beside ours, is one and the same file.
@@ -75,7 +86,7 @@ const char* to_string(Claim claim) noexcept {
     case Claim::kEnvironment:
         return "RDMAV_DRIVERS names it";
     case Claim::kConfiguration:
-        return "/etc/sluice/sluice.conf names the driver";
+        return "sluice.conf or `sluice provider enable` asks for it";
     case Claim::kLinked:
         return "the program links libsluice";
     case Claim::kReplaces:

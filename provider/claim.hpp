@@ -7,7 +7,8 @@
 //
 //   environment    RDMAV_DRIVERS (or, when that is unset, IBV_DRIVERS) names sluice; ignored for
 //                  programs with raised privileges, as libibverbs does
-//   configuration  /etc/sluice/sluice.conf says "provider = rxe siw"
+//   configuration  /etc/sluice/sluice.conf says "claim = rxe siw", or says nothing of it and
+//                  `sluice provider enable` was called
 //   linked         the program, or a library of it, links libsluice
 //   replaces       the file of the stock provider is a link to ours (the package sluice-default)
 #pragma once
@@ -43,10 +44,6 @@ Claim claim_of(Driver driver) noexcept;
 
 // Whether a list as in RDMAV_DRIVERS names our provider, as "sluice" or as a path to it.
 bool list_names_sluice(std::string_view list) noexcept;
-
-// Whether a text in the form of /etc/sluice/sluice.conf names DRIVER, and whether the file does.
-bool text_names_driver(std::string_view text, Driver driver) noexcept;
-bool configuration_names_driver(Driver driver) noexcept;
 
 // Whether a library that was loaded as PATH was loaded by libibverbs as a provider.
 bool is_provider_path(std::string_view path) noexcept;

@@ -161,17 +161,6 @@ void is_provider_path__provider_names__are_recognised(void**) {
     assert_false(is_provider_path("/x-rdmav34/libsluice.so.1"));
 }
 
-void text_names_driver__lines_and_comments__are_read(void**) {
-    using sluice::provider::Driver;
-    using sluice::provider::text_names_driver;
-    assert_true(text_names_driver("provider = rxe", Driver::kRxe));
-    assert_true(text_names_driver("# x\n\tprovider=siw, rxe\n", Driver::kRxe));
-    assert_false(text_names_driver("provider = rxe", Driver::kSiw));
-    assert_false(text_names_driver("provider = # rxe", Driver::kRxe));
-    assert_false(text_names_driver("providers = rxe\nprovider rxe\nprovider = rxes", Driver::kRxe));
-    assert_false(text_names_driver("", Driver::kRxe));
-}
-
 } // namespace
 
 int main() {
@@ -186,7 +175,6 @@ int main() {
         cmocka_unit_test(slot_index__known_layouts__are_as_observed),
         cmocka_unit_test(device_abi_version__oldest_layout__is_one_word_earlier),
         cmocka_unit_test(list_names_sluice__names_and_paths__are_told_apart),
-        cmocka_unit_test(text_names_driver__lines_and_comments__are_read),
         cmocka_unit_test(is_provider_path__provider_names__are_recognised),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
