@@ -190,7 +190,7 @@ long resident_kib() {
     while (std::getline(status, line)) {
         // What is mapped of files grows as code is run for the first time.
         if (line.rfind("RssAnon:", 0) == 0) {
-            return std::atol(line.c_str() + 8);
+            return std::strtol(line.c_str() + 8, nullptr, 10);
         }
     }
     return 0;
@@ -439,9 +439,9 @@ void run_native(const char* device) {
 int main(int argc, char** argv) {
     require(argc >= 4, "usage: provider_verbs DEVICE GID_INDEX COMMAND");
     const std::string command = argv[3];
-    gid_index = std::atoi(argv[2]);
+    gid_index = static_cast<int>(std::strtol(argv[2], nullptr, 10));
     if (command == "cycles" && argc == 5) {
-        run_cycles(argv[1], std::atoi(argv[4]));
+        run_cycles(argv[1], static_cast<int>(std::strtol(argv[4], nullptr, 10)));
     } else if (command == "limits") {
         run_limits(argv[1]);
     } else if (command == "credentials") {

@@ -7,6 +7,7 @@
 //   FAKE_QP_MASK  offset of comp_mask in struct verbs_qp
 //   FAKE_SHUFFLED two operations have changed places
 //   FAKE_LACKS_SET_OPS  a function that providers need is not there
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +22,7 @@ namespace {
 constexpr std::size_t kIbvContextAt = FAKE_CONTEXT - sizeof(ibv_context);
 
 // The nearest known table, for a number of operations that is none.
-constexpr std::size_t kTable = FAKE_SLOTS <= 83 ? FAKE_SLOTS : 83;
+constexpr std::size_t kTable = std::min<std::size_t>(FAKE_SLOTS, 83);
 
 struct Priv {
     std::byte head[kPrivOpsOffset];
@@ -76,6 +77,7 @@ EXPORTED void REGISTER(FAKE_VERSION)(const VerbsDeviceOps* ops) {
     fake_registered = ops;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): libibverbs' name
 EXPORTED void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std::size_t size,
                                              verbs_context* offset, std::uint32_t /*driver_id*/) {
     auto* memory = static_cast<std::byte*>(std::calloc(1, size));
@@ -89,7 +91,8 @@ EXPORTED void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std
     context->abi_compat = reinterpret_cast<void*>(~std::uintptr_t{0});
     verbs_context* view = public_view(base);
     view->sz = FAKE_CONTEXT;
-    view->priv = static_cast<verbs_ex_private*>(std::calloc(1, sizeof(Priv)));
+    void* priv = std::calloc(1, sizeof(Priv));
+    view->priv = static_cast<verbs_ex_private*>(priv);
     return memory;
 }
 

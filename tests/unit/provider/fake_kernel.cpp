@@ -56,8 +56,8 @@ void put(void* out, const T& value) {
 
 } // namespace
 
-const abi::KernelCalls FakeKernel::kCalls{FakeKernel::ioctl, FakeKernel::write, FakeKernel::mmap,
-                                          FakeKernel::munmap};
+const abi::KernelCalls FakeKernel::calls{FakeKernel::ioctl, FakeKernel::write, FakeKernel::mmap,
+                                         FakeKernel::munmap};
 
 FakeKernel::FakeKernel() {
     assert(current == nullptr);

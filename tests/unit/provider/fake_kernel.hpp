@@ -31,7 +31,7 @@ struct FakeRing {
 class FakeKernel {
   public:
     // The calls to give to the provider; they reach the one instance that lives.
-    static const abi::KernelCalls kCalls;
+    static const abi::KernelCalls calls;
 
     FakeKernel();
     ~FakeKernel();

@@ -32,7 +32,7 @@ class OpenedDevice {
         const Result<abi::Layout> layout = abi::measure(*symbols);
         assert_true(layout.ok());
         set_current_abi({*symbols, *layout});
-        set_kernel_calls(FakeKernel::kCalls);
+        set_kernel_calls(FakeKernel::calls);
         device_.refcount = 1;
         verbs_context* verbs = open(&device_.device, 42, nullptr);
         assert_non_null(verbs);
