@@ -212,7 +212,8 @@ void cycle(ibv_context* context, char* memory, bool datagrams) {
     parent_attr.pd = pd;
     parent_attr.td = td;
     ibv_pd* parent = ibv_alloc_parent_domain(context, &parent_attr);
-    ibv_mr* mr = ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+    const int access = IBV_ACCESS_LOCAL_WRITE;
+    ibv_mr* mr = ibv_reg_mr(pd, memory, 4096, access);
     ibv_comp_channel* channel = ibv_create_comp_channel(context);
     ibv_cq* cq = ibv_create_cq(context, 16, nullptr, channel, 0);
     ibv_cq_init_attr_ex cq_attr{};
