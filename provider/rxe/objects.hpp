@@ -36,7 +36,7 @@ struct Cq : ibv_cq_ex {
     // The two words that a look without the lock compares: the kernel's, and ours.
     std::atomic<const std::uint32_t*> produced_word{nullptr};
     std::atomic<std::uint32_t> next{0}; // the next element to read; written under the lock
-    std::atomic<std::uint32_t> idle_polls{0};
+    std::atomic<std::int32_t> idle_polls_left{1 << 18}; // until the device is looked after
     QueueLock lock;
     Ring ring;
     std::uint32_t cursor = 0;              // of start_poll() to end_poll(): the element ...

@@ -27,7 +27,7 @@ static_assert(sizeof(ib_uverbs_wc) == sizeof(ibv_wc) &&
               offsetof(ibv_wc, dlid_path_bits) == offsetof(ib_uverbs_wc, dlid_path_bits));
 
 // Some 100 ms of doing nothing else: often enough to notice, too seldom to cost.
-constexpr std::uint32_t kIdlePollsPerCheck = 1U << 18;
+constexpr std::int32_t kIdlePollsPerCheck = 1 << 18;
 
 bool looks_empty(const Cq& cq) noexcept {
     const std::uint32_t* produced = cq.produced_word.load(std::memory_order_acquire);
@@ -59,7 +59,7 @@ void lead_to_error(Cq& cq) noexcept {
 }
 
 // Whether the kernel has cut us off. If it is waiting for us to go, what we wait for is flushed.
-bool look_after_device(Cq& cq) noexcept {
+[[gnu::noinline]] bool look_after_device(Cq& cq) noexcept {
     Context& context = context_of(cq.context);
     if (device_is_gone(context)) {
         context.gone.store(true, std::memory_order_relaxed);
@@ -77,11 +77,12 @@ bool look_after_device(Cq& cq) noexcept {
     if (context.gone.load(std::memory_order_relaxed)) [[unlikely]] {
         return false;
     }
-    const std::uint32_t polls = cq.idle_polls.load(std::memory_order_relaxed) + 1;
-    cq.idle_polls.store(polls, std::memory_order_relaxed);
-    if (polls % kIdlePollsPerCheck != 0) [[likely]] {
+    const std::int32_t left = cq.idle_polls_left.load(std::memory_order_relaxed) - 1;
+    cq.idle_polls_left.store(left, std::memory_order_relaxed);
+    if (left >= 0) [[likely]] {
         return true;
     }
+    cq.idle_polls_left.store(kIdlePollsPerCheck, std::memory_order_relaxed);
     return !look_after_device(cq);
 }
 
@@ -154,17 +155,27 @@ int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
 
 } // namespace
 
-int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
-    Cq& cq = cq_of(ibcq);
-    if (count < 0) [[unlikely]] {
+namespace {
+
+// Apart, so that the way of an empty poll needs no stack.
+[[gnu::noinline]] int poll_further(Cq& cq, int count, ibv_wc* wc) noexcept {
+    if (count < 0) {
         return -EINVAL;
     }
-    if (!looks_empty(cq)) {
-        if (const int n = take(cq, static_cast<std::uint32_t>(count), wc)) {
-            return n;
-        }
+    if (const int n = take(cq, static_cast<std::uint32_t>(count), wc)) {
+        return n;
     }
     return is_idle(cq) ? 0 : poll_flushed(cq, count, wc);
+}
+
+} // namespace
+
+int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
+    Cq& cq = cq_of(ibcq);
+    if (looks_empty(cq) && is_idle(cq)) {
+        return 0;
+    }
+    return poll_further(cq, count, wc);
 }
 
 // --- The extended interface: from start_poll() to end_poll() the queue is the caller's. ---

@@ -413,7 +413,9 @@ void poll_cq__batch__takes_what_is_there(void**) {
         assert_int_equal(wc[i].qp_num, 9);
     }
     assert_int_equal(rxe::poll_cq(rig.cq, 0, wc.data()), 0);
+    FakeKernel::complete(rig.cq_ring(), completion(9));
     assert_int_equal(rxe::poll_cq(rig.cq, -1, wc.data()), -EINVAL);
+    assert_int_equal(rxe::poll_cq(rig.cq, 1, wc.data()), 1);
 }
 
 void poll_cq__around_the_end__wraps(void**) {
