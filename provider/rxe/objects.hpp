@@ -35,7 +35,7 @@ struct RetiredRing {
 struct Cq : ibv_cq_ex {
     // The two words that a look without the lock compares: the kernel's, and ours.
     std::atomic<const std::uint32_t*> produced_word{nullptr};
-    std::atomic<std::uint32_t> next{0}; // the next element to read; written under the lock
+    std::atomic<std::uint32_t> next{0};                 // the next element to read; written under the lock
     std::atomic<std::int32_t> idle_polls_left{1 << 18}; // until the device is looked after
     QueueLock lock;
     Ring ring;

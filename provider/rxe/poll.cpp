@@ -128,7 +128,7 @@ bool flush_one(Cq& cq, ib_uverbs_wc& wc) noexcept {
     return false;
 }
 
-int poll_flushed(Cq& cq, int count, ibv_wc* wc) noexcept {
+[[gnu::noinline]] int poll_flushed(Cq& cq, int count, ibv_wc* wc) noexcept {
     int n = 0;
     ib_uverbs_wc flushed{};
     while (n < count && flush_one(cq, flushed)) {
@@ -140,14 +140,15 @@ int poll_flushed(Cq& cq, int count, ibv_wc* wc) noexcept {
 // Takes up to COUNT completions under the lock.
 int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
     const LockGuard guard(cq.lock);
+    const Ring ring = cq.ring; // a copy that the caller's memory can't alias
     const std::uint32_t next = cq.next.load(std::memory_order_relaxed);
-    const std::uint32_t n = std::min((cq.ring.produced() - next) & cq.ring.mask(), count);
+    const std::uint32_t n = std::min((ring.produced() - next) & ring.mask(), count);
     for (std::uint32_t i = 0; i < n; ++i) {
-        std::memcpy(&wc[i], cq.ring.element(next + i), sizeof(ibv_wc));
+        std::memcpy(&wc[i], ring.element(next + i), sizeof(ibv_wc));
     }
     if (n != 0) {
-        const std::uint32_t behind = (next + n) & cq.ring.mask();
-        cq.ring.publish_consumed(behind);
+        const std::uint32_t behind = (next + n) & ring.mask();
+        ring.publish_consumed(behind);
         cq.next.store(behind, std::memory_order_relaxed);
     }
     return static_cast<int>(n);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # ours and work are the includer's
 #
 # Pairs of programs over rdma-core's interfaces, each end with our provider or with the stock
 # one. Source it with $ours set to what RDMAV_DRIVERS must be for our provider.
