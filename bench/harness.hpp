@@ -184,7 +184,8 @@ struct Figure {
     std::string reason{}; // why holds is null
     std::optional<double> ours{};
     std::optional<double> theirs{};
-    double noise = 0; // what the yardstick differs from itself by, relative
+    std::string compared_unit = "ns"; // of ours and theirs
+    double noise = 0;                 // what the yardstick differs from itself by, relative
 };
 
 class Report {
@@ -274,7 +275,7 @@ class Report {
         std::printf("%-58s %10.3f %-8s %-14s %-6s", figure.name.c_str(), figure.value, figure.unit.c_str(),
                     goal_text(figure).c_str(), holds);
         if (figure.ours && figure.theirs) {
-            std::printf(" %.1f / %.1f ns", *figure.ours, *figure.theirs);
+            std::printf(" %.1f / %.1f %s", *figure.ours, *figure.theirs, figure.compared_unit.c_str());
         }
         std::printf("%s%s\n", figure.reason.empty() ? "" : "  ", figure.reason.c_str());
         std::fflush(stdout);
@@ -290,6 +291,7 @@ class Report {
         if (figure.ours && figure.theirs) {
             json["ours"] = *figure.ours;
             json["theirs"] = *figure.theirs;
+            json["compared_unit"] = figure.compared_unit;
             json["ratio"] = figure.value;
         }
         return json;

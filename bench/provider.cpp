@@ -301,6 +301,7 @@ void compare(sluice::bench::Report& report, const std::string& name, double ours
     figure.goal = goal;
     figure.ours = ours;
     figure.theirs = theirs;
+    figure.compared_unit = "instructions";
     if (ours <= 0 || theirs <= 0) {
         figure.reason = "callgrind counted nothing";
     }
