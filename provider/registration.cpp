@@ -5,6 +5,7 @@
 // doesn't use us, so every way out but one is silent unless SLUICE_LOG asks.
 #include <dlfcn.h>
 
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -113,6 +114,12 @@ void register_providers() {
     // Whoever loaded us as a provider has it; a program without RDMA has not.
     void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) {
+        return;
+    }
+    if constexpr (std::endian::native == std::endian::big) {
+        // Small numbers in the kernel's requests lie elsewhere there, and nothing has proven that
+        // ours do.
+        SLUICE_LOG(kInfo, "provider", "no device is taken: this machine is big-endian");
         return;
     }
     const Result<abi::Abi> found = find_abi(library);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -86,10 +87,14 @@ struct VerbsDeviceOps {
 };
 static_assert(sizeof(VerbsDeviceOps) == 72);
 
+// A struct that holds a pthread_mutex_t is that much larger than the numbers here, which are for the
+// 40-byte mutex of most architectures: aarch64 has one of 48 bytes.
+constexpr std::size_t kMutexExtra = sizeof(pthread_mutex_t) - 40;
+
 // The struct verbs_context of the public header ends in an ibv_context and grows at its front.
 // So everything is found from the ibv_context backwards, and what lies right behind it is ours.
-static_assert(sizeof(ibv_context) == 328 && offsetof(ibv_context, cmd_fd) == 264 &&
-              offsetof(ibv_context, abi_compat) == 320);
+static_assert(sizeof(ibv_context) == 328 + kMutexExtra && offsetof(ibv_context, cmd_fd) == 264 &&
+              offsetof(ibv_context, abi_compat) == 320 + kMutexExtra);
 static_assert(offsetof(verbs_context, context) - offsetof(verbs_context, sz) == 8);
 static_assert(offsetof(verbs_context, context) - offsetof(verbs_context, priv) == 112);
 static_assert(offsetof(verbs_context, context) - offsetof(verbs_context, create_cq_ex) == 120);
@@ -113,7 +118,7 @@ struct VerbsSrq {
     ibv_cq* cq;
     std::uint32_t srq_num;
 };
-static_assert(sizeof(VerbsSrq) == 160 && offsetof(VerbsSrq, srq_num) == 152);
+static_assert(sizeof(VerbsSrq) == 160 + kMutexExtra && offsetof(VerbsSrq, srq_num) == 152 + kMutexExtra);
 
 // A queue pair as the core sees it: the extended form, which gains functions at its end, and
 // then a mask that tells whether the form is extended. The room is for versions to come; where
@@ -126,11 +131,11 @@ struct VerbsQp {
     };
 };
 constexpr std::uint32_t kQpMaskExtended = 1U << 1;
-static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp_ex, wr_abort) == 336);
+static_assert(sizeof(ibv_qp) == 160 + kMutexExtra && offsetof(ibv_qp_ex, wr_abort) == 336 + kMutexExtra);
 // Functions that were appended after the first layout; there only if the mask lies behind them.
-constexpr std::size_t kQpAtomicWriteOffset = 344;
-constexpr std::size_t kQpFlushOffset = 352;
+constexpr std::size_t kQpAtomicWriteOffset = 344 + kMutexExtra;
+constexpr std::size_t kQpFlushOffset = 352 + kMutexExtra;
 
-static_assert(sizeof(ibv_cq) == 128 && sizeof(ibv_cq_ex) == 288);
+static_assert(sizeof(ibv_cq) == 128 + kMutexExtra && sizeof(ibv_cq_ex) == 288 + kMutexExtra);
 
 } // namespace sluice::abi
