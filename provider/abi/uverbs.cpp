@@ -22,7 +22,7 @@ int last_error() noexcept {
 
 } // namespace
 
-const KernelCalls real_kernel_calls{real_ioctl, ::write, ::mmap, ::munmap};
+const KernelCalls kRealKernelCalls{real_ioctl, ::write, ::mmap, ::munmap};
 
 int Uverbs::call(ib_uverbs_ioctl_hdr& header) const noexcept {
     header.length = static_cast<std::uint16_t>(sizeof header + header.num_attrs * sizeof(ib_uverbs_attr));

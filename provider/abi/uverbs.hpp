@@ -32,7 +32,7 @@ struct KernelCalls {
     void* (*mmap)(void* address, std::size_t len_bytes, int protection, int flags, int fd, off_t offset);
     int (*munmap)(void* address, std::size_t len_bytes);
 };
-extern const KernelCalls real_kernel_calls;
+extern const KernelCalls kRealKernelCalls;
 
 // The attributes of one ioctl, built on the stack behind the header, as the kernel wants them.
 template<std::size_t kCapacity>

@@ -17,7 +17,7 @@ namespace sluice::provider {
 namespace {
 
 abi::Abi measured_abi{};
-const abi::KernelCalls* kernel_calls = &abi::real_kernel_calls;
+const abi::KernelCalls* kernel_calls = &abi::kRealKernelCalls;
 
 constexpr std::size_t kMaxContextBytes = 4096;
 static_assert(sizeof(Context) <= kMaxContextBytes && alignof(Context) <= 8);
