@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Opening a device without a kernel: a context of libibverbs' own making, on which its public calls
+// work, though nothing that it believes in is there. Its command descriptor is an eventfd, which
+// understands no command, so that libibverbs' own commands fail cleanly; what it reads from /sys it
+// reads from files of ours.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "core/result.hpp"
+
+namespace sluice::uroce::cm {
+class Service;
+} // namespace sluice::uroce::cm
+
+namespace sluice::uroce::face {
+
+// The device of a name or an address; null is uroce0. ibv_close_device() closes.
+Result<ibv_context*> open_context(const char* name_or_address);
+
+// device_cap_flags_ex of every such device, for who asks without opening one.
+std::uint64_t capabilities() noexcept;
+
+// Whether this CPU can write lines back from its caches, which is what a persistent flush does.
+bool can_write_back() noexcept;
+
+// Whether CONTEXT is one of those.
+bool is_ours(const ibv_context* context) noexcept;
+
+// The connection manager of CONTEXT's device.
+Result<cm::Service*> connections_of(ibv_context* context);
+
+// What ibv_create_comp_channel() can't do here, because it asks the kernel by a command. Everything
+// else that there is for a channel works on it.
+Result<ibv_comp_channel*> create_comp_channel(ibv_context* context);
+
+} // namespace sluice::uroce::face

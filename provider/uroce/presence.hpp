@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which devices without a kernel can be opened here, for people who ask: nothing is opened for it.
+#pragma once
+
+#include "core/result.hpp"
+#include "sluice/sluice.h"
+
+namespace sluice::uroce {
+
+// The device at INDEX of named_addresses(); kNotFound behind the last.
+Result<sluice_uroce_device> describe_device(unsigned index);
+
+} // namespace sluice::uroce

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Making, resizing and refusing objects of rxe.
+#include "tests/unit/provider/rxe_rig.hpp"
+
+using namespace sluice::provider;
+using namespace sluice::provider::testing;
+
+namespace {
+
+void resize_cq__smaller_than_what_is_owed__einval(void**) {
+    Rig rig;
+    ibv_send_wr wr = send_request(nullptr, 0);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(rig.post(wr), 0);
+    }
+    wr.send_flags = 0; // reported by nobody
+    assert_int_equal(rig.post(wr), 0);
+    FakeKernel::complete(rig.cq_ring(), completion(1));
+    const std::size_t rings = rig.device.kernel.rings();
+    assert_int_equal(rxe::resize_cq(rig.cq, 2), EINVAL);
+    assert_int_equal(rxe::resize_cq(rig.cq, 0), EINVAL);
+    assert_int_equal(rig.device.kernel.rings(), rings);
+    assert_int_equal(rxe::resize_cq(rig.cq, 3), 0);
+    // What the kernel has completed is owed no more.
+    rig.send_ring().header().consumer_index = 2;
+    ibv_wc wc{};
+    assert_int_equal(rxe::poll_cq(rig.cq, 1, &wc), 1);
+    assert_int_equal(rxe::resize_cq(rig.cq, 1), 0);
+}
+
+void create_cq__ring_can_not_be_mapped__leaves_nothing(void**) {
+    Rig rig;
+    rig.device.kernel.mmap_error = ENOMEM;
+    assert_null(rxe::create_cq(rig.device.context(), 3, nullptr, 0));
+    assert_int_equal(errno, ENOMEM);
+    assert_null(rig.make_qp(IBV_QPT_RC));
+    assert_int_equal(errno, ENOMEM);
+    rig.device.kernel.mmap_error = 0;
+}
+
+void resize_cq__moves_what_waits__and_the_old_ring_is_left(void**) {
+    Rig rig;
+    ibv_wc wc{};
+    FakeKernel::complete(rig.cq_ring(), completion(1));
+    FakeKernel::complete(rig.cq_ring(), completion(2));
+    assert_int_equal(rxe::poll_cq(rig.cq, 1, &wc), 1);
+    assert_int_equal(rxe::resize_cq(rig.cq, 31), 0);
+    assert_int_equal(rig.cq->cqe, 31);
+    FakeRing& ring = rig.device.kernel.ring(3);
+    FakeKernel::complete(ring, completion(3));
+    assert_int_equal(rxe::poll_cq(rig.cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, 2);
+    assert_int_equal(rxe::poll_cq(rig.cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, 3);
+}
+
+void create_cq_ex__what_rxe_can_not__eopnotsupp(void**) {
+    Rig rig;
+    assert_null(make_cq_ex(rig, 0, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_null(make_cq_ex(rig, 1U << 10));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+void create_ah__kernel_without_numbers__eopnotsupp_and_no_leak(void**) {
+    Rig rig(IBV_QPT_UD);
+    rig.device.kernel.ah_number = 0;
+    ibv_ah_attr attr{};
+    assert_null(rxe::create_ah(rig.pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+void create_qp__wrong_arguments__fail_half_done_with_nothing(void**) {
+    Rig rig;
+    assert_null(rig.make_qp(IBV_QPT_RAW_PACKET));
+    assert_int_equal(errno, EOPNOTSUPP);
+    ibv_cq* cq = rig.cq;
+    rig.cq = nullptr;
+    assert_null(rig.make_qp(IBV_QPT_RC));
+    assert_int_equal(errno, EINVAL);
+    rig.cq = cq;
+    rig.device.kernel.fail_command = IB_USER_VERBS_CMD_CREATE_QP;
+    assert_null(rig.make_qp(IBV_QPT_RC));
+    assert_int_equal(errno, EINVAL);
+}
+
+void query_device_ex__shorter_structure__is_filled_as_far(void**) {
+    Rig rig;
+    struct {
+        ibv_device_attr attr;
+        std::uint64_t guard;
+    } room{};
+    room.guard = 0x1111;
+    const int error =
+        rig.device
+            .call<int(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex*, std::size_t)>(
+                Slot::query_device_ex, rig.device.context(),
+                static_cast<const ibv_query_device_ex_input*>(nullptr),
+                reinterpret_cast<ibv_device_attr_ex*>(&room.attr), sizeof room.attr);
+    assert_int_equal(error, 0);
+    assert_int_equal(room.attr.max_qp, 12);
+    assert_string_equal(room.attr.fw_ver, "1.2.3");
+    assert_int_equal(room.guard, 0x1111);
+}
+
+void bind_mw__type_1__gives_a_new_key(void**) {
+    Rig rig;
+    ibv_mw* mw = rig.device.call<ibv_mw*(ibv_pd*, ibv_mw_type)>(Slot::alloc_mw, rig.pd, IBV_MW_TYPE_1);
+    ibv_mr* mr = rig.device.call<ibv_mr*(ibv_pd*, void*, std::size_t, std::uint64_t, int)>(
+        Slot::reg_mr, rig.pd, static_cast<void*>(&rig), std::size_t{64}, std::uint64_t{0}, 0);
+    assert_non_null(mw);
+    assert_non_null(mr);
+    const std::uint32_t before = mw->rkey;
+    ibv_mw_bind bind{};
+    bind.bind_info = {.mr = mr, .addr = 0x100, .length = 32, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), 0);
+    assert_int_equal(mw->rkey, before + 1);
+    assert_int_equal(rig.sent(0).wr.wr.mw.mw_rkey, before);
+    assert_int_equal(rig.sent(0).wr.wr.mw.rkey, before + 1);
+    bind.bind_info.mr = nullptr;
+    assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EINVAL);
+    bind.bind_info = {.mr = mr, .addr = 0, .length = 1, .mw_access_flags = IBV_ACCESS_ZERO_BASED};
+    assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EINVAL);
+    mw->type = IBV_MW_TYPE_2;
+    assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EINVAL);
+    assert_int_equal(rig.device.call<int(ibv_mw*)>(Slot::dealloc_mw, mw), 0);
+    assert_int_equal(rig.device.call<int(sluice::abi::VerbsMr*)>(Slot::dereg_mr,
+                                                                 reinterpret_cast<sluice::abi::VerbsMr*>(mr)),
+                     0);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(resize_cq__smaller_than_what_is_owed__einval),
+        cmocka_unit_test(create_cq__ring_can_not_be_mapped__leaves_nothing),
+        cmocka_unit_test(resize_cq__moves_what_waits__and_the_old_ring_is_left),
+        cmocka_unit_test(create_cq_ex__what_rxe_can_not__eopnotsupp),
+        cmocka_unit_test(create_ah__kernel_without_numbers__eopnotsupp_and_no_leak),
+        cmocka_unit_test(create_qp__wrong_arguments__fail_half_done_with_nothing),
+        cmocka_unit_test(query_device_ex__shorter_structure__is_filled_as_far),
+        cmocka_unit_test(bind_mw__type_1__gives_a_new_key),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

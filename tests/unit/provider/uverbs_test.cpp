@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The system calls that the provider makes when no test stands in for the kernel.
+#include "provider/abi/uverbs.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/cmocka.hpp"
+
+namespace {
+
+using sluice::abi::kRealKernelCalls;
+
+struct Pipe {
+    Pipe() { assert_int_equal(pipe2(ends, O_CLOEXEC), 0); }
+    ~Pipe() {
+        close(ends[0]);
+        close(ends[1]);
+    }
+    int ends[2] = {-1, -1};
+};
+
+void write__to_a_pipe__arrives(void**) {
+    const Pipe pipe;
+    assert_int_equal(kRealKernelCalls.write(pipe.ends[1], "bell", 4), 4);
+    char read_back[8] = {};
+    assert_int_equal(read(pipe.ends[0], read_back, sizeof read_back), 4);
+    assert_string_equal(read_back, "bell");
+}
+
+void write__to_nothing__fails_with_errno(void**) {
+    errno = 0;
+    assert_int_equal(kRealKernelCalls.write(-1, "bell", 4), -1);
+    assert_int_equal(errno, EBADF);
+}
+
+void* write_while_cancelled(void* argument) {
+    const int fd = *static_cast<int*>(argument);
+    pthread_cancel(pthread_self()); // takes effect at the next place where a thread may be cancelled
+    const bool written = kRealKernelCalls.write(fd, "bell", 4) == 4;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    return written ? argument : nullptr;
+}
+
+void write__thread_is_being_cancelled__goes_through(void**) {
+    Pipe pipe;
+    pthread_t thread{};
+    assert_int_equal(pthread_create(&thread, nullptr, write_while_cancelled, &pipe.ends[1]), 0);
+    void* result = nullptr;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &pipe.ends[1]);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(write__to_a_pipe__arrives),
+        cmocka_unit_test(write__to_nothing__fails_with_errno),
+        cmocka_unit_test(write__thread_is_being_cancelled__goes_through),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

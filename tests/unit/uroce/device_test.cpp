@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The parts of a device that programs don't see: its lock with notes, the inbox, the link's place, the
+// directory, the event socket.
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "provider/uroce/device.hpp"
+#include "provider/uroce/event_socket.hpp"
+#include "provider/uroce/registry.hpp"
+
+// Last: its macros are common words.
+#include "tests/cmocka.hpp"
+
+using namespace sluice;
+using namespace sluice::uroce;
+
+namespace {
+
+void lock__with_a_note__isnt_given_back_before_it_is_read(void**) {
+    DeviceLock lock;
+    assert_true(lock.try_lock());
+    assert_false(lock.try_lock());
+    assert_false(lock.leave_note()); // the holder will look
+    assert_false(lock.leave_note());
+    assert_false(lock.try_unlock());
+    assert_true(lock.try_unlock());
+    assert_true(lock.leave_note()); // nobody holds it: now we do
+    assert_false(lock.try_lock());
+    assert_true(lock.try_unlock());
+}
+
+void lock__several_threads__one_at_a_time(void**) {
+    DeviceLock lock;
+    int count = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&]() SLUICE_TSA(no_thread_safety_analysis) {
+            for (int i = 0; i < 2000; ++i) {
+                lock.lock();
+                ++count;
+                while (!lock.try_unlock()) {
+                }
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    assert_int_equal(count, 6000);
+}
+
+Address address(std::uint8_t last) {
+    Address made;
+    made.gid[10] = made.gid[11] = 0xff;
+    made.gid[12] = 127;
+    made.gid[13] = 99;
+    made.gid[15] = last;
+    return made;
+}
+
+void inbox__filled_and_emptied__keeps_order_and_copies(void**) {
+    Inbox inbox;
+    assert_null(inbox.front());
+    OutPacket packet;
+    std::vector<std::uint8_t> payload(kMaxPayloadBytes);
+    std::uint32_t put = 0;
+    for (;; ++put) {
+        packet.packet.bth.psn = put;
+        packet.source = address(1);
+        payload[0] = payload[4095] = static_cast<std::uint8_t>(put);
+        if (!inbox.put(packet, payload)) {
+            break;
+        }
+    }
+    assert_int_equal(put, 256);
+    payload.assign(payload.size(), 0);
+    for (std::uint32_t i = 0; i < put; ++i) {
+        const Inbox::Letter* letter = inbox.front();
+        assert_non_null(letter);
+        assert_int_equal(letter->packet.bth.psn, i);
+        assert_true(letter->source == address(1));
+        assert_int_equal(letter->packet.payload.size(), kMaxPayloadBytes);
+        assert_int_equal(letter->packet.payload[4095], i & 0xff);
+        inbox.pop();
+    }
+    assert_null(inbox.front());
+    assert_true(inbox.put(packet, {}));
+}
+
+// Keeps what a device sends; hands over what a test puts in.
+class FakeLink final : public Link {
+  public:
+    FakeLink() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    ~FakeLink() override { close(event_); }
+
+    bool append(const OutPacket& packet, bool /*damaged*/) noexcept override {
+        ++appended;
+        unflushed.push_back(packet.packet.bth.psn);
+        return accepts;
+    }
+    bool flush() noexcept override {
+        ++flushes;
+        if (has_room) {
+            unflushed.clear();
+        }
+        return has_room;
+    }
+    bool fetch() noexcept override {
+        ++receives;
+        eventfd_t value = 0;
+        eventfd_read(event_, &value);
+        const std::lock_guard guard(mutex_);
+        fetched_.swap(incoming_);
+        incoming_.clear();
+        return !fetched_.empty();
+    }
+    void deliver(Receiver& receiver) noexcept override {
+        for (const wire::Packet& packet : fetched_) {
+            receiver.packet(packet, address(9), address(1), {});
+        }
+    }
+    int fd() const noexcept override { return event_; }
+    void abandon() noexcept override {}
+
+    void arrive(const wire::Packet& packet) {
+        {
+            const std::lock_guard guard(mutex_);
+            incoming_.push_back(packet);
+        }
+        eventfd_write(event_, 1);
+    }
+
+    std::atomic<int> appended{0};
+    std::atomic<int> flushes{0};
+    bool accepts = true;
+    std::atomic<bool> has_room{true};
+    std::atomic<int> receives{0};
+    std::vector<std::uint32_t> unflushed;
+
+  private:
+    const int event_;
+    std::mutex mutex_;
+    std::vector<wire::Packet> incoming_;
+    std::vector<wire::Packet> fetched_; // between fetch() and deliver()
+};
+
+PlainMemory& memory() {
+    static PlainMemory plain;
+    return plain;
+}
+
+std::atomic<int> reported{0};
+
+// A device that no registry knows, with a link, and a queue pair to a peer behind it.
+struct Linked {
+    Linked()
+        : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
+          link(new FakeLink),
+          device(
+              where, 7, memory(), [](void*, AsyncEvent) noexcept { ++reported; },
+              std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link), Device::Extras{}),
+          cq(64) {
+        const Device::Session session(device);
+        qp = *session.engine().create_queue_pair(
+            {.pd = 1, .send_cq = &cq, .recv_cq = &cq, .max_send_wr = 8, .max_recv_wr = 8, .owner = this});
+        key = *session.engine().regions().add_region(1, reinterpret_cast<std::uintptr_t>(block.data()),
+                                                     reinterpret_cast<std::uintptr_t>(block.data()),
+                                                     block.size(), kLocalWrite | kRemoteWrite);
+        attributes.access = kRemoteWrite;
+        attributes.dest_qpn = 77;
+        attributes.local = address(1);
+        attributes.remote = address(9);
+        attributes.timeout = 8; // a millisecond
+        attributes.retry_count = 1;
+        for (const QpState state : {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
+            assert_true(qp->modify(state, attributes).ok());
+        }
+    }
+    ~Linked() {
+        const Device::Session session(device);
+        session.engine().destroy_queue_pair(*qp);
+    }
+    void post_write(std::uint32_t len) {
+        const Device::Session session(device);
+        const Sge sge{reinterpret_cast<std::uintptr_t>(block.data()), len, key};
+        SendWr wr;
+        wr.opcode = WrOpcode::kWrite;
+        wr.flags = kSignaled;
+        wr.sges = {&sge, 1};
+        assert_true(qp->post_send(wr) == Post::kPosted);
+        session.engine().wake(*qp);
+    }
+    wire::Packet acknowledgement(std::uint32_t psn) const {
+        wire::Packet packet;
+        packet.bth.opcode = wire::kRcAcknowledge;
+        packet.bth.dest_qpn = qp->qpn();
+        packet.bth.psn = psn;
+        packet.aeth.syndrome = 0x1f;
+        return packet;
+    }
+    // One byte for the block, with a key that may be wrong.
+    wire::Packet write(std::uint32_t psn, std::uint32_t rkey) const {
+        static constexpr std::uint8_t kByte = 0x5a;
+        wire::Packet packet;
+        packet.bth.opcode = wire::kRcWriteOnly;
+        packet.bth.dest_qpn = qp->qpn();
+        packet.bth.psn = psn;
+        packet.bth.ack_request = true;
+        packet.bth.pad = 3;
+        packet.reth = {
+            .remote_addr = reinterpret_cast<std::uintptr_t>(block.data()), .rkey = rkey, .len_bytes = 1};
+        packet.payload = {&kByte, 1};
+        return packet;
+    }
+    // Until a write's acknowledgement is held back, which needs the thread to have seen polls. Returns how
+    // often the link was flushed before.
+    int poll_until_held_back(std::uint32_t& psn) {
+        for (;;) {
+            const int before = link->flushes;
+            const int appended = link->appended;
+            link->arrive(write(psn, key));
+            while (link->appended == appended) {
+                (void)device.poll_progress();
+            }
+            ++psn;
+            if (device.has_held_back()) {
+                return before;
+            }
+        }
+    }
+    Completion wait() {
+        Completion completion;
+        while (!cq.poll(completion)) {
+        }
+        return completion;
+    }
+
+    LocalAddress where;
+    FakeLink* link;
+    Device device;
+    CompletionQueue cq;
+    QueuePair* qp = nullptr;
+    std::uint32_t key = 0;
+    QpAttributes attributes;
+    std::vector<std::uint8_t> block = std::vector<std::uint8_t>(8192);
+};
+
+void link__packets_for_strangers__appended_and_flushed_before_the_lock_goes(void**) {
+    Linked one;
+    one.post_write(4096); // four packets
+    assert_int_equal(one.link->appended, 4);
+    assert_int_equal(one.link->flushes, 1);
+    assert_true(one.link->unflushed.empty());
+    assert_int_equal(one.device.deliveries().no_route, 0);
+    one.link->accepts = false;
+    one.post_write(8);
+    assert_int_equal(one.device.deliveries().no_route, 1);
+}
+
+void link__what_arrives__reaches_the_engine_by_polling_or_by_itself(void**) {
+    Linked one;
+    one.post_write(8);
+    one.link->arrive(one.acknowledgement(0));
+    assert_true(one.device.may_progress());
+    assert_true(one.device.try_progress());
+    assert_true(one.wait().status == Status::kSuccess);
+    assert_false(one.device.try_progress());
+    assert_true(one.device.start_progress().ok());
+    assert_true(one.device.start_progress().ok()); // runs already
+    one.post_write(8);
+    one.link->arrive(one.acknowledgement(1));
+    assert_true(one.wait().status == Status::kSuccess); // nobody here calls the device
+}
+
+void deadline__nobody_calls__the_thread_repeats_and_gives_up(void**) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    one.post_write(8);
+    assert_true(one.wait().status == Status::kRetryExceeded);
+    const Device::Session session(one.device);
+    assert_int_equal(one.link->appended, 2);
+    assert_int_equal(session.engine().counters().timeouts, 2);
+}
+
+void try_progress__somebody_at_it__leaves_what_came_to_the_holder(void**) {
+    Linked one;
+    one.link->arrive(one.acknowledgement(0));
+    {
+        const Device::Session session(one.device);
+        assert_true(one.device.try_progress());
+        assert_int_equal(session.engine().counters().packets_in, 0);
+        const int before = one.link->receives;
+        assert_false(one.device.try_progress()); // not before the first are delivered
+        assert_int_equal(one.link->receives, before);
+    }
+    const Device::Session session(one.device);
+    assert_int_equal(session.engine().counters().packets_in, 1);
+}
+
+void poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request(void**) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    std::uint32_t psn = 0;
+    (void)one.poll_until_held_back(psn);
+    assert_int_equal(one.block[0], 0x5a); // the program has it already
+    one.post_write(8);
+    assert_false(one.device.has_held_back());
+    const Device::Session session(one.device);
+    assert_true(one.link->unflushed.empty());
+}
+
+void poll__no_call_follows__the_thread_sends_the_acknowledgement(void**) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    std::uint32_t psn = 0;
+    const int before = one.poll_until_held_back(psn);
+    while (one.link->flushes == before) { // nobody here calls the device
+    }
+    assert_int_equal(one.link->appended, psn);
+}
+
+void poll__again__sends_the_acknowledgement(void**) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    std::uint32_t psn = 0;
+    (void)one.poll_until_held_back(psn);
+    (void)one.device.poll_progress();
+    assert_false(one.device.has_held_back());
+}
+
+void poll__a_refusal__leaves_at_once(void**) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    std::uint32_t psn = 0;
+    (void)one.poll_until_held_back(psn); // from here on the thread watches, as long as we poll
+    const int appended = one.link->appended;
+    one.link->arrive(one.write(psn, one.key ^ 1));
+    while (one.link->appended == appended) {
+        (void)one.device.poll_progress();
+    }
+    const Device::Session session(one.device);
+    assert_true(one.link->unflushed.empty());
+    assert_int_equal(session.engine().counters().packets_in, psn + 1);
+}
+
+// Without the thread nobody would send it later.
+void poll__no_thread__nothing_is_held_back(void**) {
+    Linked one;
+    for (std::uint32_t psn = 0; psn < 100; ++psn) {
+        one.link->arrive(one.write(psn, one.key));
+        assert_true(one.device.poll_progress());
+        assert_int_equal(one.link->flushes, psn + 1);
+    }
+}
+
+void link__full__the_rest_leaves_when_there_is_room(void**) {
+    Linked one;
+    one.link->has_room = false;
+    one.post_write(8);
+    assert_int_equal(one.link->unflushed.size(), 1);
+    assert_true(one.device.start_progress().ok());
+    one.link->has_room = true;
+    one.post_write(8); // sets the timer, which nobody did before there was a thread
+    one.link->arrive(one.acknowledgement(1));
+    assert_true(one.wait().status == Status::kSuccess);
+    assert_true(one.wait().status == Status::kSuccess);
+    // The test's time limit is the limit.
+    for (bool left = true; left;) {
+        const Device::Session session(one.device);
+        left = !one.link->unflushed.empty();
+    }
+}
+
+// Two devices of the process; a thread holds one of them while another one sends to it.
+void delivery__the_other_is_held__waits_in_the_inbox_for_its_holder(void**) {
+    Registry& registry = Registry::instance();
+    const LocalAddress wheres[2] = {{"a", address(21), "lo", 65536}, {"b", address(22), "lo", 65536}};
+    Device* devices[2] = {*registry.acquire(wheres[0]), *registry.acquire(wheres[1])};
+    CompletionQueue cqs[2] = {CompletionQueue(16), CompletionQueue(16)};
+    QueuePair* qps[2];
+    std::uint64_t words[2] = {5, 0};
+    std::uint32_t keys[2];
+    for (int i = 0; i < 2; ++i) {
+        const Device::Session session(*devices[i]);
+        qps[i] = *session.engine().create_queue_pair({.pd = 1, .send_cq = &cqs[i], .recv_cq = &cqs[i]});
+        const auto at = reinterpret_cast<std::uintptr_t>(&words[i]);
+        keys[i] = *session.engine().regions().add_region(1, at, at, 8, kLocalWrite | kRemoteWrite);
+    }
+    for (int i = 0; i < 2; ++i) {
+        const Device::Session session(*devices[i]);
+        QpAttributes attributes;
+        attributes.access = kRemoteWrite;
+        attributes.dest_qpn = qps[1 - i]->qpn();
+        attributes.local = wheres[i].gid;
+        attributes.remote = wheres[1 - i].gid;
+        for (const QpState state : {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
+            assert_true(qps[i]->modify(state, attributes).ok());
+        }
+    }
+    const auto post = [&] {
+        const Device::Session session(*devices[0]);
+        const Sge sge{reinterpret_cast<std::uintptr_t>(&words[0]), 8, keys[0]};
+        SendWr wr;
+        wr.opcode = WrOpcode::kWrite;
+        wr.flags = kSignaled;
+        wr.remote_addr = reinterpret_cast<std::uintptr_t>(&words[1]);
+        wr.rkey = keys[1];
+        wr.sges = {&sge, 1};
+        assert_true(qps[0]->post_send(wr) == Post::kPosted);
+        session.engine().wake(*qps[0]);
+    };
+    {
+        const Device::Session held(*devices[1]);
+        std::thread(post).join(); // doesn't wait for us
+        assert_int_equal(devices[0]->deliveries().posted, 1);
+        assert_int_equal(words[1], 0);
+        assert_int_equal(cqs[0].size(), 0);
+        words[0] = 6; // too late: it was copied
+    }
+    assert_int_equal(words[1], 5);
+    assert_int_equal(cqs[0].size(), 1); // and so is the answer there
+    words[0] = 7;
+    post();
+    assert_int_equal(words[1], 7);
+    assert_int_equal(devices[0]->deliveries().direct, 1);
+    for (int i = 0; i < 2; ++i) {
+        {
+            const Device::Session session(*devices[i]);
+            session.engine().destroy_queue_pair(*qps[i]);
+        }
+        registry.release(*devices[i]);
+    }
+}
+
+bool exists(const std::string& path) {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0;
+}
+
+// Where nobody else looks for what the dead have left: every program that opens a device does.
+class OwnBase {
+  public:
+    OwnBase() {
+        const char* const before = getenv("XDG_RUNTIME_DIR"); // NOLINT(concurrency-mt-unsafe): no thread yet
+        before_ = before == nullptr ? "" : before;
+        assert_non_null(mkdtemp(path_.data()));
+        setenv("XDG_RUNTIME_DIR", path_.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
+    }
+    ~OwnBase() {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe)
+        before_.empty() ? unsetenv("XDG_RUNTIME_DIR") : setenv("XDG_RUNTIME_DIR", before_.c_str(), 1);
+        assert_int_equal(rmdir(path_.c_str()), 0); // nothing is left in it
+    }
+    OwnBase(const OwnBase&) = delete;
+    OwnBase& operator=(const OwnBase&) = delete;
+
+  private:
+    std::string path_ = "/tmp/device-test-XXXXXX";
+    std::string before_;
+};
+
+void directory__of_a_killed_process__removed_by_the_next(void**) {
+    const OwnBase base;
+    LocalAddress where{"test", address(30), "lo", 65536};
+    int pipe_fds[2];
+    assert_int_equal(pipe(pipe_fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        auto made = SysfsDirectory::make(where);
+        const std::string path = made ? made->path() : "";
+        (void)!write(pipe_fds[1], path.c_str(), path.size() + 1);
+        _exit(0); // without removing anything
+    }
+    char path[256] = "";
+    assert_true(read(pipe_fds[0], path, sizeof path) > 1);
+    assert_int_equal(waitpid(child, nullptr, 0), child);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    assert_true(exists(path));
+    auto living = SysfsDirectory::make(where);
+    assert_true(living.ok());
+    assert_false(exists(path));
+    const auto another = SysfsDirectory::make(where);
+    assert_true(exists(living->path() + "/ports/1/gids/0")); // what lives stays
+    struct stat status {};
+    assert_int_equal(stat(living->path().c_str(), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+}
+
+void directory__program_ends_without_closing__removed_and_no_other(void**) {
+    const OwnBase base;
+    const auto ours = SysfsDirectory::make({"test", address(32), "lo", 65536});
+    int pipe_fds[2];
+    assert_int_equal(pipe(pipe_fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        static auto made = new auto(SysfsDirectory::make({"test", address(33), "lo", 65536}));
+        const std::string path = *made ? (*made)->path() : "";
+        (void)!write(pipe_fds[1], path.c_str(), path.size() + 1);
+        exit(0); // NOLINT(concurrency-mt-unsafe): handlers run, destructors don't
+    }
+    char path[256] = "";
+    assert_true(read(pipe_fds[0], path, sizeof path) > 1);
+    assert_int_equal(waitpid(child, nullptr, 0), child);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    assert_false(exists(path));
+    assert_true(exists(ours->path() + "/ports/1/gids/0")); // the parent's
+}
+
+void directory__nowhere_to_write__says_so(void**) {
+    setenv("XDG_RUNTIME_DIR", "/proc/self", 1);
+    setenv("TMPDIR", "relative", 1);
+    const auto made = SysfsDirectory::make({"test", address(31), "lo", 65536});
+    assert_true(made.ok()); // in /tmp, after all
+    assert_true(made->path().starts_with("/tmp/"));
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("TMPDIR");
+}
+
+void event_socket__filled_and_searched__keeps_what_isnt_wanted(void**) {
+    const int fd = *make_event_socket();
+    int objects[2] = {};
+    std::uint32_t sent = 0;
+    for (;; ++sent) {
+        const std::uint64_t record[2] = {reinterpret_cast<std::uintptr_t>(&objects[sent % 2]), sent};
+        if (!send_event(fd, record, sizeof record)) {
+            break;
+        }
+    }
+    assert_true(sent >= 200 && sent <= 512);
+    const std::uint32_t taken = take_back_events(fd, &objects[0]);
+    assert_int_equal(taken, (sent + 1) / 2);
+    for (std::uint64_t i = 1; i < sent; i += 2) {
+        std::uint64_t record[2] = {};
+        assert_int_equal(read(fd, record, sizeof record), sizeof record);
+        assert_int_equal(record[1], i);
+    }
+    assert_int_equal(take_back_events(fd, &objects[0]), 0);
+    close(fd);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(lock__with_a_note__isnt_given_back_before_it_is_read),
+        cmocka_unit_test(lock__several_threads__one_at_a_time),
+        cmocka_unit_test(inbox__filled_and_emptied__keeps_order_and_copies),
+        cmocka_unit_test(link__packets_for_strangers__appended_and_flushed_before_the_lock_goes),
+        cmocka_unit_test(link__what_arrives__reaches_the_engine_by_polling_or_by_itself),
+        cmocka_unit_test(deadline__nobody_calls__the_thread_repeats_and_gives_up),
+        cmocka_unit_test(try_progress__somebody_at_it__leaves_what_came_to_the_holder),
+        cmocka_unit_test(poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request),
+        cmocka_unit_test(poll__no_call_follows__the_thread_sends_the_acknowledgement),
+        cmocka_unit_test(poll__again__sends_the_acknowledgement),
+        cmocka_unit_test(poll__a_refusal__leaves_at_once),
+        cmocka_unit_test(poll__no_thread__nothing_is_held_back),
+        cmocka_unit_test(link__full__the_rest_leaves_when_there_is_room),
+        cmocka_unit_test(delivery__the_other_is_held__waits_in_the_inbox_for_its_holder),
+        cmocka_unit_test(directory__of_a_killed_process__removed_by_the_next),
+        cmocka_unit_test(directory__program_ends_without_closing__removed_and_no_other),
+        cmocka_unit_test(directory__nowhere_to_write__says_so),
+        cmocka_unit_test(event_socket__filled_and_searched__keeps_what_isnt_wanted),
+    };
+    return cmocka_run_group_tests_name("uroce.device", tests, nullptr, nullptr);
+}
