@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ibverbs-glue/devices.hpp"
+
+#include <sluice/sluice.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/log.hpp"
+#include "ibverbs-glue/context.hpp"
+#include "ibverbs-glue/netlink.hpp"
+
+namespace sluice::glue {
+
+namespace {
+
+// What the kernel's networking knows of devices; empty where there is none.
+template<typename T>
+std::vector<T> or_none(Result<std::vector<T>> found, const char* what) {
+    if (!found) {
+        SLUICE_LOG(kInfo, "verbs", "%s can't be found out: %s (%d)", what, found.error().text(),
+                   found.error().os_errno());
+        return {};
+    }
+    return *std::move(found);
+}
+
+// Those that need not be guessed. None is opened for it: an address has one owner, and another process that
+// opens its own just then would find it taken.
+void list_uroce(std::vector<Device>& devices) {
+    sluice_uroce_device uroce{};
+    for (unsigned i = 0; sluice_describe_uroce(i, &uroce, sizeof uroce) == 0; ++i) {
+        if (uroce.interface[0] != '\0') {
+            const std::optional<Address> address = Address::from_text(uroce.address);
+            devices.push_back(
+                Device{uroce.name, "", address ? std::vector{*address} : std::vector<Address>()});
+        }
+    }
+}
+
+// A device that no kernel knows tells its addresses by its GIDs.
+Result<Device> ask_device(const std::string& name) {
+    Result<Context> context = Context::open(name);
+    if (!context) {
+        return std::move(context).error();
+    }
+    Result<std::vector<Address>> addresses = context->gid_addresses(1);
+    if (!addresses) {
+        return std::move(addresses).error();
+    }
+    return Device{name, "", *std::move(addresses)};
+}
+
+} // namespace
+
+Result<std::vector<Device>> list_devices() {
+    Result<std::vector<std::string>> names = device_names();
+    if (!names) {
+        return std::move(names).error();
+    }
+    const std::vector<RdmaLink> links = or_none(rdma_links(), "interfaces of RDMA devices");
+    const std::vector<NetdevAddress> netdevs = or_none(netdev_addresses(), "addresses of interfaces");
+    std::vector<Device> devices;
+    for (std::string& name : *names) {
+        Device device{std::move(name), "", {}};
+        const auto link =
+            std::ranges::find_if(links, [&](const RdmaLink& each) { return each.device == device.name; });
+        device.netdev = link == links.end() ? "" : link->netdev;
+        for (const NetdevAddress& each : netdevs) {
+            if (link != links.end() && link->netdev_index != 0 && each.netdev_index == link->netdev_index) {
+                device.addresses.push_back(each.address);
+            }
+        }
+        devices.push_back(std::move(device));
+    }
+    list_uroce(devices);
+    return devices;
+}
+
+const Device* find_device(const std::vector<Device>& devices, const std::string& name) {
+    const auto find = [&devices](auto is_it) {
+        const auto found = std::ranges::find_if(devices, is_it);
+        return found == devices.end() ? nullptr : &*found;
+    };
+    if (const Device* device = find([&](const Device& each) { return each.name == name; })) {
+        return device;
+    }
+    if (const Device* device =
+            find([&](const Device& each) { return !each.netdev.empty() && each.netdev == name; })) {
+        return device;
+    }
+    return find([&](const Device& each) {
+        return std::ranges::any_of(each.addresses,
+                                   [&](const Address& address) { return address.to_string() == name; });
+    });
+}
+
+Result<Device> resolve_device(const std::string& name) {
+    Result<std::vector<Device>> devices = list_devices();
+    if (!devices) {
+        return std::move(devices).error();
+    }
+    const Device* found = find_device(*devices, name);
+    return found != nullptr ? Result<Device>(*found) : ask_device(name);
+}
+
+} // namespace sluice::glue

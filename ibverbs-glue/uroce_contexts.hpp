@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which device of uroce's an address means, and the contexts that a process has of them. This needs libsluice
+// alone, so that what stands before librdmacm can have it, too.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/sync.hpp"
+#include "ibverbs-glue/address.hpp"
+
+namespace sluice::glue {
+
+struct ListedAddress {
+    Address address;
+    bool is_given; // by somebody, and not by default
+};
+
+// Those of the devices that `sluice devices` lists.
+std::vector<ListedAddress> listed_uroce_addresses();
+
+// The addresses that somebody gave to uroce's devices.
+std::vector<Address> given_uroce_addresses();
+
+// Loopback addresses, and those.
+bool is_uroce_address(const Address& address);
+
+// Where packets to PEER would leave from; nothing if there is no way.
+std::optional<Address> source_towards(const Address& peer);
+
+// Whether a device could live on ADDRESS, of which this process has none yet.
+bool has_free_port(const Address& address);
+
+// Loopback addresses beside PEER, nearest first.
+std::vector<Address> loopback_neighbours(const Address& peer);
+
+// uroce's contexts of this process, by address. Never closed, as librdmacm closes none: who was given one
+// doesn't say when it is done. A child of fork() can't use its parent's, and opens its own.
+//
+// CONTEXT has a static open(address as text), a Result of one, and get(). Thread safety: everything may be
+// called from any thread.
+template<typename Context>
+class UroceContexts {
+  public:
+    struct Found {
+        ibv_context* context;
+        Address address;
+    };
+
+    Result<Found> at(const Address& address) {
+        const LockGuard guard(mutex_);
+        forget_after_fork_locked();
+        const std::string text = address.to_string();
+        const auto known = contexts_.find(text);
+        if (known != contexts_.end()) {
+            return found_in(known->second);
+        }
+        Result<Context> context = Context::open(text);
+        if (!context) {
+            return std::move(context).error();
+        }
+        return found_in(
+            contexts_.emplace(text, Entry{*std::move(context), address.with_port(0)}).first->second);
+    }
+
+    // One that PEER can be reached from; nothing if that is no matter of uroce's. The peer may be of this
+    // process; otherwise its address is taken, and another one near it is not.
+    Result<std::optional<Found>> towards(const Address& peer) {
+        if (peer.is_loopback()) {
+            return as_optional(near_loopback(peer));
+        }
+        const std::optional<Address> source = source_towards(peer);
+        if (!source || !is_uroce_address(*source)) {
+            return std::optional<Found>();
+        }
+        Result<Found> found = at(*source);
+        if (found || !source->is_same_host(peer) || !is_elsewhere(found.error())) {
+            return as_optional(std::move(found));
+        }
+        Result<Found> other = first_of(given_uroce_addresses());
+        return as_optional(other ? std::move(other) : std::move(found));
+    }
+
+  private:
+    struct Entry {
+        Context context;
+        Address address;
+    };
+
+    static Found found_in(const Entry& entry) { return {entry.context.get(), entry.address}; }
+    // Another process has it, or no interface.
+    static bool is_elsewhere(const Error& error) noexcept {
+        return error.os_errno() == EADDRINUSE || error.os_errno() == ENOENT;
+    }
+
+    static Result<std::optional<Found>> as_optional(Result<Found> found) {
+        if (!found) {
+            return std::move(found).error();
+        }
+        return std::optional<Found>(*std::move(found));
+    }
+
+    Result<Found> near_loopback(const Address& peer) {
+        if (const std::optional<Found> open = any_open()) {
+            return *open;
+        }
+        if (Result<Found> given = first_of(given_uroce_addresses())) {
+            return given;
+        }
+        return first_of(loopback_neighbours(peer));
+    }
+
+    std::optional<Found> any_open() {
+        const LockGuard guard(mutex_);
+        forget_after_fork_locked();
+        return contexts_.empty() ? std::nullopt : std::optional(found_in(contexts_.begin()->second));
+    }
+
+    bool knows(const Address& address) {
+        const LockGuard guard(mutex_);
+        forget_after_fork_locked();
+        return contexts_.contains(address.to_string());
+    }
+
+    // The first that can be had here. Those that can't are no error, and so nobody shall read of them.
+    Result<Found> first_of(const std::vector<Address>& addresses) {
+        for (const Address& address : addresses) {
+            if (!knows(address) && !has_free_port(address)) {
+                continue;
+            }
+            Result<Found> found = at(address);
+            if (found || !is_elsewhere(found.error())) {
+                return found;
+            }
+        }
+        return Error(ErrorKind::kExists, "all addresses of uroce's near the peer's are taken", EADDRINUSE);
+    }
+
+    void forget_after_fork_locked() SLUICE_TSA(requires_capability(mutex_)) {
+        if (owner_ != getpid()) {
+            contexts_.clear();
+            owner_ = getpid();
+        }
+    }
+
+    Mutex mutex_;
+    std::map<std::string, Entry> contexts_ SLUICE_TSA(guarded_by(mutex_));
+    pid_t owner_ SLUICE_TSA(guarded_by(mutex_)) = getpid();
+};
+
+} // namespace sluice::glue

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ibverbs-glue/context.hpp"
+
+#include <ifaddrs.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "ibverbs-glue/devices.hpp"
+#include "ibverbs-glue/reach.hpp"
+#include "tests/cmocka.hpp"
+
+using sluice::ErrorKind;
+using sluice::Result;
+using sluice::glue::Address;
+using sluice::glue::Coherence;
+using sluice::glue::Context;
+using sluice::glue::Device;
+
+namespace {
+
+// An address of this process alone: an address has one owner, and tests run side by side.
+std::string own_address() {
+    const int pid = getpid();
+    return "127.140." + std::to_string(pid >> 8 & 0xff) + "." + std::to_string(pid % 254 + 1);
+}
+
+void open__loopback_address__uroce_there(void**) {
+    const Result<Device> device = sluice::glue::resolve_device(own_address());
+    assert_true(device.ok());
+    assert_int_equal(device->addresses.size(), 1);
+    assert_string_equal(device->addresses[0].to_string().c_str(), own_address().c_str());
+}
+
+// An IPv4 address of one of this machine's interfaces to others.
+std::optional<Address> outward_address() {
+    ifaddrs* first = nullptr;
+    assert_int_equal(getifaddrs(&first), 0);
+    const std::unique_ptr<ifaddrs, decltype([](ifaddrs* list) { freeifaddrs(list); })> list(first);
+    for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+        if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET) {
+            const Result<Address> address = Address::from(each->ifa_addr);
+            if (address && !address->is_loopback()) {
+                return *address;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+void context_at__address_that_uroce_was_given__uroce_there(void**) {
+    const std::optional<Address> address = outward_address();
+    if (!address) {
+        print_message("this machine has only loopback addresses\n");
+        skip();
+    }
+    assert_int_equal(setenv("SLUICE_UROCE", ("uroce7=" + address->to_string()).c_str(), 1), 0);
+    const Result<ibv_context*> context = sluice::glue::context_at(*address);
+    assert_int_equal(unsetenv("SLUICE_UROCE"), 0);
+    assert_true(context.ok());
+    assert_string_equal(ibv_get_device_name((*context)->device), "uroce7");
+}
+
+void open__other_address_without_a_device__not_found(void**) {
+    const Result<Context> context = Context::open("192.0.2.1");
+    assert_false(context.ok());
+    assert_int_equal(context.error().kind(), ErrorKind::kNotFound);
+}
+
+void query_coherence__uroce__coherent(void**) {
+    const Result<Context> context = Context::open(own_address());
+    assert_true(context.ok());
+    const Result<Coherence> coherence = context->query_coherence();
+    assert_true(coherence.ok());
+    assert_int_equal(*coherence, Coherence::kCoherent);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(open__loopback_address__uroce_there),
+        cmocka_unit_test(context_at__address_that_uroce_was_given__uroce_there),
+        cmocka_unit_test(open__other_address_without_a_device__not_found),
+        cmocka_unit_test(query_coherence__uroce__coherent),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ibverbs-glue/devices.hpp"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/cmocka.hpp"
+
+using sluice::glue::Address;
+using sluice::glue::Device;
+using sluice::glue::find_device;
+
+namespace {
+
+Address ipv4(const char* text) {
+    in_addr bytes{};
+    assert_int_equal(inet_pton(AF_INET, text, &bytes), 1);
+    return Address::ipv4(&bytes);
+}
+
+// The second has the first's interface as its name, and the third the second's address.
+const std::vector<Device>& devices() {
+    static const std::vector<Device> all{{"rxe0", "eth0", {ipv4("192.0.2.1"), ipv4("192.0.2.2")}},
+                                         {"eth0", "eth1", {ipv4("192.0.2.3")}},
+                                         {"uroce0", "", {ipv4("127.0.0.1")}},
+                                         {"bare", "", {}}};
+    return all;
+}
+
+void assert_found(const char* name, const char* device) {
+    const Device* found = find_device(devices(), name);
+    assert_non_null(found);
+    assert_string_equal(found->name.c_str(), device);
+}
+
+void find__by_name_interface_or_address(void**) {
+    assert_found("rxe0", "rxe0");
+    assert_found("eth1", "eth0");
+    assert_found("192.0.2.2", "rxe0");
+    assert_found("127.0.0.1", "uroce0");
+    assert_found("bare", "bare");
+}
+
+void find__two_could_be_meant__its_own_name_wins(void**) {
+    assert_found("eth0", "eth0");
+}
+
+void find__nobody_s_name__null(void**) {
+    assert_null(find_device(devices(), "rxe1"));
+    assert_null(find_device(devices(), "192.0.2.9"));
+    assert_null(find_device(devices(), ""));
+    assert_null(find_device({}, "rxe0"));
+}
+
+// Whose an address is, is asked by binding its port: a list that opens devices would take them from others.
+void list__uroce_of_somebody_else__there_and_not_opened(void**) {
+    const auto process = static_cast<unsigned>(getpid());
+    const std::string text = "127." + std::to_string(200 + (process >> 16 & 0x1f)) + "." +
+                             std::to_string(process >> 8 & 0xff) + "." + std::to_string(process % 254 + 1);
+    const Address address = ipv4(text.c_str());
+    const Address port = address.with_port(4791);
+    const int owner = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(owner, port.get(), port.size()), 0);
+    assert_int_equal(setenv("SLUICE_UROCE", ("uroce7=" + text).c_str(), 1), 0);
+    const sluice::Result<std::vector<Device>> listed = sluice::glue::list_devices();
+    assert_int_equal(unsetenv("SLUICE_UROCE"), 0);
+    close(owner);
+    assert_true(static_cast<bool>(listed));
+    const Device* found = find_device(*listed, text);
+    assert_non_null(found);
+    assert_string_equal(found->name.c_str(), "uroce7");
+    assert_int_equal(found->addresses.size(), 1);
+    assert_true(found->addresses[0].is_same_host(address));
+    assert_non_null(find_device(*listed, "uroce0"));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(find__by_name_interface_or_address),
+        cmocka_unit_test(find__two_could_be_meant__its_own_name_wins),
+        cmocka_unit_test(find__nobody_s_name__null),
+        cmocka_unit_test(list__uroce_of_somebody_else__there_and_not_opened),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
