@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Endpoints of our provider: connecting, transfers, and how both end.
+#include <cstring>
+
+#include "tests/unit/udapl/dapl_pair.hpp"
+
+using namespace sluice::dapl::test;
+
+namespace {
+
+void connect__accepted__both_hear_and_private_data_arrives(void**) {
+    const Pair pair;
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_UNCONNECTED);
+    pair.ask();
+    const DAT_EVENT asked = pair.passive.must_hear(DAT_CONNECTION_REQUEST_EVENT);
+    const DAT_CR_ARRIVAL_EVENT_DATA& arrival = asked.event_data.cr_arrival_event_data;
+    assert_ptr_equal(arrival.sp_handle.psp_handle, pair.psp);
+    assert_int_equal(arrival.conn_qual, pair.qualifier);
+    DAT_CR_PARAM param{};
+    assert_int_equal(dat_cr_query(arrival.cr_handle, DAT_CR_FIELD_ALL, &param), DAT_SUCCESS);
+    assert_true(param.private_data_size >= static_cast<DAT_COUNT>(sizeof kHello));
+    assert_string_equal(static_cast<const char*>(param.private_data), kHello);
+    assert_int_equal(
+        dat_cr_accept(arrival.cr_handle, pair.passive.ep, sizeof kWelcome, mutable_data(kWelcome)),
+        DAT_SUCCESS);
+    const DAT_EVENT heard = pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_ptr_equal(heard.event_data.connect_event_data.ep_handle, pair.active.ep);
+    assert_string_equal(static_cast<const char*>(heard.event_data.connect_event_data.private_data), kWelcome);
+    const DAT_EVENT other = pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_int_equal(other.event_data.connect_event_data.private_data_size, 0);
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_CONNECTED);
+    assert_int_equal(pair.passive.state(), DAT_EP_STATE_CONNECTED);
+    assert_int_equal(dat_cr_reject(arrival.cr_handle), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR));
+}
+
+void connect__rejected__peer_rejected(void**) {
+    const Pair pair;
+    pair.ask();
+    assert_int_equal(dat_cr_reject(pair.request()), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_DISCONNECTED);
+    assert_int_equal(pair.passive.state(), DAT_EP_STATE_UNCONNECTED);
+}
+
+void connect__nobody_listens__non_peer_rejected(void**) {
+    const Pair pair;
+    assert_int_equal(dat_psp_free(pair.psp), DAT_SUCCESS);
+    pair.ask();
+    pair.active.must_hear(DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+}
+
+void send__receive_posted_before_connecting__arrives(void**) {
+    Pair pair;
+    assert_int_equal(pair.passive.receive(0, 100, 77), DAT_SUCCESS);
+    pair.connect();
+    std::memset(pair.active.block.bytes.data(), 0x5a, 60);
+    assert_int_equal(pair.active.send(0, 60, 88), DAT_SUCCESS);
+    pair.active.must_complete(88, DAT_DTO_SUCCESS, 60);
+    pair.passive.must_complete(77, DAT_DTO_SUCCESS, 60);
+    assert_memory_equal(pair.passive.block.bytes.data(), pair.active.block.bytes.data(), 60);
+    assert_int_equal(pair.passive.block.bytes[60], 0);
+}
+
+void rdma__write_and_read__peers_memory(void**) {
+    Pair pair;
+    pair.connect();
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(100), 50};
+    std::memset(pair.active.block.bytes.data(), 0x77, 50);
+    DAT_LMR_TRIPLET from = pair.active.block.part(0, 50);
+    assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &from, Side::cookie_of(5), &remote,
+                                            DAT_COMPLETION_DEFAULT_FLAG),
+                     DAT_SUCCESS);
+    pair.active.must_complete(5, DAT_DTO_SUCCESS, 50);
+    const DAT_LMR_TRIPLET written = pair.passive.block.part(100, 50);
+    assert_int_equal(dat_lmr_sync_rdma_write(pair.passive.opened.ia, &written, 1), DAT_SUCCESS);
+    assert_memory_equal(pair.passive.block.bytes.data() + 100, pair.active.block.bytes.data(), 50);
+    DAT_LMR_TRIPLET into = pair.active.block.part(200, 50);
+    assert_int_equal(dat_ep_post_rdma_read(pair.active.ep, 1, &into, Side::cookie_of(6), &remote,
+                                           DAT_COMPLETION_DEFAULT_FLAG),
+                     DAT_SUCCESS);
+    pair.active.must_complete(6, DAT_DTO_SUCCESS, 50);
+    assert_memory_equal(pair.active.block.bytes.data() + 200, pair.active.block.bytes.data(), 50);
+}
+
+void rdma__more_than_the_peers_segment__length_error(void**) {
+    const Pair pair;
+    pair.connect();
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 49};
+    DAT_LMR_TRIPLET part = pair.active.block.part(0, 50);
+    assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &part, Side::cookie_of(5), &remote,
+                                            DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_LENGTH_ERROR));
+}
+
+void rdma__key_of_nobody__remote_access_and_broken(void**) {
+    const Pair pair;
+    pair.connect();
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key ^ 0x5a5a5a, 0, pair.passive.block.address(), 50};
+    DAT_LMR_TRIPLET part = pair.active.block.part(0, 50);
+    assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &part, Side::cookie_of(5), &remote,
+                                            DAT_COMPLETION_DEFAULT_FLAG),
+                     DAT_SUCCESS);
+    if (is_over_iwarp()) {
+        pair.active.must_complete(5, DAT_DTO_SUCCESS, 50);
+        pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    } else {
+        pair.active.must_complete(5, DAT_DTO_ERR_REMOTE_ACCESS);
+        pair.active.must_hear(DAT_CONNECTION_EVENT_BROKEN);
+    }
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_DISCONNECTED);
+}
+
+void send__not_connected__invalid_state(void**) {
+    const Side side(0);
+    assert_int_equal(side.send(0, 10), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED));
+}
+
+void send__outside_the_region_or_other_zone__protection_violation(void**) {
+    const Pair pair;
+    pair.connect();
+    assert_int_equal(pair.active.send(4096, 1), coded(DAT_PROTECTION_VIOLATION));
+    const Block other(pair.active.opened, pair.active.opened.make_pz());
+    DAT_LMR_TRIPLET part = other.part(0, 1);
+    assert_int_equal(
+        dat_ep_post_send(pair.active.ep, 1, &part, Side::cookie_of(1), DAT_COMPLETION_DEFAULT_FLAG),
+        coded(DAT_PROTECTION_VIOLATION));
+}
+
+void receive__remote_write_only_region__privileges_violation(void**) {
+    const Side side(0, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
+    assert_int_equal(side.receive(0, 10), coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
+}
+
+void receive__more_than_the_endpoint_takes__insufficient_resources(void**) {
+    const Side side(0);
+    for (int i = 0; i < 16; ++i) {
+        assert_int_equal(side.receive(0, 10), DAT_SUCCESS);
+    }
+    assert_int_equal(DAT_GET_TYPE(side.receive(0, 10)), DAT_INSUFFICIENT_RESOURCES);
+}
+
+void disconnect__receives_posted__flushed_and_both_hear(void**) {
+    const Pair pair;
+    pair.connect();
+    assert_int_equal(pair.passive.receive(0, 10, 3), DAT_SUCCESS);
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    pair.passive.must_complete(3, DAT_DTO_ERR_FLUSHED);
+    assert_int_equal(pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    assert_int_equal(pair.active.send(0, 1, 4), DAT_SUCCESS);
+    pair.active.must_complete(4, DAT_DTO_ERR_FLUSHED);
+}
+
+void disconnect__unconnected__invalid_state(void**) {
+    const Side side(0);
+    assert_int_equal(dat_ep_disconnect(side.ep, DAT_CLOSE_ABRUPT_FLAG),
+                     coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED));
+}
+
+void free__things_in_use__in_use_until_the_endpoint_goes(void**) {
+    const Side side(0);
+    assert_int_equal(side.receive(0, 10), DAT_SUCCESS);
+    assert_int_equal(dat_evd_free(side.transfers), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE));
+    assert_int_equal(dat_ep_free(side.ep), DAT_SUCCESS);
+    assert_int_equal(dat_ep_free(side.ep), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP));
+    assert_int_equal(dat_evd_free(side.transfers), DAT_SUCCESS);
+    assert_int_equal(dat_lmr_free(side.block.lmr), DAT_SUCCESS);
+    assert_int_equal(dat_pz_free(side.pz), DAT_SUCCESS);
+}
+
+void psp_create__qualifier_taken__in_use(void**) {
+    const Pair pair;
+    DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+    assert_int_equal(DAT_GET_TYPE(dat_psp_create(pair.passive.opened.ia, pair.qualifier,
+                                                 pair.passive.connections, DAT_PSP_CONSUMER_FLAG, &psp)),
+                     DAT_CONN_QUAL_IN_USE);
+    assert_null(psp);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(connect__accepted__both_hear_and_private_data_arrives),
+        cmocka_unit_test(connect__rejected__peer_rejected),
+        cmocka_unit_test(connect__nobody_listens__non_peer_rejected),
+        cmocka_unit_test(send__receive_posted_before_connecting__arrives),
+        cmocka_unit_test(rdma__write_and_read__peers_memory),
+        cmocka_unit_test(rdma__more_than_the_peers_segment__length_error),
+        cmocka_unit_test(rdma__key_of_nobody__remote_access_and_broken),
+        cmocka_unit_test(send__not_connected__invalid_state),
+        cmocka_unit_test(send__outside_the_region_or_other_zone__protection_violation),
+        cmocka_unit_test(receive__remote_write_only_region__privileges_violation),
+        cmocka_unit_test(receive__more_than_the_endpoint_takes__insufficient_resources),
+        cmocka_unit_test(disconnect__receives_posted__flushed_and_both_hear),
+        cmocka_unit_test(disconnect__unconnected__invalid_state),
+        cmocka_unit_test(free__things_in_use__in_use_until_the_endpoint_goes),
+        cmocka_unit_test(psp_create__qualifier_taken__in_use),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

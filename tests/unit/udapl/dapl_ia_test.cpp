@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Interface adapters of our provider: opening, asking, closing, and what every handle knows.
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/udapl/dapl.hpp"
+
+using namespace sluice::dapl::test;
+
+namespace {
+
+DAT_RETURN open(std::string name, DAT_EVD_HANDLE& evd, DAT_IA_HANDLE& ia, DAT_COUNT length = 8) {
+    return dat_ia_open(name.data(), length, &evd, &ia);
+}
+
+void open__no_such_device__quietly_not_found(void**) {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open("nosuch0", evd, ia), coded(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
+    assert_null(ia);
+    assert_null(evd);
+}
+
+void open__no_length_for_the_dispatcher__argument_2(void**) {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open(own_device(), evd, ia, 0), coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+    assert_null(ia);
+}
+
+void open__dispatcher_exists_elsewhere__out_of_scope(void**) {
+    DAT_EVD_HANDLE evd = DAT_EVD_ASYNC_EXISTS;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open(own_device(), evd, ia, 0), DAT_SUCCESS);
+    assert_ptr_equal(evd, DAT_EVD_OUT_OF_SCOPE);
+    evd = DAT_HANDLE_NULL;
+    assert_int_equal(dat_ia_query(ia, &evd, 0, nullptr, 0, nullptr), DAT_SUCCESS);
+    assert_ptr_equal(evd, DAT_EVD_OUT_OF_SCOPE);
+    assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+}
+
+void open__another_ia_s_dispatcher__shared_and_not_freed_with_it(void**) {
+    const Opened opened;
+    DAT_EVD_HANDLE evd = opened.make_evd(4, DAT_EVD_ASYNC_FLAG);
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open(own_device(), evd, ia), DAT_SUCCESS);
+    assert_int_equal(dat_evd_free(evd), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE));
+    assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+    assert_int_equal(dat_evd_free(evd), DAT_SUCCESS);
+}
+
+void open__dispatcher_of_another_stream__invalid_dispatcher(void**) {
+    const Opened opened;
+    DAT_EVD_HANDLE evd = opened.make_evd();
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open(own_device(), evd, ia), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_ASYNC));
+    assert_null(ia);
+}
+
+void query__everything__every_member_written(void**) {
+    const Opened opened;
+    DAT_IA_ATTR attr;
+    DAT_PROVIDER_ATTR provider;
+    std::memset(&attr, 0xa5, sizeof attr);
+    std::memset(&provider, 0xa5, sizeof provider);
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    assert_int_equal(
+        dat_ia_query(opened.ia, &evd, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_ALL, &provider),
+        DAT_SUCCESS);
+    assert_ptr_equal(evd, opened.async_evd);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&attr);
+    assert_null(std::search_n(bytes, bytes + sizeof attr, 4, 0xa5) == bytes + sizeof attr ? nullptr : bytes);
+    assert_int_equal(attr.ia_address_ptr->sa_family, AF_INET);
+    sockaddr_in address{};
+    std::memcpy(&address, attr.ia_address_ptr, sizeof address);
+    assert_true(is_own_device_named() || ntohl(address.sin_addr.s_addr) >> 24 == 127);
+    assert_true(attr.max_eps > 0 && attr.max_lmrs > 0 && attr.max_evd_qlen > 0);
+    assert_string_equal(provider.provider_name, "sluice");
+    assert_int_equal(provider.dapl_version_major, 1);
+    assert_int_equal(provider.dapl_version_minor, 2);
+    assert_int_equal(provider.is_thread_safe, DAT_TRUE);
+    assert_int_equal(provider.lmr_sync_req, DAT_FALSE); // uroce is the CPU
+    assert_int_equal(provider.srq_watermarks_supported, 0x111);
+    assert_int_equal(provider.srq_info_supported, 0x11);
+    assert_int_equal(provider.ep_recv_info_supported, 0x11);
+    assert_int_equal(provider.evd_stream_merging_supported[1][3], DAT_TRUE);
+    assert_int_equal(provider.evd_stream_merging_supported[5][2], DAT_FALSE);
+    assert_int_equal(provider.evd_stream_merging_supported[5][5], DAT_TRUE);
+}
+
+void query__wild_masks_or_nowhere_to_write__argument(void**) {
+    const Opened opened;
+    DAT_IA_ATTR attr{};
+    assert_int_equal(dat_ia_query(opened.ia, nullptr, ~UINT64_C(0), &attr, 0, nullptr),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
+    assert_int_equal(dat_ia_query(opened.ia, nullptr, 1, nullptr, 0, nullptr),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4));
+    assert_int_equal(dat_ia_query(opened.ia, nullptr, 0, nullptr, ~UINT64_C(0), nullptr),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5));
+    assert_int_equal(dat_ia_query(opened.ia, nullptr, 0, nullptr, 1, nullptr),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
+}
+
+void close__gracefully_with_something_left__in_use(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    assert_int_equal(dat_ia_close(opened.ia, DAT_CLOSE_GRACEFUL_FLAG),
+                     coded(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE));
+    assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open(own_device(), evd, ia), DAT_SUCCESS);
+    assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+}
+
+void close__abruptly__takes_all_that_lives_in_it(void**) {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+    DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
+    {
+        const Opened opened;
+        evd = opened.make_evd();
+        pz = opened.make_pz();
+        lmr = Block(opened, pz).lmr;
+        assert_non_null(lmr);
+    }
+    assert_int_equal(dat_lmr_free(lmr), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR));
+    assert_int_equal(dat_pz_free(pz), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ));
+    assert_int_equal(dat_evd_free(evd), coded(DAT_INVALID_HANDLE));
+}
+
+void async_evd__freed__in_use(void**) {
+    const Opened opened;
+    assert_int_equal(dat_evd_free(opened.async_evd), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE));
+}
+
+void handle__any_kind__knows_its_type_and_keeps_a_context(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    const Block block(opened, pz);
+    const struct {
+        DAT_HANDLE handle;
+        DAT_HANDLE_TYPE type;
+    } all[] = {{opened.ia, DAT_HANDLE_TYPE_IA},
+               {opened.async_evd, DAT_HANDLE_TYPE_EVD},
+               {pz, DAT_HANDLE_TYPE_PZ},
+               {block.lmr, DAT_HANDLE_TYPE_LMR}};
+    for (const auto& each : all) {
+        DAT_HANDLE_TYPE type{};
+        assert_int_equal(dat_get_handle_type(each.handle, &type), DAT_SUCCESS);
+        assert_int_equal(type, each.type);
+        DAT_CONTEXT context{};
+        context.as_64 = 1;
+        assert_int_equal(dat_get_consumer_context(each.handle, &context), DAT_SUCCESS);
+        assert_int_equal(context.as_64, 0);
+        context.as_64 = 0x1234'5678'9abc'def0;
+        assert_int_equal(dat_set_consumer_context(each.handle, context), DAT_SUCCESS);
+        context.as_64 = 0;
+        assert_int_equal(dat_get_consumer_context(each.handle, &context), DAT_SUCCESS);
+        assert_int_equal(context.as_64, 0x1234'5678'9abc'def0);
+    }
+}
+
+void handle__freed__nothing_works_on_it(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
+    DAT_HANDLE_TYPE type{};
+    DAT_CONTEXT context{};
+    assert_int_equal(DAT_GET_TYPE(dat_get_handle_type(pz, &type)), DAT_INVALID_HANDLE);
+    assert_int_equal(DAT_GET_TYPE(dat_set_consumer_context(pz, context)), DAT_INVALID_HANDLE);
+    assert_int_equal(DAT_GET_TYPE(dat_get_consumer_context(pz, &context)), DAT_INVALID_HANDLE);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(open__no_such_device__quietly_not_found),
+        cmocka_unit_test(open__no_length_for_the_dispatcher__argument_2),
+        cmocka_unit_test(open__dispatcher_exists_elsewhere__out_of_scope),
+        cmocka_unit_test(open__another_ia_s_dispatcher__shared_and_not_freed_with_it),
+        cmocka_unit_test(open__dispatcher_of_another_stream__invalid_dispatcher),
+        cmocka_unit_test(query__everything__every_member_written),
+        cmocka_unit_test(query__wild_masks_or_nowhere_to_write__argument),
+        cmocka_unit_test(close__gracefully_with_something_left__in_use),
+        cmocka_unit_test(close__abruptly__takes_all_that_lives_in_it),
+        cmocka_unit_test(async_evd__freed__in_use),
+        cmocka_unit_test(handle__any_kind__knows_its_type_and_keeps_a_context),
+        cmocka_unit_test(handle__freed__nothing_works_on_it),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Many endpoints, many cycles, and threads that free what others use. TEST_DAPL_CYCLES and
+// TEST_DAPL_ENDPOINTS, in hundreds, ask for other sizes.
+#include <dirent.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "tests/unit/udapl/dapl_pair.hpp"
+
+using namespace sluice::dapl::test;
+
+namespace {
+
+constexpr std::uint32_t kSeed = 20260611;
+
+int size_of(const char* variable, int otherwise) {
+    const char* const text = std::getenv(variable);
+    return text != nullptr ? static_cast<int>(std::strtol(text, nullptr, 10)) : otherwise;
+}
+
+int open_files() {
+    int count = 0;
+    DIR* const directory = opendir("/proc/self/fd");
+    while (readdir(directory) != nullptr) {
+        ++count;
+    }
+    closedir(directory);
+    return count;
+}
+
+// Many endpoints of one adapter that share their dispatchers.
+struct Crowd {
+    Crowd(unsigned number, int size)
+        : opened(own_device(number)), pz(opened.make_pz()),
+          transfers(opened.make_evd(4 * size, DAT_EVD_DTO_FLAG)),
+          connections(opened.make_evd(4 * size, DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG)),
+          block(opened, pz), endpoints(static_cast<std::size_t>(size)) {
+        DAT_EP_ATTR attr{};
+        attr.max_recv_dtos = attr.max_request_dtos = 2;
+        attr.max_recv_iov = attr.max_request_iov = 1;
+        attr.srq_soft_hw = DAT_HW_DEFAULT;
+        for (DAT_EP_HANDLE& ep : endpoints) {
+            assert_int_equal(dat_ep_create(opened.ia, pz, transfers, transfers, connections, &attr, &ep),
+                             DAT_SUCCESS);
+        }
+    }
+    DAT_LMR_TRIPLET part() const { return block.part(0, 8); }
+    void await(DAT_EVENT_NUMBER number, int count) const {
+        for (int i = 0; i < count; ++i) {
+            assert_int_equal(next(connections).event_number, number);
+        }
+    }
+    void await_transfers(int count) const {
+        for (int i = 0; i < count; ++i) {
+            assert_int_equal(next(transfers).event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
+        }
+    }
+
+    Opened opened;
+    DAT_PZ_HANDLE pz;
+    DAT_EVD_HANDLE transfers;
+    DAT_EVD_HANDLE connections;
+    Block block;
+    std::vector<DAT_EP_HANDLE> endpoints;
+};
+
+// Not more at a time than a connection manager holds: what is lost then is repeated seconds later.
+constexpr std::size_t kWindow = 100;
+
+void connect_all(const Crowd& active, const Crowd& passive, DAT_IA_ADDRESS_PTR address,
+                 DAT_CONN_QUAL qualifier) {
+    const std::size_t size = active.endpoints.size();
+    std::size_t asked = 0;
+    std::size_t accepted = 0;
+    for (std::size_t established = 0; established < size;) {
+        for (; asked < size && asked - established < kWindow; ++asked) {
+            assert_int_equal(dat_ep_connect(active.endpoints[asked], address, qualifier, DAT_TIMEOUT_INFINITE,
+                                            0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
+                             DAT_SUCCESS);
+        }
+        const DAT_EVENT event = next(passive.connections);
+        if (event.event_number == DAT_CONNECTION_REQUEST_EVENT) {
+            assert_int_equal(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle,
+                                           passive.endpoints[accepted++], 0, nullptr),
+                             DAT_SUCCESS);
+        } else {
+            assert_int_equal(event.event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
+            ++established;
+        }
+    }
+    active.await(DAT_CONNECTION_EVENT_ESTABLISHED, static_cast<int>(size));
+}
+
+void endpoints__a_thousand_at_once__all_transfer_and_none_is_lost(void**) {
+    const int size = size_of("TEST_DAPL_ENDPOINTS", 10) * static_cast<int>(kWindow);
+    const Crowd active(0, size);
+    const Crowd passive(1, size);
+    DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+    DAT_CONN_QUAL qualifier = 0;
+    assert_int_equal(
+        dat_psp_create_any(passive.opened.ia, &qualifier, passive.connections, DAT_PSP_CONSUMER_FLAG, &psp),
+        DAT_SUCCESS);
+    DAT_IA_ATTR attr{};
+    assert_int_equal(dat_ia_query(passive.opened.ia, nullptr, DAT_IA_FIELD_ALL, &attr, 0, nullptr),
+                     DAT_SUCCESS);
+    DAT_LMR_TRIPLET into = passive.part();
+    for (const DAT_EP_HANDLE ep : passive.endpoints) {
+        assert_int_equal(dat_ep_post_recv(ep, 1, &into, {}, DAT_COMPLETION_DEFAULT_FLAG), DAT_SUCCESS);
+    }
+    connect_all(active, passive, attr.ia_address_ptr, qualifier);
+    DAT_LMR_TRIPLET from = active.part();
+    for (const DAT_EP_HANDLE ep : active.endpoints) {
+        assert_int_equal(dat_ep_post_send(ep, 1, &from, {}, DAT_COMPLETION_DEFAULT_FLAG), DAT_SUCCESS);
+    }
+    active.await_transfers(size);
+    passive.await_transfers(size);
+    int connected = size;
+    for (const DAT_EP_HANDLE ep : active.endpoints) {
+        assert_int_equal(dat_ep_disconnect(ep, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+        if (--connected % static_cast<int>(kWindow) == 0) {
+            const int some = static_cast<int>(kWindow);
+            active.await(DAT_CONNECTION_EVENT_DISCONNECTED, some);
+            passive.await(DAT_CONNECTION_EVENT_DISCONNECTED, some);
+        }
+    }
+    for (const Crowd* crowd : {&active, &passive}) {
+        for (const DAT_EP_HANDLE ep : crowd->endpoints) {
+            assert_int_equal(dat_ep_free(ep), DAT_SUCCESS);
+        }
+        DAT_EVENT event{};
+        assert_int_equal(dat_evd_dequeue(crowd->opened.async_evd, &event), coded(DAT_QUEUE_EMPTY));
+    }
+}
+
+void cycles__connect_transfer_disconnect__nothing_lost_or_leaked(void**) {
+    const int cycles = size_of("TEST_DAPL_CYCLES", 200);
+    Pair pair;
+    int files = 0;
+    for (int cycle = 0; cycle < cycles; ++cycle) {
+        const auto number = static_cast<std::uint64_t>(cycle);
+        assert_int_equal(pair.passive.receive(0, 64, number), DAT_SUCCESS);
+        pair.connect();
+        assert_int_equal(pair.active.send(0, 64, number), DAT_SUCCESS);
+        pair.active.must_complete(number, DAT_DTO_SUCCESS, 64);
+        pair.passive.must_complete(number, DAT_DTO_SUCCESS, 64);
+        const DAT_CLOSE_FLAGS flags = cycle % 2 == 0 ? DAT_CLOSE_ABRUPT_FLAG : DAT_CLOSE_GRACEFUL_FLAG;
+        assert_int_equal(dat_ep_disconnect(pair.active.ep, flags), DAT_SUCCESS);
+        pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        assert_int_equal(dat_ep_reset(pair.active.ep), DAT_SUCCESS);
+        assert_int_equal(dat_ep_reset(pair.passive.ep), DAT_SUCCESS);
+        files = cycle == 0 ? open_files() : files;
+    }
+    assert_int_equal(open_files(), files);
+}
+
+// Threads that wait for, look at and free the same dispatchers and CNO, as they like: whatever they are
+// answered, each wait ends and nothing of what is gone is touched.
+struct Chaos {
+    void run(std::uint32_t seed) {
+        std::mt19937 random(seed);
+        for (int i = 0; i < 400; ++i) {
+            std::atomic<DAT_HANDLE>& evd = evds[random() % std::size(evds)];
+            DAT_EVENT event{};
+            DAT_COUNT left = 0;
+            DAT_EVD_HANDLE hint = DAT_HANDLE_NULL;
+            switch (random() % 8) {
+            case 0: {
+                DAT_HANDLE fresh = DAT_HANDLE_NULL;
+                (void)dat_evd_create(ia, 4, cno, DAT_EVD_SOFTWARE_FLAG, &fresh); // the CNO may be gone
+                (void)dat_evd_free(evd.exchange(fresh));
+                break;
+            }
+            case 1:
+                (void)dat_evd_wait(evd, random() % 200, 1, &event, &left);
+                break;
+            case 2:
+                (void)dat_cno_wait(cno, random() % 200, &hint);
+                break;
+            case 3:
+                (void)dat_evd_modify_cno(evd, random() % 2 == 0 ? cno.load() : DAT_HANDLE_NULL);
+                break;
+            case 4: {
+                DAT_HANDLE fresh = DAT_HANDLE_NULL;
+                assert_int_equal(dat_cno_create(ia, {&calls, count}, &fresh), DAT_SUCCESS);
+                if (dat_cno_free(cno.load()) == DAT_SUCCESS) {
+                    cno = fresh;
+                } else {
+                    (void)dat_cno_free(fresh);
+                }
+                break;
+            }
+            case 5:
+                (void)(random() % 2 == 0 ? dat_evd_set_unwaitable(evd) : dat_evd_clear_unwaitable(evd));
+                break;
+            default:
+                (void)post(evd, 1);
+                break;
+            }
+        }
+    }
+    static void count(DAT_PVOID calls, DAT_EVD_HANDLE evd) {
+        DAT_EVENT event{};
+        (void)dat_evd_dequeue(evd, &event); // it may be gone
+        static_cast<std::atomic<int>*>(calls)->fetch_add(1);
+    }
+
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    std::atomic<DAT_HANDLE> cno{nullptr};
+    std::atomic<DAT_HANDLE> evds[3]{};
+    std::atomic<int> calls{0};
+};
+
+void waits_and_frees__many_threads__all_end(void**) {
+    print_message("seed %u\n", kSeed);
+    Chaos chaos; // outlives the adapter, whose agents use it
+    const Opened opened;
+    chaos.ia = opened.ia;
+    DAT_HANDLE cno = DAT_HANDLE_NULL;
+    assert_int_equal(dat_cno_create(opened.ia, {&chaos.calls, Chaos::count}, &cno), DAT_SUCCESS);
+    chaos.cno = cno;
+    std::vector<std::thread> threads;
+    for (std::uint32_t number = 0; number < 4; ++number) {
+        threads.emplace_back([&chaos, number] { chaos.run(kSeed + number); });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+}
+
+// Connections that are made, ended, reset and freed under the feet of threads that use them.
+void endpoints__freed_under_use__all_end(void**) {
+    Pair pair;
+    std::atomic<bool> is_over{false};
+    std::thread user([&] {
+        while (!is_over) {
+            (void)pair.active.send(0, 1);
+            (void)pair.active.receive(0, 1);
+            DAT_EVENT event{};
+            (void)dat_evd_dequeue(pair.active.transfers, &event);
+            DAT_EP_PARAM param{};
+            (void)dat_ep_query(pair.active.ep, DAT_EP_FIELD_ALL, &param);
+        }
+    });
+    for (int round = 0; round < 20; ++round) {
+        assert_int_equal(pair.passive.receive(0, 64), DAT_SUCCESS);
+        pair.connect();
+        assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+        pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        const DAT_EVENT_NUMBER heard = next(pair.passive.connections).event_number;
+        assert_true(heard == DAT_CONNECTION_EVENT_DISCONNECTED || heard == DAT_CONNECTION_EVENT_BROKEN);
+        assert_int_equal(dat_ep_reset(pair.active.ep), DAT_SUCCESS);
+        assert_int_equal(dat_ep_reset(pair.passive.ep), DAT_SUCCESS);
+        DAT_EVENT event{};
+        while (dat_evd_dequeue(pair.passive.transfers, &event) == DAT_SUCCESS) {
+        }
+    }
+    assert_int_equal(dat_ep_free(pair.active.ep), DAT_SUCCESS);
+    is_over = true;
+    user.join();
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(endpoints__a_thousand_at_once__all_transfer_and_none_is_lost),
+        cmocka_unit_test(cycles__connect_transfer_disconnect__nothing_lost_or_leaked),
+        cmocka_unit_test(waits_and_frees__many_threads__all_end),
+        cmocka_unit_test(endpoints__freed_under_use__all_end),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Protection zones, LMRs and the sync calls of our provider.
+#include "tests/unit/udapl/dapl.hpp"
+
+using namespace sluice::dapl::test;
+
+namespace {
+
+constexpr DAT_RETURN kBadSegment = coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2);
+
+DAT_RETURN sync_both(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET& part) {
+    const DAT_RETURN read = dat_lmr_sync_rdma_read(ia, &part, 1);
+    assert_int_equal(dat_lmr_sync_rdma_write(ia, &part, 1), read);
+    return read;
+}
+
+void pz_create__queried__its_ia(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    DAT_PZ_PARAM param{};
+    assert_int_equal(dat_pz_query(pz, DAT_PZ_FIELD_ALL, &param), DAT_SUCCESS);
+    assert_ptr_equal(param.ia_handle, opened.ia);
+    assert_int_equal(dat_pz_query(pz, static_cast<DAT_PZ_PARAM_MASK>(2), &param),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+    assert_int_equal(dat_pz_query(pz, DAT_PZ_FIELD_ALL, nullptr),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
+    assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
+    assert_int_equal(dat_pz_free(pz), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ));
+}
+
+void pz_free__used_by_an_lmr__in_use(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    const Block block(opened, pz);
+    assert_int_equal(block.status, DAT_SUCCESS);
+    assert_int_equal(dat_pz_free(pz), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_PZ_IN_USE));
+    assert_int_equal(dat_lmr_free(block.lmr), DAT_SUCCESS);
+    assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
+}
+
+void lmr_create__virtual__everything_is_told_and_asked_back(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    const Block block(opened, pz);
+    assert_int_equal(block.status, DAT_SUCCESS);
+    assert_int_not_equal(block.context, 0);
+    assert_int_not_equal(block.key, 0);
+    assert_int_equal(block.registered_size, 4096);
+    assert_int_equal(block.registered_address, block.address());
+    DAT_LMR_PARAM param{};
+    assert_int_equal(dat_lmr_query(block.lmr, DAT_LMR_FIELD_ALL, &param), DAT_SUCCESS);
+    assert_ptr_equal(param.ia_handle, opened.ia);
+    assert_int_equal(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
+    assert_ptr_equal(param.region_desc.for_va, block.bytes.data());
+    assert_int_equal(param.length, 4096);
+    assert_ptr_equal(param.pz_handle, pz);
+    assert_int_equal(param.mem_priv, DAT_MEM_PRIV_ALL_FLAG);
+    assert_int_equal(param.lmr_context, block.context);
+    assert_int_equal(param.rmr_context, block.key);
+}
+
+void lmr_create__remote_write_only__privileges_stay_as_asked(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz(), DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
+    assert_int_equal(block.status, DAT_SUCCESS);
+    assert_int_not_equal(block.key, 0);
+    DAT_LMR_PARAM param{};
+    assert_int_equal(dat_lmr_query(block.lmr, DAT_LMR_FIELD_ALL, &param), DAT_SUCCESS);
+    assert_int_equal(param.mem_priv, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
+}
+
+void lmr_create__no_remote_privilege__no_remote_context(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    for (const unsigned privileges : {DAT_MEM_PRIV_NONE_FLAG, DAT_MEM_PRIV_LOCAL_WRITE_FLAG}) {
+        const Block block(opened, pz, privileges);
+        assert_int_equal(block.status, DAT_SUCCESS);
+        assert_int_equal(block.key, 0);
+        assert_int_equal(dat_lmr_free(block.lmr), DAT_SUCCESS);
+    }
+}
+
+void lmr_create__wild_privileges__argument_6(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz(), 0x4);
+    assert_int_equal(block.status, coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
+}
+
+void lmr_create__other_ia_s_zone__invalid_zone(void**) {
+    const Opened opened;
+    const Opened other;
+    const Block block(opened, other.make_pz());
+    assert_int_equal(block.status, coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ));
+}
+
+void lmr_create__range_wraps__argument_4(void**) {
+    const Opened opened;
+    DAT_REGION_DESCRIPTION region{};
+    region.for_va = reinterpret_cast<void*>(~std::uintptr_t{0} - 100); // NOLINT
+    assert_int_equal(dat_lmr_create(opened.ia, DAT_MEM_TYPE_VIRTUAL, region, 4096, opened.make_pz(),
+                                    DAT_MEM_PRIV_ALL_FLAG, nullptr, nullptr, nullptr, nullptr, nullptr),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4));
+}
+
+void lmr_create__of_an_lmr__has_its_length_and_outlives_it(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    DAT_REGION_DESCRIPTION region{};
+    region.for_lmr_handle = block.lmr;
+    DAT_LMR_HANDLE child = DAT_HANDLE_NULL;
+    DAT_LMR_CONTEXT context = 0;
+    DAT_VLEN size = 0;
+    assert_int_equal(dat_lmr_create(opened.ia, DAT_MEM_TYPE_LMR, region, 0, opened.make_pz(),
+                                    DAT_MEM_PRIV_LOCAL_READ_FLAG, &child, &context, nullptr, &size, nullptr),
+                     DAT_SUCCESS);
+    assert_int_equal(size, 4096);
+    assert_int_not_equal(context, block.context);
+    assert_int_equal(dat_lmr_free(block.lmr), DAT_SUCCESS);
+    assert_int_equal(sync_both(opened.ia, {context, 0, block.address(), 4096}), DAT_SUCCESS);
+    assert_int_equal(sync_both(opened.ia, block.part(0, 1)), kBadSegment);
+}
+
+void lmr_create__of_a_freed_lmr__invalid_handle(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    assert_int_equal(dat_lmr_free(block.lmr), DAT_SUCCESS);
+    DAT_REGION_DESCRIPTION region{};
+    region.for_lmr_handle = block.lmr;
+    assert_int_equal(dat_lmr_create(opened.ia, DAT_MEM_TYPE_LMR, region, 0, block.pz, DAT_MEM_PRIV_ALL_FLAG,
+                                    nullptr, nullptr, nullptr, nullptr, nullptr),
+                     coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR));
+}
+
+void lmr_create__no_bytes__has_a_context_and_no_range(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz(), DAT_MEM_PRIV_ALL_FLAG, 0);
+    assert_int_equal(block.status, DAT_SUCCESS);
+    assert_int_equal(sync_both(opened.ia, block.part(0, 1)), kBadSegment);
+}
+
+void sync__whole_region_or_part__success(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    assert_int_equal(sync_both(opened.ia, block.part(0, 4096)), DAT_SUCCESS);
+    assert_int_equal(sync_both(opened.ia, block.part(4095, 1)), DAT_SUCCESS);
+}
+
+void sync__range_past_lmr_or_wrapping__argument_2(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    assert_int_equal(sync_both(opened.ia, block.part(0, 4097)), kBadSegment);
+    assert_int_equal(sync_both(opened.ia, block.part(4096, 1)), kBadSegment);
+    assert_int_equal(sync_both(opened.ia, block.part(1, ~DAT_VLEN{0})), kBadSegment);
+}
+
+void sync__unknown_context__argument_2(void**) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    DAT_LMR_TRIPLET part = block.part(0, 1);
+    part.lmr_context ^= 0x10000;
+    assert_int_equal(sync_both(opened.ia, part), kBadSegment);
+}
+
+void sync__empty_segment_with_garbage__success(void**) {
+    const Opened opened;
+    assert_int_equal(sync_both(opened.ia, {0xdeadbeef, 7, 12345, 0}), DAT_SUCCESS);
+}
+
+void sync__no_segments__array_is_not_looked_at(void**) {
+    const Opened opened;
+    assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, nullptr, 0), DAT_SUCCESS);
+    assert_int_equal(dat_lmr_sync_rdma_write(opened.ia, nullptr, 0), DAT_SUCCESS);
+    assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, nullptr, 1), kBadSegment);
+}
+
+void sync__another_ia_of_the_same_device__knows_the_region(void**) {
+    const Opened opened;
+    const Opened other;
+    const Block block(opened, opened.make_pz());
+    assert_int_equal(sync_both(other.ia, block.part(0, 1)), DAT_SUCCESS);
+    if (is_own_device_named()) {
+        return; // there is no other one
+    }
+    const Opened elsewhere(own_device(1));
+    assert_int_equal(sync_both(elsewhere.ia, block.part(0, 1)), kBadSegment);
+}
+
+void sync__closed_ia__invalid_ia(void**) {
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    {
+        const Opened opened;
+        ia = opened.ia;
+    }
+    assert_int_equal(sync_both(ia, {0, 0, 0, 0}), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(pz_create__queried__its_ia),
+        cmocka_unit_test(pz_free__used_by_an_lmr__in_use),
+        cmocka_unit_test(lmr_create__virtual__everything_is_told_and_asked_back),
+        cmocka_unit_test(lmr_create__remote_write_only__privileges_stay_as_asked),
+        cmocka_unit_test(lmr_create__no_remote_privilege__no_remote_context),
+        cmocka_unit_test(lmr_create__wild_privileges__argument_6),
+        cmocka_unit_test(lmr_create__other_ia_s_zone__invalid_zone),
+        cmocka_unit_test(lmr_create__range_wraps__argument_4),
+        cmocka_unit_test(lmr_create__of_an_lmr__has_its_length_and_outlives_it),
+        cmocka_unit_test(lmr_create__of_a_freed_lmr__invalid_handle),
+        cmocka_unit_test(lmr_create__no_bytes__has_a_context_and_no_range),
+        cmocka_unit_test(sync__whole_region_or_part__success),
+        cmocka_unit_test(sync__range_past_lmr_or_wrapping__argument_2),
+        cmocka_unit_test(sync__unknown_context__argument_2),
+        cmocka_unit_test(sync__empty_segment_with_garbage__success),
+        cmocka_unit_test(sync__no_segments__array_is_not_looked_at),
+        cmocka_unit_test(sync__another_ia_of_the_same_device__knows_the_region),
+        cmocka_unit_test(sync__closed_ia__invalid_ia),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

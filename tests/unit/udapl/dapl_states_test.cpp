@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The states of endpoints: every transition that DAT knows and we have, and what each call answers in each
+// state.
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "tests/unit/udapl/dapl_pair.hpp"
+
+using namespace sluice::dapl::test;
+
+namespace {
+
+// Holds up the provider's thread: an agent of the program's runs there. Events of connections wait.
+class Gate {
+  public:
+    Gate() {
+        DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+        DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+        assert_int_equal(dat_cno_create(opened_.ia, {this, hold}, &cno), DAT_SUCCESS);
+        assert_int_equal(dat_evd_create(opened_.ia, 1, cno, DAT_EVD_SOFTWARE_FLAG, &evd), DAT_SUCCESS);
+        assert_int_equal(post(evd, 1), DAT_SUCCESS);
+        is_shut_.wait(false);
+    }
+    ~Gate() { open(); }
+    Gate(const Gate&) = delete;
+    Gate& operator=(const Gate&) = delete;
+
+    void open() {
+        is_open_ = true;
+        is_open_.notify_all();
+    }
+
+  private:
+    static void hold(DAT_PVOID self, DAT_EVD_HANDLE) {
+        auto& gate = *static_cast<Gate*>(self);
+        gate.is_shut_ = true;
+        gate.is_shut_.notify_all();
+        gate.is_open_.wait(false);
+    }
+
+    std::atomic<bool> is_shut_{false};
+    std::atomic<bool> is_open_{false};
+    Opened opened_{own_device(2)}; // closed first, when the agent has returned
+};
+
+constexpr DAT_CONN_QUAL kReserved = 4711; // of each scene's own address
+
+// Two sides, of which SUBJECT is in the state that is asked for.
+struct Scene {
+    explicit Scene(DAT_EP_STATE state) {
+        switch (state) {
+        case DAT_EP_STATE_UNCONNECTED:
+            break;
+        case DAT_EP_STATE_RESERVED:
+            reserve();
+            break;
+        case DAT_EP_STATE_PASSIVE_CONNECTION_PENDING:
+            reserve();
+            assert_int_equal(pair.active.connect_to(pair.address(), kReserved), DAT_SUCCESS);
+            (void)pair.request();
+            break;
+        case DAT_EP_STATE_ACTIVE_CONNECTION_PENDING:
+            pair.ask();
+            break;
+        case DAT_EP_STATE_COMPLETION_PENDING:
+            pair.ask();
+            accept_behind_the_gate();
+            break;
+        case DAT_EP_STATE_CONNECTED:
+            pair.connect();
+            break;
+        case DAT_EP_STATE_DISCONNECT_PENDING:
+            pair.connect();
+            assert_int_equal(pair.active.send(0, 1), DAT_SUCCESS); // the peer isn't ready to receive
+            assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+            break;
+        case DAT_EP_STATE_DISCONNECTED:
+            pair.connect();
+            assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+            pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+            break;
+        default:
+            fail_msg("no way to state %d", state);
+        }
+        assert_int_equal(subject->state(), state);
+    }
+    void reserve() {
+        DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
+        subject = &pair.passive;
+        assert_int_equal(
+            dat_rsp_create(pair.passive.opened.ia, kReserved, subject->ep, subject->connections, &rsp),
+            DAT_SUCCESS);
+    }
+    void accept_behind_the_gate() {
+        const DAT_CR_HANDLE request = pair.request();
+        gate = std::make_unique<Gate>();
+        subject = &pair.passive;
+        assert_int_equal(dat_cr_accept(request, pair.passive.ep, 0, nullptr), DAT_SUCCESS);
+    }
+
+    Pair pair;
+    std::unique_ptr<Gate> gate; // opened before the sides are closed
+    Side* subject = &pair.active;
+};
+
+constexpr DAT_EP_STATE kStates[] = {DAT_EP_STATE_UNCONNECTED,
+                                    DAT_EP_STATE_RESERVED,
+                                    DAT_EP_STATE_PASSIVE_CONNECTION_PENDING,
+                                    DAT_EP_STATE_ACTIVE_CONNECTION_PENDING,
+                                    DAT_EP_STATE_COMPLETION_PENDING,
+                                    DAT_EP_STATE_CONNECTED,
+                                    DAT_EP_STATE_DISCONNECT_PENDING,
+                                    DAT_EP_STATE_DISCONNECTED};
+constexpr std::size_t kStateCount = std::size(kStates);
+
+// What a call that isn't allowed in a state answers.
+constexpr DAT_RETURN kRefused[kStateCount] = {
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_RESERVED),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_PASSCONNPENDING),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_ACTCONNPENDING),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_COMPLPENDING),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_DISCPENDING),
+    coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_DISCONNECTED),
+};
+
+DAT_RETURN modify(const Side& side, DAT_EP_PARAM_MASK mask) {
+    DAT_EP_PARAM param{};
+    assert_int_equal(dat_ep_query(side.ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
+    return dat_ep_modify(side.ep, mask, &param);
+}
+
+template<auto kPost>
+DAT_RETURN transfer(Scene& scene) {
+    const Side& side = *scene.subject;
+    const DAT_RMR_TRIPLET remote{scene.pair.passive.block.key, 0, scene.pair.passive.block.address(), 1};
+    DAT_LMR_TRIPLET part = side.block.part(0, 1);
+    return kPost(side.ep, 1, &part, Side::cookie_of(9), &remote, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+struct Call {
+    const char* name;
+    std::function<DAT_RETURN(Scene&)> call;
+    bool is_allowed[kStateCount];
+};
+
+// In the order of the states above.
+const Call kCalls[] = {
+    {"ep_connect",
+     [](Scene& scene) { return scene.subject->connect_to(scene.pair.address(), 1); },
+     {true, false, false, false, false, false, false, false}},
+    {"ep_disconnect abrupt",
+     [](Scene& scene) { return dat_ep_disconnect(scene.subject->ep, DAT_CLOSE_ABRUPT_FLAG); },
+     {false, false, false, true, true, true, true, true}},
+    {"ep_disconnect graceful",
+     [](Scene& scene) { return dat_ep_disconnect(scene.subject->ep, DAT_CLOSE_GRACEFUL_FLAG); },
+     {false, false, false, true, true, true, true, true}},
+    {"ep_post_send",
+     [](Scene& scene) { return scene.subject->send(0, 1); },
+     {false, false, false, false, false, true, false, true}},
+    {"ep_post_rdma_write",
+     transfer<dat_ep_post_rdma_write>,
+     {false, false, false, false, false, true, false, true}},
+    {"ep_post_rdma_read",
+     transfer<dat_ep_post_rdma_read>,
+     {false, false, false, false, false, true, false, true}},
+    {"ep_post_recv",
+     [](Scene& scene) { return scene.subject->receive(0, 1); },
+     {true, true, true, true, true, true, true, true}},
+    {"ep_reset",
+     [](Scene& scene) { return dat_ep_reset(scene.subject->ep); },
+     {true, false, false, false, false, false, false, true}},
+    {"ep_free",
+     [](Scene& scene) {
+         const DAT_RETURN status = dat_ep_free(scene.subject->ep);
+         if (status == DAT_SUCCESS) {
+             assert_int_equal(dat_ep_free(scene.subject->ep),
+                              coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP));
+         }
+         return status;
+     },
+     {true, false, false, true, true, true, true, true}},
+    {"ep_modify PZ",
+     [](Scene& scene) { return modify(*scene.subject, DAT_EP_FIELD_PZ_HANDLE); },
+     {true, false, false, false, false, false, false, false}},
+    {"ep_modify EVD",
+     [](Scene& scene) { return modify(*scene.subject, DAT_EP_FIELD_CONNECT_EVD_HANDLE); },
+     {true, true, true, false, false, false, false, false}},
+    {"ep_modify attributes",
+     [](Scene& scene) { return modify(*scene.subject, DAT_EP_FIELD_EP_ATTR_ALL); },
+     {true, false, false, false, false, false, false, false}},
+    {"ep_modify size",
+     [](Scene& scene) { return modify(*scene.subject, DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE); },
+     {true, true, true, false, false, false, false, false}},
+    {"rsp_create",
+     [](Scene& scene) {
+         DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
+         return dat_rsp_create(scene.subject->opened.ia, kReserved + 1, scene.subject->ep,
+                               scene.subject->connections, &rsp);
+     },
+     {true, false, false, false, false, false, false, false}},
+    {"ep_query",
+     [](Scene& scene) {
+         DAT_EP_PARAM param{};
+         return dat_ep_query(scene.subject->ep, DAT_EP_FIELD_ALL, &param);
+     },
+     {true, true, true, true, true, true, true, true}},
+};
+
+void calls__in_each_state__allowed_or_refused_and_unchanged(void**) {
+    for (const Call& each : kCalls) {
+        for (std::size_t i = 0; i < kStateCount; ++i) {
+            if (is_over_iwarp() && kStates[i] == DAT_EP_STATE_DISCONNECT_PENDING) {
+                continue; // a send that doesn't wait for a receive keeps nobody there
+            }
+            Scene scene(kStates[i]);
+            const DAT_RETURN status = each.call(scene);
+            const DAT_RETURN expected =
+                each.is_allowed[i] ? static_cast<DAT_RETURN>(DAT_SUCCESS) : kRefused[i];
+            if (status != expected) {
+                fail_msg("%s in state %d: 0x%x and not 0x%x", each.name, kStates[i], status, expected);
+            }
+            if (!each.is_allowed[i]) {
+                assert_int_equal(scene.subject->state(), kStates[i]);
+            }
+        }
+    }
+}
+
+void modify__what_never_changes__argument_2(void**) {
+    const Side side(0);
+    for (const DAT_EP_PARAM_MASK mask :
+         {DAT_EP_FIELD_IA_HANDLE, DAT_EP_FIELD_EP_STATE, DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR,
+          DAT_EP_FIELD_LOCAL_PORT_QUAL, DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR, DAT_EP_FIELD_REMOTE_PORT_QUAL,
+          DAT_EP_FIELD_SRQ_HANDLE, DAT_EP_PARAM_MASK{0x800}, DAT_EP_PARAM_MASK{1} << 40}) {
+        assert_int_equal(modify(side, mask), coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+    }
+}
+
+void accept__endpoint_that_isnt_unconnected__refused_and_request_stays(void**) {
+    for (const DAT_EP_STATE state : {DAT_EP_STATE_CONNECTED, DAT_EP_STATE_DISCONNECTED}) {
+        Scene scene(state);
+        const Side third(2);
+        assert_int_equal(third.connect_to(scene.pair.address(), scene.pair.qualifier), DAT_SUCCESS);
+        const DAT_CR_HANDLE request = [&] {
+            DAT_EVENT event = next(scene.pair.passive.connections);
+            while (event.event_number != DAT_CONNECTION_REQUEST_EVENT) {
+                event = next(scene.pair.passive.connections);
+            }
+            return event.event_data.cr_arrival_event_data.cr_handle;
+        }();
+        assert_int_equal(DAT_GET_TYPE(dat_cr_accept(request, scene.pair.passive.ep, 0, nullptr)),
+                         DAT_INVALID_STATE);
+        assert_int_equal(dat_cr_reject(request), DAT_SUCCESS);
+        third.must_hear(DAT_CONNECTION_EVENT_PEER_REJECTED);
+    }
+}
+
+void active_pending__disconnected_by_the_program__disconnected(void**) {
+    Scene scene(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+    assert_int_equal(scene.pair.active.receive(0, 1, 5), DAT_SUCCESS);
+    assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    scene.pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    scene.pair.active.must_complete(5, DAT_DTO_ERR_FLUSHED);
+    assert_int_equal(scene.pair.active.state(), DAT_EP_STATE_DISCONNECTED);
+    // Accepting what is gone doesn't connect anybody; the kernel's manager needs minutes to find out.
+    if (is_own_device_named()) {
+        return;
+    }
+    assert_int_equal(dat_cr_accept(scene.pair.request(), scene.pair.passive.ep, 0, nullptr), DAT_SUCCESS);
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
+}
+
+void active_pending__time_is_over__timed_out(void**) {
+    const Pair pair;
+    assert_int_equal(pair.active.receive(0, 1, 5), DAT_SUCCESS);
+    assert_int_equal(pair.try_ask(1000), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_TIMED_OUT);
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_DISCONNECTED);
+    pair.active.must_complete(5, DAT_DTO_ERR_FLUSHED);
+}
+
+void active_pending__connected_in_time__time_is_forgotten(void**) {
+    const Pair pair;
+    assert_int_equal(pair.try_ask(1'000'000), DAT_SUCCESS);
+    assert_int_equal(dat_cr_accept(pair.request(), pair.passive.ep, 0, nullptr), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    // Whoever asks with a time that is over sooner hears of that first: no other time is left.
+    assert_int_equal(dat_ep_reset(pair.active.ep), DAT_SUCCESS);
+    assert_int_equal(pair.try_ask(2000), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_TIMED_OUT);
+}
+
+void completion_pending__handshake_completes__connected(void**) {
+    Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
+    scene.gate->open();
+    scene.pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_CONNECTED);
+}
+
+void completion_pending__peer_gives_up__accept_error_and_flushed(void**) {
+    if (is_over_iwarp()) {
+        skip(); // it is connected by then
+    }
+    Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
+    assert_int_equal(scene.pair.passive.receive(0, 1, 6), DAT_SUCCESS);
+    assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    scene.gate->open();
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR);
+    scene.pair.passive.must_complete(6, DAT_DTO_ERR_FLUSHED);
+    assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
+}
+
+void completion_pending__disconnected_by_the_program__both_disconnected(void**) {
+    Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
+    assert_int_equal(dat_ep_disconnect(scene.pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    scene.gate->open();
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
+    // Whether the peer was connected for a moment depends on which message it sees first.
+    while (next(scene.pair.active.connections).event_number == DAT_CONNECTION_EVENT_ESTABLISHED) {
+    }
+    assert_int_equal(scene.pair.active.state(), DAT_EP_STATE_DISCONNECTED);
+}
+
+void disconnect__graceful_with_requests__done_first(void**) {
+    if (is_over_iwarp()) {
+        skip(); // a send doesn't wait for a receive
+    }
+    for (const DAT_COMPLETION_FLAGS flags : {DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_SUPPRESS_FLAG}) {
+        Scene scene(DAT_EP_STATE_CONNECTED);
+        const Side& active = scene.pair.active;
+        const Side& passive = scene.pair.passive;
+        assert_int_equal(active.send(0, 10, 1), DAT_SUCCESS);
+        assert_int_equal(active.send(0, 20, 2, flags), DAT_SUCCESS); // whose end nobody would tell
+        assert_int_equal(dat_ep_disconnect(active.ep, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+        assert_int_equal(active.state(), DAT_EP_STATE_DISCONNECT_PENDING);
+        assert_int_equal(passive.receive(0, 100, 3), DAT_SUCCESS);
+        assert_int_equal(passive.receive(100, 100, 4), DAT_SUCCESS);
+        passive.must_complete(3, DAT_DTO_SUCCESS, 10);
+        passive.must_complete(4, DAT_DTO_SUCCESS, 20);
+        active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        active.must_complete(1, DAT_DTO_SUCCESS, 10);
+        if (flags == DAT_COMPLETION_DEFAULT_FLAG) {
+            active.must_complete(2, DAT_DTO_SUCCESS, 20);
+        }
+        DAT_EVENT event{};
+        assert_int_equal(dat_evd_dequeue(active.transfers, &event), coded(DAT_QUEUE_EMPTY));
+    }
+}
+
+void disconnect__graceful_with_nothing_posted__at_once(void**) {
+    Scene scene(DAT_EP_STATE_CONNECTED);
+    assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+    scene.pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void disconnect_pending__abrupt__flushed(void**) {
+    if (is_over_iwarp()) {
+        skip(); // a send doesn't wait for a receive
+    }
+    Scene scene(DAT_EP_STATE_DISCONNECT_PENDING);
+    assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    scene.pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    scene.pair.active.must_complete(2, DAT_DTO_ERR_FLUSHED);
+}
+
+void disconnect_pending__peer_disconnects__disconnected_once(void**) {
+    if (is_over_iwarp()) {
+        skip(); // a send doesn't wait for a receive
+    }
+    Scene scene(DAT_EP_STATE_DISCONNECT_PENDING);
+    assert_int_equal(dat_ep_disconnect(scene.pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    scene.pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    scene.pair.active.must_complete(2, DAT_DTO_ERR_FLUSHED);
+    DAT_EVENT event{};
+    assert_int_equal(dat_evd_dequeue(scene.pair.active.connections, &event), coded(DAT_QUEUE_EMPTY));
+}
+
+void failed_transfer__nobody_dequeues__broken_all_the_same(void**) {
+    Scene scene(DAT_EP_STATE_CONNECTED);
+    const DAT_RMR_TRIPLET nobodys{scene.pair.passive.block.key ^ 0x5a5a5a, 0,
+                                  scene.pair.passive.block.address(), 1};
+    DAT_LMR_TRIPLET part = scene.pair.active.block.part(0, 1);
+    assert_int_equal(dat_ep_post_rdma_write(scene.pair.active.ep, 1, &part, Side::cookie_of(9), &nobodys,
+                                            DAT_COMPLETION_DEFAULT_FLAG),
+                     DAT_SUCCESS);
+    scene.pair.active.must_hear(is_over_iwarp() ? DAT_CONNECTION_EVENT_DISCONNECTED
+                                                : DAT_CONNECTION_EVENT_BROKEN);
+    assert_int_equal(scene.pair.active.state(), DAT_EP_STATE_DISCONNECTED);
+    scene.pair.active.must_complete(9, is_over_iwarp() ? DAT_DTO_SUCCESS : DAT_DTO_ERR_REMOTE_ACCESS, 1);
+    // The peer's device has refused it, and broken its end.
+    const DAT_EVENT heard = next(scene.pair.passive.connections);
+    assert_true(heard.event_number == DAT_CONNECTION_EVENT_BROKEN ||
+                heard.event_number == DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void receive__too_small_and_nobody_dequeues__broken(void**) {
+    Scene scene(DAT_EP_STATE_CONNECTED);
+    assert_int_equal(scene.pair.passive.receive(0, 10, 3), DAT_SUCCESS);
+    assert_int_equal(scene.pair.active.send(0, 11), DAT_SUCCESS);
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
+    // rxe has no word for it.
+    const bool is_rxe = is_own_device_named() && !is_over_iwarp();
+    scene.pair.passive.must_complete(3, is_rxe ? DAT_DTO_ERR_LOCAL_EP : DAT_DTO_ERR_LOCAL_LENGTH);
+    assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
+}
+
+void reset__disconnected__connects_again_at_once(void**) {
+    Scene scene(DAT_EP_STATE_CONNECTED);
+    for (int round = 0; round < 3; ++round) { // the connection manager keeps the former numbers
+        assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+        scene.pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        assert_int_equal(dat_ep_reset(scene.pair.active.ep), DAT_SUCCESS);
+        assert_int_equal(dat_ep_reset(scene.pair.passive.ep), DAT_SUCCESS);
+        assert_int_equal(scene.pair.passive.receive(0, 10, 1), DAT_SUCCESS);
+        scene.pair.connect();
+        assert_int_equal(scene.pair.active.send(0, 10, 2), DAT_SUCCESS);
+        scene.pair.active.must_complete(2, DAT_DTO_SUCCESS, 10);
+        scene.pair.passive.must_complete(1, DAT_DTO_SUCCESS, 10);
+    }
+}
+
+void dup_connect__other_is_connected__to_the_same_peer(void**) {
+    Scene scene(DAT_EP_STATE_CONNECTED);
+    const Side third(2);
+    const auto dup = [&](DAT_EP_HANDLE other) {
+        return dat_ep_dup_connect(third.ep, other, DAT_TIMEOUT_INFINITE, 0, nullptr, DAT_QOS_BEST_EFFORT);
+    };
+    assert_int_equal(dup(third.ep), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED));
+    assert_int_equal(DAT_GET_TYPE(dup(third.pz)), DAT_INVALID_HANDLE);
+    assert_int_equal(dup(scene.pair.active.ep), DAT_SUCCESS);
+    assert_int_equal(dat_cr_reject(scene.pair.request()), DAT_SUCCESS);
+    third.must_hear(DAT_CONNECTION_EVENT_PEER_REJECTED);
+    assert_int_equal(dup(scene.pair.active.ep), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_DISCONNECTED));
+}
+
+} // namespace
+
+int main() {
+    // Devices stay open meanwhile: finding out about one takes longer than all else.
+    const Opened first(own_device(0));
+    const Opened second(own_device(1));
+    const Opened third(own_device(2));
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(calls__in_each_state__allowed_or_refused_and_unchanged),
+        cmocka_unit_test(modify__what_never_changes__argument_2),
+        cmocka_unit_test(accept__endpoint_that_isnt_unconnected__refused_and_request_stays),
+        cmocka_unit_test(active_pending__disconnected_by_the_program__disconnected),
+        cmocka_unit_test(active_pending__time_is_over__timed_out),
+        cmocka_unit_test(active_pending__connected_in_time__time_is_forgotten),
+        cmocka_unit_test(completion_pending__handshake_completes__connected),
+        cmocka_unit_test(completion_pending__peer_gives_up__accept_error_and_flushed),
+        cmocka_unit_test(completion_pending__disconnected_by_the_program__both_disconnected),
+        cmocka_unit_test(disconnect__graceful_with_requests__done_first),
+        cmocka_unit_test(disconnect__graceful_with_nothing_posted__at_once),
+        cmocka_unit_test(disconnect_pending__abrupt__flushed),
+        cmocka_unit_test(disconnect_pending__peer_disconnects__disconnected_once),
+        cmocka_unit_test(failed_transfer__nobody_dequeues__broken_all_the_same),
+        cmocka_unit_test(receive__too_small_and_nobody_dequeues__broken),
+        cmocka_unit_test(reset__disconnected__connects_again_at_once),
+        cmocka_unit_test(dup_connect__other_is_connected__to_the_same_peer),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

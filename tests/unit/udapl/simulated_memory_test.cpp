@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The simulated memory by itself, under an engine: what moves between program and shadow, when, and what
+// must not.
+#include "udapl/provider/simulated_memory.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "core/coherence/engine.hpp"
+#include "tests/cmocka.hpp"
+
+using namespace sluice;
+using dapl::SimulatedMemory;
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLine = SimulatedMemory::kLineBytes;
+
+// Some pages of the program's, and an engine for a device that has their shadow.
+struct Bench {
+    Bench()
+        : engine(*coherence::Engine::make_non_coherent(memory.ops(), coherence::EdgePolicy::kCount)),
+          storage(9 * kPage) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(storage.data());
+        bytes = storage.data() + (kPage - begin % kPage) % kPage;
+    }
+    std::uintptr_t address(std::size_t offset) const {
+        return reinterpret_cast<std::uintptr_t>(bytes) + offset;
+    }
+
+    SimulatedMemory memory;
+    std::unique_ptr<coherence::Engine> engine;
+    std::vector<std::uint8_t> storage;
+    std::uint8_t* bytes; // page by page
+};
+
+struct Region {
+    Region(Bench& its_bench, std::size_t its_offset, std::size_t length, bool device_writes = false)
+        : bench(its_bench), offset(its_offset), shadow(*bench.memory.add(bench.address(offset), length)),
+          context(*bench.engine->add({.address = bench.address(offset), .length = length}, device_writes)) {}
+    // What the device sees at OFFSET from the bench's first byte.
+    std::uint8_t& device(std::size_t at) const {
+        return static_cast<std::uint8_t*>(shadow.address())[at - offset];
+    }
+    void clean(std::size_t at, std::size_t length) const {
+        const coherence::Segment part{context, 0, bench.address(at), length};
+        assert_true(bench.engine->before_device_reads(&part, 1).ok());
+    }
+    void invalidate(std::size_t at, std::size_t length) const {
+        const coherence::Segment part{context, 0, bench.address(at), length};
+        assert_true(bench.engine->after_device_wrote(&part, 1).ok());
+    }
+
+    Bench& bench;
+    std::size_t offset;
+    SimulatedMemory::Shadow shadow;
+    std::uint32_t context;
+};
+
+void store__not_cleaned__device_sees_the_former_byte(void**) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    bench.bytes[100] = 5;
+    assert_int_equal(region.device(100), 0);
+    region.clean(0, 64); // another line
+    assert_int_equal(region.device(100), 0);
+    region.clean(100, 1);
+    assert_int_equal(region.device(100), 5);
+}
+
+void region__device_may_write__cleaned_when_made(void**) {
+    Bench bench;
+    bench.bytes[100] = 5;
+    const Region region(bench, 0, kPage, true);
+    assert_int_equal(region.device(100), 5);
+}
+
+void device_write__not_invalidated__program_sees_the_former_byte(void**) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    region.device(200) = 9;
+    assert_int_equal(bench.bytes[200], 0);
+    region.clean(200, 1); // which is the wrong call
+    assert_int_equal(bench.bytes[200], 0);
+    assert_int_equal(region.device(200), 9);
+    region.invalidate(200, 1);
+    assert_int_equal(bench.bytes[200], 9);
+}
+
+void store__into_a_line_that_the_device_wrote__goes_over_all_of_it(void**) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    std::memset(&region.device(0), 9, 2 * kLine);
+    bench.bytes[3] = 5;
+    region.invalidate(0, 2 * kLine);
+    assert_int_equal(bench.bytes[3], 5);
+    assert_int_equal(bench.bytes[4], 0); // the device's is lost
+    assert_int_equal(region.device(4), 0);
+    assert_int_equal(bench.bytes[kLine], 9); // in the next line it isn't
+}
+
+void invalidate__after_stores_and_clean__keeps_them(void**) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    std::memset(bench.bytes, 5, kLine);
+    region.invalidate(0, kLine); // before the device writes
+    std::memset(&region.device(10), 9, 10);
+    region.invalidate(10, 10);
+    assert_int_equal(bench.bytes[9], 5);
+    assert_int_equal(bench.bytes[10], 9);
+    assert_int_equal(bench.bytes[19], 9);
+    assert_int_equal(bench.bytes[20], 5);
+}
+
+void edges__in_strangers_lines__strangers_bytes_are_left_alone(void**) {
+    Bench bench;
+    const Region region(bench, 70, 100); // 70 to 169
+    std::memset(bench.bytes, 5, kPage);
+    std::memset(&region.device(70), 9, 100);
+    region.clean(70, 0);
+    bench.bytes[69] = 6;
+    bench.bytes[170] = 6;
+    region.invalidate(70, 100);
+    assert_int_equal(bench.bytes[69], 6);
+    assert_int_equal(bench.bytes[170], 6);
+    assert_int_equal(region.device(70), 5); // dirty when the region was made
+}
+
+void region__across_pages__each_line_once(void**) {
+    Bench bench;
+    const Region region(bench, kPage - 10, 3 * kPage);
+    std::memset(bench.bytes, 5, 5 * kPage);
+    region.clean(kPage - 10, 3 * kPage);
+    for (std::size_t i = kPage - 10; i < 4 * kPage - 10; ++i) {
+        assert_int_equal(region.device(i), 5);
+        region.device(i) = static_cast<std::uint8_t>(i);
+    }
+    region.invalidate(kPage - 10, 3 * kPage);
+    for (std::size_t i = kPage - 10; i < 4 * kPage - 10; ++i) {
+        assert_int_equal(bench.bytes[i], static_cast<std::uint8_t>(i));
+    }
+}
+
+void regions__overlapping_in_any_order__one_memory(void**) {
+    Bench bench;
+    const Region first(bench, kPage + 5, 100);
+    const Region third(bench, 3 * kPage, kPage);
+    const Region around(bench, 10, 5 * kPage);        // pieces: new, first's, new, third's, new
+    const Region inside(bench, 2 * kPage + 7, kPage); // of the new and of third's
+    first.device(kPage + 50) = 1;
+    third.device(3 * kPage + 3) = 2;
+    inside.device(2 * kPage + 9) = 3;
+    assert_int_equal(around.device(kPage + 50), 1);
+    assert_int_equal(around.device(3 * kPage + 3), 2);
+    assert_int_equal(inside.device(3 * kPage + 3), 2);
+    assert_int_equal(around.device(2 * kPage + 9), 3);
+    around.invalidate(10, 5 * kPage);
+    assert_int_equal(bench.bytes[kPage + 50], 1);
+    assert_int_equal(bench.bytes[3 * kPage + 3], 2);
+    assert_int_equal(bench.bytes[2 * kPage + 9], 3);
+    around.device(11) = 4;
+    assert_int_equal(around.device(11), 4);
+}
+
+void region__gone__its_part_of_others_stays_and_a_new_one_begins_anew(void**) {
+    Bench bench;
+    std::optional<Region> one(std::in_place, bench, 0, 2 * kPage);
+    std::optional<Region> other(std::in_place, bench, kPage, 2 * kPage);
+    one->device(kPage + 1) = 7;
+    one->device(1) = 7;
+    one.reset();
+    assert_int_equal(other->device(kPage + 1), 7);
+    const Region again(bench, 0, 2 * kPage);
+    assert_int_equal(again.device(kPage + 1), 7);
+    assert_int_equal(again.device(1), 0);
+    other.reset();
+    assert_int_equal(again.device(kPage + 1), 7);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(store__not_cleaned__device_sees_the_former_byte),
+        cmocka_unit_test(region__device_may_write__cleaned_when_made),
+        cmocka_unit_test(device_write__not_invalidated__program_sees_the_former_byte),
+        cmocka_unit_test(store__into_a_line_that_the_device_wrote__goes_over_all_of_it),
+        cmocka_unit_test(invalidate__after_stores_and_clean__keeps_them),
+        cmocka_unit_test(edges__in_strangers_lines__strangers_bytes_are_left_alone),
+        cmocka_unit_test(region__across_pages__each_line_once),
+        cmocka_unit_test(regions__overlapping_in_any_order__one_memory),
+        cmocka_unit_test(region__gone__its_part_of_others_stays_and_a_new_one_begins_anew),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

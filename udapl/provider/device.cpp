@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "udapl/provider/device.hpp"
+
+#include <cerrno>
+#include <map>
+
+#include "core/sync.hpp"
+
+namespace sluice::dapl {
+
+namespace {
+
+// Those that are open. Never destroyed: programs close IAs as late as in their last destructor.
+struct OpenDevices {
+    Mutex mutex;
+    std::map<std::string, std::weak_ptr<Device>> devices SLUICE_TSA(guarded_by(mutex));
+};
+
+OpenDevices& open_devices() {
+    static OpenDevices& instance = *new OpenDevices();
+    return instance;
+}
+
+// iWARP's siw registers memory by its own address and says nothing, so that the device would be at the
+// program's memory after all.
+Result<DeviceMemory> make_simulated(const glue::Context& context) {
+    if (context.is_iwarp()) {
+        return Error::format(ErrorKind::kNotSupported, EOPNOTSUPP,
+                             "SLUICE_COHERENCE=simulated: %s speaks iWARP, and may not register memory under "
+                             "other addresses than its own; use a device of rxe's or uroce's",
+                             context.device_name());
+    }
+    auto simulated = std::make_unique<SimulatedMemory>();
+    Result<std::unique_ptr<coherence::Engine>> engine =
+        coherence::Engine::make_non_coherent(simulated->ops(), coherence::EdgePolicy::kCount);
+    if (!engine) {
+        return std::move(engine).error();
+    }
+    return DeviceMemory{std::move(simulated), *std::move(engine)};
+}
+
+Result<std::unique_ptr<coherence::Engine>> make_engine(bool is_coherent) {
+    if (is_coherent) {
+        return coherence::Engine::make_coherent(cacheflush::native_barriers());
+    }
+    Result<const cacheflush::Ops*> ops = cacheflush::native_ops();
+    if (!ops) {
+        return std::move(ops).error();
+    }
+    return coherence::Engine::make_non_coherent(**ops, coherence::EdgePolicy::kCount);
+}
+
+Result<DeviceMemory> make_memory(const glue::Context& context) {
+    const Result<glue::Coherence> coherence = context.query_coherence();
+    if (!coherence) {
+        return coherence.error().clone();
+    }
+    if (*coherence == glue::Coherence::kSimulated) {
+        return make_simulated(context);
+    }
+    // What isn't known is taken for the worse.
+    Result<std::unique_ptr<coherence::Engine>> engine = make_engine(*coherence == glue::Coherence::kCoherent);
+    if (!engine) {
+        return std::move(engine).error();
+    }
+    return DeviceMemory{nullptr, *std::move(engine)};
+}
+
+} // namespace
+
+Device::Device(std::string name, glue::Address address, glue::Context context, const ibv_device_attr& limits,
+               DeviceMemory memory, std::shared_ptr<Loop> loop) noexcept
+    : name_(std::move(name)), address_(address), context_(std::move(context)), limits_(limits),
+      memory_(std::move(memory)), loop_(std::move(loop)), solicited_notice_(context_.solicited_notice()) {}
+
+Device::~Device() {
+    loop_->remove(context_.async_fd(), *this);
+}
+
+Result<std::shared_ptr<Device>> Device::make(glue::Device found) {
+    Result<glue::Context> context = glue::Context::open(found.name);
+    if (!context) {
+        return std::move(context).error();
+    }
+    Result<ibv_device_attr_ex> limits = context->query_device();
+    if (!limits) {
+        return std::move(limits).error();
+    }
+    Result<DeviceMemory> memory = make_memory(*context);
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    Result<std::shared_ptr<Loop>> loop = Loop::get();
+    if (!loop) {
+        return std::move(loop).error();
+    }
+    const glue::Address address = found.addresses.empty() ? glue::Address() : found.addresses.front();
+    std::shared_ptr<Device> device(new Device(std::move(found.name), address, *std::move(context),
+                                              limits->orig_attr, *std::move(memory), *std::move(loop)));
+    if (Result<void> added = device->loop_->add(device->context_.async_fd(), *device); !added) {
+        return std::move(added).error();
+    }
+    return device;
+}
+
+Result<std::shared_ptr<Device>> Device::open(const std::string& name) {
+    Result<glue::Device> found = glue::resolve_device(name);
+    if (!found) {
+        return std::move(found).error();
+    }
+    OpenDevices& open = open_devices();
+    const LockGuard guard(open.mutex);
+    // uroce's devices have several names of their own; their address is the same.
+    const std::string key = !found->netdev.empty() || found->addresses.empty()
+                                ? found->name
+                                : found->addresses.front().to_string();
+    std::weak_ptr<Device>& known = open.devices[key];
+    if (std::shared_ptr<Device> device = known.lock()) {
+        return device;
+    }
+    Result<std::shared_ptr<Device>> made = make(*std::move(found));
+    if (made) {
+        known = *made;
+    }
+    return made;
+}
+
+} // namespace sluice::dapl

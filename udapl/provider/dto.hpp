@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is posted and isn't complete. A work request's id is the address of its record, in which the
+// program's cookie waits for the completion.
+//
+// Records of one direction of an endpoint are a ring: one thread posts at a time (lock()); completions come
+// in order, from who has the dispatcher's lock. Those of a shared receive queue come free in any order, and
+// are a DtoPool's.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/coherence/segment.hpp"
+#include "core/sync.hpp"
+
+namespace sluice::dapl {
+
+class DtoRing;
+class Srq;
+
+// Segments of local memory.
+using Parts = std::span<const coherence::Segment>;
+
+struct Dto {
+    DtoRing* ring = nullptr;  // of a shared receive, the three with a star are known when it is complete *
+    Srq* shared = nullptr;    // where its buffer comes from, if that is shared
+    void* endpoint = nullptr; // its handle *
+    void* window = nullptr;   // of a bind: that handle; its number is LENGTH
+    std::uint64_t cookie = 0;
+    std::uint64_t length = 0; // of a request; a receive's is known when it is complete
+    // Room for the parts that the device writes, where it doesn't see the CPU's caches; null elsewhere.
+    coherence::Segment* parts = nullptr;
+    Dto* next_free = nullptr; // in a pool
+    std::uint32_t part_count = 0;
+    std::uint32_t number = 0;
+    std::uint32_t connection = 0; // the endpoint's how manieth it was posted for *
+    bool is_silent = false;       // no event if all goes well
+    bool is_quiet = false;        // its event doesn't notify
+    bool is_marker = false;       // of our own, behind the last request: no event at all
+
+    void keep(Parts written) noexcept {
+        part_count = parts != nullptr ? static_cast<std::uint32_t>(written.size()) : 0;
+        std::copy_n(written.begin(), part_count, parts);
+    }
+};
+
+// Records, each with room for as many parts.
+struct DtoStore {
+    DtoStore(std::uint32_t size, std::uint32_t kept_parts)
+        : dtos(size), parts(std::size_t{size} * kept_parts) {
+        for (std::size_t i = 0; i < size && kept_parts != 0; ++i) {
+            dtos[i].parts = &parts[i * kept_parts];
+        }
+    }
+
+    std::vector<Dto> dtos;
+    std::vector<coherence::Segment> parts;
+};
+
+// What a completion means for its endpoint. The dispatcher finds it, and the loop's thread tells it.
+struct Unsettled {
+    DtoRing* next = nullptr;
+    void* endpoint = nullptr; // none: there is nothing to tell
+    std::uint32_t connection = 0;
+    bool has_failed = false;
+    bool is_drained = false;
+    bool holds_soft = false; // more receives than the watermark says
+    bool holds_hard = false;
+};
+
+// How many receives may be complete and not taken yet; nobody counts to the default.
+struct Watermarks {
+    static constexpr std::uint32_t kInfinite = UINT32_MAX;
+
+    std::uint32_t soft = kInfinite;
+    std::uint32_t hard = kInfinite;
+
+    bool are_set() const noexcept { return soft != kInfinite || hard != kInfinite; }
+};
+
+class DtoRing {
+  public:
+    explicit DtoRing(DtoStore store) noexcept
+        : store_(std::move(store)), size_(static_cast<std::uint32_t>(store_.dtos.size())) {}
+
+    // For the dispatcher that its completions come to, under that one's lock.
+    Unsettled unsettled;
+    Watermarks watermarks;
+    std::uint32_t held = 0;      // receives that are complete, and not taken
+    bool is_counted = false;     // there are watermarks
+    bool waits_for_idle = false; // the endpoint wants to know when nothing is on its way
+
+    SpinLock& lock() noexcept SLUICE_TSA(lock_returned(lock_)) { return lock_; }
+
+    bool is_full_locked() const noexcept SLUICE_TSA(requires_capability(lock_)) {
+        return posted_.load(std::memory_order_relaxed) - completed_.load(std::memory_order_acquire) == size_;
+    }
+    // The record that the next request gets. It counts once it is posted.
+    Dto& next_locked() noexcept SLUICE_TSA(requires_capability(lock_)) {
+        Dto& dto = store_.dtos[next_];
+        dto.ring = this;
+        dto.part_count = 0;
+        dto.window = nullptr;
+        dto.number = posted_.load(std::memory_order_relaxed);
+        dto.connection = connection_.load(std::memory_order_relaxed);
+        return dto;
+    }
+    void count_locked(bool will_tell) noexcept SLUICE_TSA(requires_capability(lock_)) {
+        last_will_tell_ = will_tell;
+        next_ = next_ + 1 != size_ ? next_ + 1 : 0;
+        posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    // Whether the end of the last request will be known.
+    bool last_will_tell_locked() const noexcept SLUICE_TSA(requires_capability(lock_)) {
+        return last_will_tell_;
+    }
+    // For a request of our own behind all others, which doesn't count.
+    Dto& marker_locked() noexcept SLUICE_TSA(requires_capability(lock_)) {
+        marker_.ring = this;
+        marker_.number = posted_.load(std::memory_order_relaxed) - 1;
+        marker_.connection = connection_.load(std::memory_order_relaxed);
+        marker_.is_marker = true;
+        return marker_;
+    }
+    // Whether a silent request must tell of its end, so that records come free.
+    bool must_tell(const Dto& dto) const noexcept { return dto.number % (size_ / 2 + 1) == 0; }
+
+    // DTO and those before it are over. Release: partner of is_full_locked().
+    void complete(const Dto& dto) noexcept { completed_.store(dto.number + 1, std::memory_order_release); }
+    bool is_idle() const noexcept {
+        return posted_.load(std::memory_order_relaxed) == completed_.load(std::memory_order_relaxed);
+    }
+    std::uint32_t posted() const noexcept {
+        return posted_.load(std::memory_order_relaxed) - completed_.load(std::memory_order_relaxed);
+    }
+    // What is posted from now on is another connection's.
+    void count_connection() noexcept { connection_.fetch_add(1, std::memory_order_relaxed); }
+    std::uint32_t connection() const noexcept { return connection_.load(std::memory_order_relaxed); }
+    std::uint32_t size() const noexcept { return size_; }
+    // While it is idle. STORE has the new size.
+    void replace_locked(DtoStore& store) noexcept SLUICE_TSA(requires_capability(lock_)) {
+        std::swap(store_, store);
+        size_ = static_cast<std::uint32_t>(store_.dtos.size());
+        next_ = 0;
+    }
+    // Nothing is on its way any more.
+    void clear() noexcept { completed_.store(posted_.load(std::memory_order_relaxed)); }
+
+  private:
+    DtoStore store_;
+    std::uint32_t size_; // of the store
+    Dto marker_{};
+    SpinLock lock_;
+    std::uint32_t next_ SLUICE_TSA(guarded_by(lock_)) = 0; // its record
+    bool last_will_tell_ SLUICE_TSA(guarded_by(lock_)) = true;
+    std::atomic<std::uint32_t> posted_{0};
+    std::atomic<std::uint32_t> completed_{0};
+    std::atomic<std::uint32_t> connection_{0};
+};
+
+// Records that come free in any order. Any thread may call anything.
+class DtoPool {
+  public:
+    // By COUNT > 0 records; those that are there stay where they are.
+    void grow(std::uint32_t count, std::uint32_t kept_parts);
+    // Null: all are in use.
+    Dto* take() noexcept;
+    void give(Dto& dto) noexcept;
+
+  private:
+    Mutex mutex_;
+    std::vector<std::unique_ptr<DtoStore>> stores_ SLUICE_TSA(guarded_by(mutex_));
+    SpinLock lock_;
+    Dto* free_ SLUICE_TSA(guarded_by(lock_)) = nullptr;
+};
+
+} // namespace sluice::dapl

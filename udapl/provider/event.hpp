@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What an event dispatcher holds, whatever version of DAT will tell it.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::dapl {
+
+class DtoRing;
+
+enum class EventKind : std::uint8_t {
+    kSoftware,      // OBJECT is the program's pointer
+    kEvdOverflow,   // OBJECT is the dispatcher
+    kEpBroken,      // OBJECT is the endpoint: its queue pair has failed by itself
+    kSrqLow,        // OBJECT is the shared receive queue: few buffers are left
+    kSrqBroken,     // OBJECT is the shared receive queue: the device can't use it any more
+    kEpHeldTooMany, // OBJECT is the endpoint: its soft watermark was passed
+    kIaGone,        // OBJECT is the adapter: its device is lost
+    kDto,           // OBJECT is the endpoint, for these and the following
+    kEstablished,
+    kPeerRejected,
+    kNonPeerRejected,
+    kAcceptError,
+    kDisconnected,
+    kBroken,
+    kTimedOut,
+    kUnreachable,
+    kBind,    // OBJECT is the remote memory region
+    kRequest, // OBJECT is the connection request, SOURCE the service point
+};
+
+// The numbers are DAT's own, in each of its versions.
+enum class DtoStatus : std::uint8_t {
+    kSuccess,
+    kFlushed,
+    kLocalLength,
+    kLocalEndpoint,
+    kLocalProtection,
+    kBadResponse,
+    kRemoteAccess,
+    kRemoteResponder,
+    kTransport,
+    kReceiverNotReady,
+    kPartialPacket,
+    kBindFailed,
+};
+
+// Objects are told by their handles: they may be gone when the event is read.
+struct Event {
+    EventKind kind = EventKind::kSoftware;
+    void* object = nullptr;
+    DtoStatus status = DtoStatus::kSuccess;
+    bool is_quiet = false;      // it neither counts for who waits nor triggers
+    std::uint64_t cookie = 0;   // of a transfer; the qualifier, of a request
+    std::uint64_t length = 0;   // of a transfer, or of DATA
+    void* source = nullptr;     // of a transfer: the shared receive queue that its buffer came from
+    const void* data = nullptr; // the peer's private data
+    DtoRing* ring = nullptr;    // of a receive: who counts what the program hasn't taken
+};
+
+} // namespace sluice::dapl

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What stands between DAT 1.2 and the objects: only the front_*.cpp know DAT's structures. Each
+// function checks its arguments, turns handles into objects, makes one call, and turns the answer into
+// a code. The functions become known to libdat through the table alone.
+#pragma once
+
+#include <dat/dat_registry.h>
+
+#include <string>
+
+#include "core/boundary.hpp"
+#include "core/log.hpp"
+#include "udapl/provider/event.hpp"
+#include "udapl/provider/object.hpp"
+#include "udapl/registry/codes.hpp"
+
+namespace sluice::dapl {
+
+using dat::failure;
+using dat::wrong_argument;
+
+// A code, and not a value of an enumeration.
+constexpr DAT_RETURN kSuccess = DAT_SUCCESS;
+
+// The table without a name: what our handles begin with.
+const DAT_PROVIDER& functions() noexcept;
+
+// The device that IA_NAME means: what dat.conf says, or the name itself.
+std::string device_of(const char* ia_name);
+
+// Each part of the front puts its functions in.
+void add_cno_functions(DAT_PROVIDER& table) noexcept;
+void add_endpoint_functions(DAT_PROVIDER& table) noexcept;
+void add_ep_part_functions(DAT_PROVIDER& table) noexcept;
+void add_event_functions(DAT_PROVIDER& table) noexcept;
+void add_ia_functions(DAT_PROVIDER& table) noexcept;
+void add_memory_functions(DAT_PROVIDER& table) noexcept;
+void add_rmr_functions(DAT_PROVIDER& table) noexcept;
+void add_rsp_functions(DAT_PROVIDER& table) noexcept;
+void add_srq_functions(DAT_PROVIDER& table) noexcept;
+
+// For errors whose code follows from their kind alone; the text goes to the log.
+DAT_RETURN to_dat(const Error& error) noexcept;
+
+inline DAT_RETURN wrong_handle(DAT_RETURN_SUBTYPE subtype) noexcept {
+    return failure(DAT_INVALID_HANDLE, subtype);
+}
+
+// Whether MASK has no bits but those of ALL.
+constexpr bool is_mask(std::uint64_t mask, std::uint64_t all) noexcept {
+    return (mask & ~all) == 0;
+}
+
+// DAT_RETURN of BODY, whatever it throws.
+template<typename Body>
+DAT_RETURN answer(const char* function, Body&& body) noexcept {
+    const Result<DAT_RETURN> status = at_boundary(function, [&]() -> Result<DAT_RETURN> { return body(); });
+    return status ? *status : to_dat(status.error());
+}
+
+} // namespace sluice::dapl

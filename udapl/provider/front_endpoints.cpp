@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Connecting and transferring; service points and connection requests. What endpoints are made of is in
+// front_ep_parts.cpp.
+#include "udapl/provider/front_ep.hpp"
+#include "udapl/provider/front_points.hpp"
+
+namespace sluice::dapl {
+
+namespace {
+
+bool is_private_data(DAT_COUNT size, const void* data) noexcept {
+    return size == 0 || (size > 0 && data != nullptr);
+}
+
+std::span<const std::byte> private_data_of(DAT_COUNT size, const void* data) noexcept {
+    return {static_cast<const std::byte*>(data), static_cast<std::size_t>(size)};
+}
+
+DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR address, DAT_CONN_QUAL qualifier,
+                      DAT_TIMEOUT timeout, DAT_COUNT size, DAT_PVOID data, DAT_QOS qos,
+                      DAT_CONNECT_FLAGS flags) {
+    return answer("dat_ep_connect", [&] {
+        return with_ep(handle, [&](Ep& ep) -> DAT_RETURN {
+            if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG) {
+                return failure(DAT_MODEL_NOT_SUPPORTED);
+            }
+            if (!is_private_data(size, data)) {
+                return wrong_argument(size < 0 ? 5 : 6);
+            }
+            if (address == nullptr) {
+                return wrong_argument(2);
+            }
+            const Result<glue::Address> peer = glue::Address::from(address);
+            if (!peer || address->sa_family != ep.ia().device().address().get()->sa_family) {
+                return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
+            }
+            return to_dat(ep.connect({peer->with_port(port_of(qualifier)), qualifier}, timeout,
+                                     private_data_of(size, data)),
+                          ep, 5);
+        });
+    });
+}
+
+DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_TIMEOUT timeout,
+                          DAT_COUNT size, DAT_PVOID data, DAT_QOS qos) {
+    return answer("dat_ep_dup_connect", [&] {
+        return with_ep(handle, [&](Ep& ep) -> DAT_RETURN {
+            const Result<Pin<Ep>> other = handles().get<Ep>(other_handle);
+            if (!other) {
+                return wrong_handle(DAT_INVALID_HANDLE2);
+            }
+            if (qos != DAT_QOS_BEST_EFFORT) {
+                return failure(DAT_MODEL_NOT_SUPPORTED);
+            }
+            if (!is_private_data(size, data)) {
+                return wrong_argument(size < 0 ? 4 : 5);
+            }
+            const std::optional<EpPeer> peer = (*other)->peer();
+            return peer ? to_dat(ep.connect(*peer, timeout, private_data_of(size, data)), ep, 4)
+                        : wrong_state((*other)->state());
+        });
+    });
+}
+
+DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) {
+    return answer("dat_ep_disconnect", [&] {
+        return with_ep(handle, [&](Ep& ep) {
+            const bool is_flag = flags == DAT_CLOSE_ABRUPT_FLAG || flags == DAT_CLOSE_GRACEFUL_FLAG;
+            return is_flag ? to_dat(ep.disconnect(flags == DAT_CLOSE_GRACEFUL_FLAG), ep) : wrong_argument(2);
+        });
+    });
+}
+
+DAT_RETURN ep_reset(DAT_EP_HANDLE handle) {
+    return answer("dat_ep_reset",
+                  [&] { return with_ep(handle, [](Ep& ep) { return to_dat(ep.reset(), ep); }); });
+}
+
+DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
+                        DAT_COMPLETION_FLAGS flags) {
+    return with_ep(handle, [&](Ep& ep) {
+        if (!is_iov(count, iov)) {
+            return wrong_argument(count < 0 ? 2 : 3);
+        }
+        if (!is_mask(flags, DAT_COMPLETION_UNSIGNALLED_FLAG)) {
+            return wrong_argument(5);
+        }
+        return to_dat(
+            ep.post_receive(parts_of(count, iov), cookie.as_64, flags != DAT_COMPLETION_DEFAULT_FLAG), ep, 5);
+    });
+}
+
+// FLAGS may have no bits but those of ALL; their argument is number FLAGS_NUMBER.
+template<EpRequest kKind>
+DAT_RETURN post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
+                const RemotePart& remote, unsigned flags, unsigned all, int flags_number) noexcept {
+    return with_ep(handle, [&](Ep& ep) {
+        if (!is_iov(count, iov)) {
+            return wrong_argument(count < 0 ? 2 : 3);
+        }
+        if (!is_mask(flags, all)) {
+            return wrong_argument(flags_number);
+        }
+        return to_dat(ep.post_request<kKind>(parts_of(count, iov), remote, cookie.as_64, post_flags(flags)),
+                      ep, flags_number);
+    });
+}
+
+constexpr unsigned kRdmaFlags =
+    DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG;
+
+DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
+                        DAT_COMPLETION_FLAGS flags) {
+    static constexpr RemotePart kNone{};
+    return post<EpRequest::kSend>(handle, count, iov, cookie, kNone, flags,
+                                  kRdmaFlags | DAT_COMPLETION_SOLICITED_WAIT_FLAG, 5);
+}
+
+template<EpRequest kKind>
+DAT_RETURN post_rdma(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
+                     const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) {
+    if (remote == nullptr) {
+        return wrong_argument(5);
+    }
+    return post<kKind>(handle, count, iov, cookie,
+                       {remote->rmr_context, remote->target_address, remote->segment_length}, flags,
+                       kRdmaFlags, 6);
+}
+
+DAT_RETURN make_psp(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL& qualifier, DAT_EVD_HANDLE evd_handle,
+                    DAT_PSP_FLAGS flags, DAT_PSP_HANDLE* psp_handle) {
+    Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
+    if (!ia) {
+        return wrong_handle(DAT_INVALID_HANDLE_IA);
+    }
+    Held<Evd> evd;
+    if (!find_evd(evd_handle, kRequestStream, **ia, evd) || !evd) {
+        return wrong_handle(DAT_INVALID_HANDLE_EVD_CR);
+    }
+    if (flags != DAT_PSP_CONSUMER_FLAG) {
+        return flags == DAT_PSP_PROVIDER_FLAG ? failure(DAT_MODEL_NOT_SUPPORTED) : wrong_argument(4);
+    }
+    if (psp_handle == nullptr) {
+        return wrong_argument(5);
+    }
+    return start_listening(**ia, std::make_unique<Psp>(**ia, std::move(evd), &functions()),
+                           DAT_INVALID_HANDLE_PSP, qualifier, psp_handle);
+}
+
+DAT_RETURN psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
+                      DAT_PSP_HANDLE* psp) {
+    return qualifier == 0
+               ? wrong_argument(2)
+               : answer("dat_psp_create", [&] { return make_psp(ia, qualifier, evd, flags, psp); });
+}
+
+DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL* qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
+                          DAT_PSP_HANDLE* psp) {
+    if (qualifier == nullptr) {
+        return wrong_argument(2);
+    }
+    return answer("dat_psp_create_any", [&] {
+        DAT_CONN_QUAL any = 0;
+        const DAT_RETURN status = make_psp(ia, any, evd, flags, psp);
+        if (status == kSuccess) {
+            *qualifier = any;
+        }
+        return status;
+    });
+}
+
+DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK mask, DAT_PSP_PARAM* param) {
+    const Result<Pin<Psp>> psp = handles().get<Psp>(handle);
+    if (!psp) {
+        return wrong_handle(DAT_INVALID_HANDLE_PSP);
+    }
+    if (!is_mask(mask, DAT_PSP_FIELD_ALL)) {
+        return wrong_argument(2);
+    }
+    if (param == nullptr) {
+        return wrong_argument(3);
+    }
+    *param = {(*psp)->ia().handle(), (*psp)->qualifier(), (*psp)->evd().handle(), DAT_PSP_CONSUMER_FLAG};
+    return kSuccess;
+}
+
+DAT_RETURN psp_free(DAT_PSP_HANDLE handle) {
+    return free_object<Psp>(handle, DAT_INVALID_HANDLE_PSP, DAT_NO_SUBTYPE);
+}
+
+DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM* param) {
+    const Result<Pin<Cr>> cr = handles().get<Cr>(handle);
+    if (!cr) {
+        return wrong_handle(DAT_INVALID_HANDLE_CR);
+    }
+    if (!is_mask(mask, DAT_CR_FIELD_ALL)) {
+        return wrong_argument(2);
+    }
+    if (param == nullptr) {
+        return wrong_argument(3);
+    }
+    const std::span<const std::byte> data = (*cr)->private_data();
+    // A program reads both through pointers that would let it write.
+    param->remote_ia_address_ptr = const_cast<DAT_IA_ADDRESS_PTR>((*cr)->peer().get()); // NOLINT
+    param->remote_port_qual = (*cr)->peer().port();
+    param->private_data_size = static_cast<DAT_COUNT>(data.size());
+    param->private_data = const_cast<std::byte*>(data.data()); // NOLINT
+    param->local_ep_handle = (*cr)->reserved();
+    return kSuccess;
+}
+
+DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT size, DAT_PVOID data) {
+    return answer("dat_cr_accept", [&]() -> DAT_RETURN {
+        Result<Pin<Cr>> cr = handles().get<Cr>(cr_handle);
+        if (!cr) {
+            return wrong_handle(DAT_INVALID_HANDLE_CR);
+        }
+        if (!is_private_data(size, data)) {
+            return wrong_argument(size < 0 ? 3 : 4);
+        }
+        // A request to a reserved service point is its endpoint's, and nobody else's.
+        const DAT_EP_HANDLE reserved = (*cr)->reserved();
+        if (reserved != DAT_HANDLE_NULL && ep_handle != DAT_HANDLE_NULL && ep_handle != reserved) {
+            return wrong_argument(2);
+        }
+        const Result<Pin<Ep>> ep = handles().get<Ep>(reserved != DAT_HANDLE_NULL ? reserved : ep_handle);
+        if (!ep || &(*ep)->ia() != &(*cr)->ia()) {
+            return ep_handle == DAT_HANDLE_NULL ? wrong_argument(2) : wrong_handle(DAT_INVALID_HANDLE_EP);
+        }
+        const DAT_RETURN status = to_dat((*cr)->accept(**ep, private_data_of(size, data)), **ep, 3);
+        if (status == kSuccess) {
+            (void)Ia::destroy(*std::move(cr));
+        }
+        return status;
+    });
+}
+
+DAT_RETURN cr_reject(DAT_CR_HANDLE handle) {
+    return answer("dat_cr_reject", [&] {
+        Result<Pin<Cr>> cr = handles().get<Cr>(handle);
+        if (!cr || (*cr)->reject() != EpAnswer::kDone) {
+            return wrong_handle(DAT_INVALID_HANDLE_CR);
+        }
+        return Ia::destroy(*std::move(cr)) ? kSuccess : wrong_handle(DAT_INVALID_HANDLE_CR);
+    });
+}
+
+} // namespace
+
+void add_endpoint_functions(DAT_PROVIDER& table) noexcept {
+    table.ep_connect_func = ep_connect;
+    table.ep_dup_connect_func = ep_dup_connect;
+    table.ep_disconnect_func = ep_disconnect;
+    table.ep_reset_func = ep_reset;
+    table.ep_post_recv_func = ep_post_recv;
+    table.ep_post_send_func = ep_post_send;
+    table.ep_post_rdma_read_func = post_rdma<EpRequest::kRead>;
+    table.ep_post_rdma_write_func = post_rdma<EpRequest::kWrite>;
+    table.psp_create_func = psp_create;
+    table.psp_create_any_func = psp_create_any;
+    table.psp_query_func = psp_query;
+    table.psp_free_func = psp_free;
+    table.cr_query_func = cr_query;
+    table.cr_accept_func = cr_accept;
+    table.cr_reject_func = cr_reject;
+}
+
+} // namespace sluice::dapl

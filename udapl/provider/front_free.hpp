@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How objects come and go, for every kind the same.
+#pragma once
+
+#include "udapl/provider/front.hpp"
+#include "udapl/provider/ia.hpp"
+
+namespace sluice::dapl {
+
+// Gives what was made a handle.
+template<typename T>
+DAT_RETURN adopt(Ia& ia, Result<std::unique_ptr<T>> made, DAT_HANDLE* handle) {
+    if (!made) {
+        return to_dat(made.error());
+    }
+    const Result<void*> given = ia.adopt(*std::move(made), &functions());
+    if (!given) {
+        return to_dat(given.error());
+    }
+    *handle = *given;
+    return kSuccess;
+}
+
+// Frees what HANDLE names, if nobody holds it.
+template<typename T>
+DAT_RETURN free_object(DAT_HANDLE handle, DAT_RETURN_SUBTYPE wrong, DAT_RETURN_SUBTYPE in_use) noexcept {
+    Result<Pin<T>> object = handles().get<T>(handle);
+    if (!object) {
+        return wrong_handle(wrong);
+    }
+    if (!(*object)->close()) {
+        return (*object)->is_held() ? failure(DAT_INVALID_STATE, in_use) : wrong_handle(wrong);
+    }
+    (*object)->abandon(); // who began to wait just now
+    return Ia::destroy(*std::move(object)) ? kSuccess : wrong_handle(wrong);
+}
+
+} // namespace sluice::dapl

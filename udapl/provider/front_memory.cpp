@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Protection zones, LMRs and the sync calls.
+#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/memory.hpp"
+
+namespace sluice::dapl {
+
+namespace {
+
+static_assert(kLocalRead == DAT_MEM_PRIV_LOCAL_READ_FLAG && kRemoteRead == DAT_MEM_PRIV_REMOTE_READ_FLAG &&
+              kLocalWrite == DAT_MEM_PRIV_LOCAL_WRITE_FLAG &&
+              kRemoteWrite == DAT_MEM_PRIV_REMOTE_WRITE_FLAG && kEveryPrivilege == DAT_MEM_PRIV_ALL_FLAG);
+static_assert(sizeof(Cookie) == DAT_LMR_COOKIE_SIZE);
+static_assert(sizeof(coherence::Segment) == sizeof(DAT_LMR_TRIPLET) &&
+              offsetof(coherence::Segment, context) == offsetof(DAT_LMR_TRIPLET, lmr_context) &&
+              offsetof(coherence::Segment, address) == offsetof(DAT_LMR_TRIPLET, virtual_address) &&
+              offsetof(coherence::Segment, length) == offsetof(DAT_LMR_TRIPLET, segment_length));
+
+DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE* pz_handle) {
+    if (pz_handle == nullptr) {
+        return wrong_argument(2);
+    }
+    return answer("dat_pz_create", [&] {
+        Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
+        return ia ? adopt(**ia, Pz::make(**ia), pz_handle) : wrong_handle(DAT_INVALID_HANDLE_IA);
+    });
+}
+
+DAT_RETURN pz_query(DAT_PZ_HANDLE pz_handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARAM* param) {
+    const Result<Pin<Pz>> pz = handles().get<Pz>(pz_handle);
+    if (!pz) {
+        return wrong_handle(DAT_INVALID_HANDLE_PZ);
+    }
+    if (!is_mask(mask, DAT_PZ_FIELD_ALL)) {
+        return wrong_argument(2);
+    }
+    if (param == nullptr) {
+        return wrong_argument(3);
+    }
+    param->ia_handle = (*pz)->ia().handle();
+    return kSuccess;
+}
+
+DAT_RETURN pz_free(DAT_PZ_HANDLE pz) {
+    return free_object<Pz>(pz, DAT_INVALID_HANDLE_PZ, DAT_INVALID_STATE_PZ_IN_USE);
+}
+
+// LENGTH bytes at ADDRESS.
+DAT_RETURN describe_range(const void* address, DAT_VLEN length, LmrOptions& options) noexcept {
+    options.address = reinterpret_cast<std::uintptr_t>(address);
+    options.length = length;
+    return length > UINT64_MAX - options.address ? wrong_argument(4) : kSuccess;
+}
+
+// What is asked for, or the code that says what is wrong with it. PRIVILEGES were checked.
+DAT_RETURN describe(const Ia& ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
+                    LmrOptions& options) {
+    switch (type) {
+    case DAT_MEM_TYPE_VIRTUAL:
+    case DAT_MEM_TYPE_SO_VIRTUAL:
+        options.type = type == DAT_MEM_TYPE_VIRTUAL ? LmrType::kVirtual : LmrType::kStronglyOrdered;
+        return describe_range(region.for_va, length, options);
+    case DAT_MEM_TYPE_LMR: {
+        const Result<Pin<Lmr>> source = handles().get<Lmr>(region.for_lmr_handle);
+        if (!source || &(*source)->ia().device() != &ia.device()) {
+            return wrong_handle(DAT_INVALID_HANDLE_LMR);
+        }
+        options.type = LmrType::kOfLmr;
+        options.address = (*source)->options().address;
+        options.length = (*source)->options().length;
+        options.of_lmr = region.for_lmr_handle;
+        return kSuccess;
+    }
+    case DAT_MEM_TYPE_SHARED_VIRTUAL: {
+        const DAT_SHARED_MEMORY& shared = region.for_shared_memory;
+        options.type = LmrType::kShared;
+        options.cookie = reinterpret_cast<const Cookie*>(shared.shared_memory_id);
+        return options.cookie != nullptr ? describe_range(shared.virtual_address, length, options)
+                                         : wrong_argument(3);
+    }
+    }
+    return failure(DAT_MODEL_NOT_SUPPORTED);
+}
+
+// Each may be NULL.
+struct LmrResults {
+    DAT_LMR_HANDLE* handle;
+    DAT_LMR_CONTEXT* lmr_context;
+    DAT_RMR_CONTEXT* rmr_context;
+    DAT_VLEN* registered_size;
+    DAT_VADDR* registered_address;
+};
+
+template<typename T>
+void tell(T* where, T what) noexcept {
+    if (where != nullptr) {
+        *where = what;
+    }
+}
+
+DAT_RETURN make_lmr(Ia& ia, Pz& pz, const LmrOptions& options, const LmrResults& results) {
+    Held<Pz> held(&pz);
+    if (!held) {
+        return wrong_handle(DAT_INVALID_HANDLE_PZ);
+    }
+    Result<std::unique_ptr<Lmr>> made = Lmr::make(ia, std::move(held), options);
+    if (!made && made.error().kind() == ErrorKind::kInvalidArgument) {
+        SLUICE_LOG(kWarning, "dat", "dat_lmr_create: %s (%d)", made.error().text(), made.error().os_errno());
+        return wrong_argument(3);
+    }
+    const Lmr* const lmr = made ? made->get() : nullptr;
+    // Before it can be freed: as soon as it has its handle, it may go.
+    const DAT_LMR_CONTEXT lmr_context = lmr != nullptr ? lmr->context() : 0;
+    const DAT_RMR_CONTEXT rmr_context = lmr != nullptr ? lmr->remote_key() : 0;
+    DAT_LMR_HANDLE handle = DAT_HANDLE_NULL;
+    const DAT_RETURN status = adopt(ia, std::move(made), &handle);
+    if (status == kSuccess) {
+        tell(results.handle, handle);
+        tell(results.lmr_context, lmr_context);
+        tell(results.rmr_context, rmr_context);
+        tell(results.registered_size, DAT_VLEN{options.length});
+        tell(results.registered_address, DAT_VADDR{options.address});
+    }
+    return status;
+}
+
+DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
+                      DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS privileges,
+                      DAT_LMR_HANDLE* lmr_handle, DAT_LMR_CONTEXT* lmr_context, DAT_RMR_CONTEXT* rmr_context,
+                      DAT_VLEN* registered_size, DAT_VADDR* registered_address) {
+    return answer("dat_lmr_create", [&] {
+        Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
+        if (!ia) {
+            return wrong_handle(DAT_INVALID_HANDLE_IA);
+        }
+        Result<Pin<Pz>> pz = handles().get<Pz>(pz_handle);
+        if (!pz || &(*pz)->ia() != ia->get()) {
+            return wrong_handle(DAT_INVALID_HANDLE_PZ);
+        }
+        // The program's own wish for strong order is the type's business, and taken off.
+        const auto wanted = static_cast<unsigned>(privileges) & ~unsigned{DAT_MEM_PRIV_RO_DISABLE_FLAG};
+        if (!is_mask(wanted, kEveryPrivilege)) {
+            return wrong_argument(6);
+        }
+        LmrOptions options;
+        options.privileges = wanted;
+        if (const DAT_RETURN status = describe(**ia, type, region, length, options); status != kSuccess) {
+            return status;
+        }
+        return make_lmr(**ia, **pz, options,
+                        {lmr_handle, lmr_context, rmr_context, registered_size, registered_address});
+    });
+}
+
+DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM* param) {
+    const Result<Pin<Lmr>> lmr = handles().get<Lmr>(lmr_handle);
+    if (!lmr) {
+        return wrong_handle(DAT_INVALID_HANDLE_LMR);
+    }
+    if (!is_mask(mask, DAT_LMR_FIELD_ALL)) {
+        return wrong_argument(2);
+    }
+    if (param == nullptr) {
+        return wrong_argument(3);
+    }
+    const LmrOptions& options = (*lmr)->options();
+    *param = {};
+    param->ia_handle = (*lmr)->ia().handle();
+    switch (options.type) {
+    case LmrType::kVirtual:
+    case LmrType::kStronglyOrdered:
+        param->mem_type = options.type == LmrType::kVirtual ? DAT_MEM_TYPE_VIRTUAL : DAT_MEM_TYPE_SO_VIRTUAL;
+        param->region_desc.for_va = reinterpret_cast<DAT_PVOID>(options.address);
+        break;
+    case LmrType::kShared:
+        param->mem_type = DAT_MEM_TYPE_SHARED_VIRTUAL;
+        // DAT gives it as the program's own pointer, which may write there.
+        param->region_desc.for_shared_memory = {
+            reinterpret_cast<DAT_PVOID>(options.address),
+            reinterpret_cast<DAT_LMR_COOKIE>(const_cast<Cookie*>(options.cookie))}; // NOLINT
+        break;
+    case LmrType::kOfLmr:
+        param->mem_type = DAT_MEM_TYPE_LMR;
+        param->region_desc.for_lmr_handle = options.of_lmr;
+        break;
+    }
+    param->length = param->registered_size = options.length;
+    param->registered_address = options.address;
+    param->pz_handle = (*lmr)->pz().handle();
+    param->mem_priv = static_cast<DAT_MEM_PRIV_FLAGS>(options.privileges);
+    param->lmr_context = (*lmr)->context();
+    param->rmr_context = (*lmr)->remote_key();
+    return kSuccess;
+}
+
+DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr) {
+    return free_object<Lmr>(lmr, DAT_INVALID_HANDLE_LMR, DAT_INVALID_STATE_LMR_IN_USE);
+}
+
+// The engine reads the triplets where they lie: it takes their layout for its own.
+template<auto kBatch>
+DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
+    const Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
+    if (!ia) [[unlikely]] {
+        return wrong_handle(DAT_INVALID_HANDLE_IA);
+    }
+    if (count == 0) {
+        return kSuccess;
+    }
+    // No array has more: it would go past the end of the address space.
+    if (segments == nullptr || count > UINT64_MAX / sizeof *segments) [[unlikely]] {
+        return wrong_argument(segments == nullptr ? 2 : 3);
+    }
+    const auto* const batch = reinterpret_cast<const coherence::Segment*>(segments);
+    coherence::Engine& memory = (*ia)->device().memory();
+    // All or nothing. One alone is checked before it is touched, and so are all where nothing is.
+    if (count > 1 && memory.sync_required() && !memory.validate(batch, count).ok()) {
+        return wrong_argument(2);
+    }
+    return (memory.*kBatch)(batch, count).ok() ? kSuccess : wrong_argument(2);
+}
+
+} // namespace
+
+void add_memory_functions(DAT_PROVIDER& table) noexcept {
+    table.pz_create_func = pz_create;
+    table.pz_query_func = pz_query;
+    table.pz_free_func = pz_free;
+    table.lmr_create_func = lmr_create;
+    table.lmr_query_func = lmr_query;
+    table.lmr_free_func = lmr_free;
+    table.lmr_sync_rdma_read_func = sync<&coherence::Engine::before_device_reads>;
+    table.lmr_sync_rdma_write_func = sync<&coherence::Engine::after_device_wrote>;
+}
+
+} // namespace sluice::dapl

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The local segments of a request: checked, turned into what verbs know, and shown to a device that
+// doesn't see the CPU's caches. No allocation, no exception, no lock; and inline, because a request of one
+// segment is little more than this.
+#pragma once
+
+#include <cstdint>
+
+#include "core/coherence/engine.hpp"
+#include "ibverbs-glue/memory.hpp"
+#include "udapl/provider/dto.hpp"
+#include "udapl/provider/memory.hpp"
+
+namespace sluice::dapl {
+
+// What becomes of a call about an endpoint or a shared queue; the first is success.
+enum class EpAnswer {
+    kDone,
+    kBadState,
+    kFull,
+    kNoEvd,        // that direction has no dispatcher
+    kNoBindStream, // its dispatcher doesn't take completions of binds
+    kShared,       // it receives from a shared queue
+    kTooManyParts, // segments
+    kTooLong,      // more than a message can carry, or than the peer's segment has
+    kBadSegment,   // no live region, or outside of it
+    kOtherZone,    // a region of another protection zone
+    kNotReadable,  // the region's privileges refuse it
+    kNotWritable,
+    kBadAddress, // of a family that the device hasn't, or without a way there
+    kBadFlag,    // the endpoint wasn't made for it
+    kPrivateDataTooLong,
+    kOtherModel,  // of another endpoint at the same dispatcher, or than its streams allow
+    kHasReceives, // posted to the queue that would have to be replaced
+    kNoResources, // the device has no more
+    kFailed,      // by the device; the log tells
+};
+
+constexpr std::uint32_t kMaxParts = 32;
+constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 30;
+
+// What who posts needs to know.
+struct PartsContext {
+    coherence::Engine& memory;
+    std::uint32_t zone;  // the protection zone's number
+    std::uint64_t limit; // of all parts together
+};
+
+// The live region that PART names and lies in.
+inline EpAnswer find_region(const PartsContext& context, const coherence::Segment& part,
+                            coherence::Region& region) noexcept {
+    if (!context.memory.find(part.context, region) || part.length > region.length ||
+        part.address - region.address > region.length - part.length) {
+        return EpAnswer::kBadSegment;
+    }
+    return region.zone == context.zone ? EpAnswer::kDone : EpAnswer::kOtherZone;
+}
+
+// The parts as verbs have them, kMaxParts at most; their sum in TOTAL. NEEDED: the privilege that the local
+// side needs. Afterwards the device sees what the CPU wrote there, and no write-back will undo what the
+// device writes.
+[[gnu::always_inline]] inline EpAnswer translate(const PartsContext& context, Parts parts, unsigned needed,
+                                                 ibv_sge* list, std::uint64_t& total) noexcept {
+    std::uint64_t sum = 0;
+    for (const coherence::Segment& part : parts) {
+        if (part.length == 0) {
+            *list++ = {}; // its other members mean nothing
+            continue;
+        }
+        coherence::Region region;
+        if (const EpAnswer bad = find_region(context, part, region); bad != EpAnswer::kDone) {
+            return bad;
+        }
+        if ((region.flags & needed) == 0) {
+            return needed == kLocalRead ? EpAnswer::kNotReadable : EpAnswer::kNotWritable;
+        }
+        if (part.length > context.limit - sum) {
+            return EpAnswer::kTooLong;
+        }
+        sum += part.length;
+        *list++ = {part.address, static_cast<std::uint32_t>(part.length), region.user};
+    }
+    if (context.memory.sync_required()) [[unlikely]] {
+        (void)context.memory.before_device_reads(parts.data(), parts.size()); // they were checked
+    }
+    total = sum;
+    return EpAnswer::kDone;
+}
+
+} // namespace sluice::dapl

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "udapl/provider/simulated_memory.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "core/coherence/checked_segments.hpp"
+
+namespace sluice::dapl {
+
+using cacheflush::LineRun;
+using cacheflush::Ops;
+
+namespace {
+
+constexpr int kShared = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+void* as_pointer(std::uintptr_t address) noexcept {
+    return reinterpret_cast<void*>(address);
+}
+
+// Pages that are zeros until somebody writes, and go with their owner.
+class Pages {
+  public:
+    static Result<Pages> make(std::size_t length_bytes, int flags) {
+        void* const address = mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (address == MAP_FAILED) {
+            return Error::format(ErrorKind::kInsufficientResources, errno,
+                                 "SLUICE_COHERENCE=simulated: no address space for a shadow of %zu bytes",
+                                 length_bytes);
+        }
+        return Pages(address, length_bytes);
+    }
+    Pages(Pages&& other) noexcept
+        : address_(std::exchange(other.address_, nullptr)), length_bytes_(other.length_bytes_) {}
+    Pages& operator=(Pages&&) = delete;
+    ~Pages() {
+        if (address_ != nullptr) {
+            munmap(address_, length_bytes_);
+        }
+    }
+
+    std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(address_); }
+    std::size_t length_bytes() const noexcept { return length_bytes_; }
+    void* release() noexcept { return std::exchange(address_, nullptr); }
+
+  private:
+    Pages(void* address, std::size_t length_bytes) noexcept
+        : address_(address), length_bytes_(length_bytes) {}
+
+    void* address_;
+    std::size_t length_bytes_;
+};
+
+// A line's bytes, or those that are its region's, on each side. Devices and other threads of the program's
+// may be at their neighbours: hence byte by byte, and without the thread sanitizer, whose rules hardware
+// doesn't know.
+struct LineView {
+    volatile std::uint8_t* cpu;
+    volatile std::uint8_t* shadow;
+    volatile std::uint8_t* former; // what both held when they were the same
+    std::size_t length;
+
+    __attribute__((no_sanitize("thread"), noinline)) bool is_dirty() const noexcept {
+        for (std::size_t i = 0; i < length; ++i) {
+            if (cpu[i] != former[i]) {
+                return true;
+            }
+        }
+        return false;
+    }
+    __attribute__((no_sanitize("thread"), noinline)) void write_back() const noexcept {
+        for (std::size_t i = 0; i < length; ++i) {
+            const std::uint8_t byte = cpu[i];
+            shadow[i] = byte;
+            former[i] = byte;
+        }
+    }
+    // Stores only what differs: the program may not be allowed to write there, nor the device.
+    __attribute__((no_sanitize("thread"), noinline)) void fetch() const noexcept {
+        for (std::size_t i = 0; i < length; ++i) {
+            const std::uint8_t byte = shadow[i];
+            if (cpu[i] != byte) {
+                cpu[i] = byte;
+            }
+            former[i] = byte;
+        }
+    }
+};
+
+} // namespace
+
+// Pages that got their shadow together.
+struct SimulatedMemory::Chunk {
+    std::uintptr_t first; // the program's
+    Pages shadow;
+    Pages former;
+};
+
+struct SimulatedMemory::Run {
+    std::uintptr_t last;
+    std::uint32_t users;
+    std::shared_ptr<Chunk> chunk;
+
+    std::uintptr_t shadow_of(std::uintptr_t address) const noexcept {
+        return chunk->shadow.address() + (address - chunk->first);
+    }
+    std::uintptr_t former_of(std::uintptr_t address) const noexcept {
+        return chunk->former.address() + (address - chunk->first);
+    }
+};
+
+// The engine passes bytes, and not lines: a line here is a region's part of it.
+SimulatedMemory::SimulatedMemory() noexcept
+    : page_bytes_(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE))),
+      ops_{.clean = {"simulated", issue<false>, issue_batch<false>},
+           .invalidate = {"simulated", issue<true>, issue_batch<true>},
+           .before_clean = {"none", nullptr},
+           .after_clean = {"none", nullptr},
+           .before_invalidate = {"none", nullptr},
+           .after_invalidate = {"none", nullptr},
+           .line_bytes = 1,
+           .granule_bytes = kLineBytes,
+           .context = this} {}
+
+SimulatedMemory::~SimulatedMemory() = default;
+
+SimulatedMemory::Shadow::Shadow(Shadow&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)), first_(other.first_), last_(other.last_),
+      address_(other.address_), own_mapping_(other.own_mapping_) {}
+
+SimulatedMemory::Shadow::~Shadow() {
+    if (memory_ == nullptr) {
+        return;
+    }
+    if (own_mapping_ != nullptr) {
+        munmap(own_mapping_, last_ - first_ + 1);
+    }
+    memory_->release(first_, last_);
+}
+
+Result<SimulatedMemory::Shadow> SimulatedMemory::add(std::uintptr_t address, std::size_t length) {
+    const std::uintptr_t first = address & ~(page_bytes_ - 1);
+    const std::uintptr_t last = (address + (length - 1)) | (page_bytes_ - 1);
+    const LockGuard guard(mutex_);
+    struct Pruned { // what isn't used in the end
+        ~Pruned() SLUICE_TSA(no_thread_safety_analysis) { memory.prune_locked(first, last); }
+        SimulatedMemory& memory;
+        std::uintptr_t first;
+        std::uintptr_t last;
+    } const pruned{*this, first, last};
+    if (Result<void> covered = cover_locked(first, last); !covered) {
+        return std::move(covered).error();
+    }
+    Result<Shadow> shadow = map_locked(first, last);
+    if (shadow) {
+        shadow->address_ = static_cast<std::byte*>(shadow->address_) + (address - first);
+        for (auto run = runs_.find(first); run != runs_.end() && run->first < last; ++run) {
+            ++run->second.users;
+        }
+    }
+    return shadow;
+}
+
+// No run begins before AT and ends behind it afterwards.
+void SimulatedMemory::split_locked(std::uintptr_t at) {
+    auto run = runs_.upper_bound(at);
+    if (run == runs_.begin() || (--run)->first == at || run->second.last < at) {
+        return;
+    }
+    runs_.emplace(at, run->second);
+    run->second.last = at - 1;
+}
+
+Result<void> SimulatedMemory::cover_locked(std::uintptr_t first, std::uintptr_t last) {
+    split_locked(first);
+    if (last != UINTPTR_MAX) {
+        split_locked(last + 1);
+    }
+    std::uintptr_t at = first;
+    while (true) {
+        auto run = runs_.lower_bound(at);
+        const bool is_covered = run != runs_.end() && run->first == at;
+        if (!is_covered) {
+            const std::uintptr_t end = run != runs_.end() ? std::min(run->first - 1, last) : last;
+            Result<Pages> shadow = Pages::make(end - at + 1, kShared);
+            Result<Pages> former = Pages::make(end - at + 1, kPrivate);
+            if (!shadow || !former) {
+                return std::move(shadow ? former : shadow).error();
+            }
+            auto chunk = std::make_shared<Chunk>(Chunk{at, *std::move(shadow), *std::move(former)});
+            run = runs_.emplace(at, Run{end, 0, std::move(chunk)}).first;
+        }
+        if (run->second.last >= last) {
+            return {};
+        }
+        at = run->second.last + 1;
+    }
+}
+
+Result<SimulatedMemory::Shadow> SimulatedMemory::map_locked(std::uintptr_t first, std::uintptr_t last) {
+    const auto begin = runs_.find(first);
+    bool is_one_piece = true;
+    for (auto run = begin; run->second.last < last; ++run) {
+        is_one_piece = is_one_piece && std::next(run)->second.chunk == begin->second.chunk;
+    }
+    if (is_one_piece) {
+        return Shadow(*this, first, last, as_pointer(begin->second.shadow_of(first)), nullptr);
+    }
+    // The pieces' pages once more, side by side. An old size of zero leaves the former mapping as it is.
+    Result<Pages> pages = Pages::make(last - first + 1, kPrivate);
+    if (!pages) {
+        return std::move(pages).error();
+    }
+    for (auto run = begin; run != runs_.end() && run->first < last; ++run) {
+        const std::size_t length = run->second.last - run->first + 1;
+        void* const at = as_pointer(pages->address() + (run->first - first));
+        if (mremap(as_pointer(run->second.shadow_of(run->first)), 0, length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                   at) == MAP_FAILED) {
+            return Error::from_errno(errno, "SLUICE_COHERENCE=simulated: putting shadows side by side");
+        }
+    }
+    void* const own = pages->release();
+    return Shadow(*this, first, last, own, own);
+}
+
+void SimulatedMemory::release(std::uintptr_t first, std::uintptr_t last) noexcept {
+    const LockGuard guard(mutex_);
+    for (auto run = runs_.find(first); run != runs_.end() && run->first < last; ++run) {
+        --run->second.users;
+    }
+    prune_locked(first, last);
+}
+
+void SimulatedMemory::prune_locked(std::uintptr_t first, std::uintptr_t last) noexcept {
+    for (auto run = runs_.lower_bound(first); run != runs_.end() && run->first < last;) {
+        run = run->second.users == 0 ? runs_.erase(run) : std::next(run);
+    }
+}
+
+void SimulatedMemory::move(LineRun bytes, LineRun region, bool drop) noexcept {
+    const LockGuard guard(mutex_);
+    const std::uintptr_t first = std::max(bytes.first & ~(kLineBytes - 1), region.first);
+    const std::uintptr_t last = std::min(bytes.last | (kLineBytes - 1), region.last);
+    auto run = runs_.upper_bound(first);
+    if (run == runs_.begin()) {
+        return; // the region has gone meanwhile
+    }
+    --run;
+    for (std::uintptr_t at = first; run != runs_.end() && run->first <= at && at <= run->second.last;) {
+        const std::uintptr_t end = std::min(at | (kLineBytes - 1), last);
+        const LineView line{static_cast<volatile std::uint8_t*>(as_pointer(at)),
+                            static_cast<volatile std::uint8_t*>(as_pointer(run->second.shadow_of(at))),
+                            static_cast<volatile std::uint8_t*>(as_pointer(run->second.former_of(at))),
+                            end - at + 1};
+        if (line.is_dirty()) {
+            line.write_back();
+        }
+        if (drop) {
+            line.fetch();
+        }
+        if (end == last) {
+            return;
+        }
+        at = end + 1;
+        run = at > run->second.last ? std::next(run) : run;
+    }
+}
+
+// For ranges that are regions, as those that are made.
+template<bool kDrop>
+void SimulatedMemory::issue(const Ops& ops, LineRun run) noexcept {
+    static_cast<SimulatedMemory*>(ops.context)->move(run, run, kDrop);
+}
+
+template<bool kDrop>
+coherence::BatchResult SimulatedMemory::issue_batch(const Ops& ops, coherence::Batch& batch) noexcept {
+    auto& memory = *static_cast<SimulatedMemory*>(ops.context);
+    const coherence::Segment* segment = batch.first;
+    constexpr coherence::Edges kEdges = kDrop ? coherence::Edges::kWatched : coherence::Edges::kIgnored;
+    return coherence::for_each_checked<kEdges>(batch, [&](std::uint64_t address, std::uint64_t length) {
+        while (segment->length == 0) {
+            ++segment; // which aren't visited
+        }
+        coherence::RegionTable::Bounds bounds{};
+        if (batch.regions.bounds(segment->context, bounds)) {
+            memory.move({address, address + (length - 1)},
+                        {bounds.address, bounds.address + (bounds.length - 1)}, kDrop);
+        }
+        ++segment;
+    });
+}
+
+} // namespace sluice::dapl

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A device's memory that doesn't snoop, on a machine that does: SLUICE_COHERENCE=simulated.
+//
+// Each page of the program's that is registered has a shadow, which is what the device gets in its place,
+// under the program's addresses. What the program sees is a cache in front of the shadow: a store gets
+// there when its line is cleaned, what the device wrote gets here when the line is invalidated. Which lines
+// are dirty, a third copy tells: what the line held when both were the same. A page starts with zeros on
+// both sides, as the kernel's do. So:
+//
+//   clean        dirty lines go to the shadow, whole, over what the device wrote there meanwhile
+//   invalidate   the same, as no architecture has a pure one; then the shadow's bytes come here
+//
+// Nothing else moves between the two, ever: no eviction corrects a forgotten call by accident. A line ends
+// where its region does, so that no stranger's byte is touched, and none beyond the region can spoil it.
+//
+// Regions that overlap have the same shadow where they do, as they have the same memory.
+//
+// Thread safety: everything may be called from any thread. Stores of the program's to a line that is being
+// cleaned are the program's race.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "core/cacheflush/cacheflush.hpp"
+#include "core/sync.hpp"
+
+namespace sluice::dapl {
+
+class SimulatedMemory {
+  public:
+    static constexpr std::uintptr_t kLineBytes = 64;
+
+    SimulatedMemory() noexcept;
+    ~SimulatedMemory();
+    SimulatedMemory(const SimulatedMemory&) = delete;
+    SimulatedMemory& operator=(const SimulatedMemory&) = delete;
+
+    // For an engine. Valid as long as this.
+    const cacheflush::Ops& ops() const noexcept { return ops_; }
+
+    // The shadow of a range, for as long as it lives; before its memory.
+    class Shadow {
+      public:
+        Shadow(Shadow&& other) noexcept;
+        Shadow& operator=(Shadow&&) = delete;
+        ~Shadow();
+        // Lies in its page where the range does.
+        void* address() const noexcept { return address_; }
+
+      private:
+        friend class SimulatedMemory;
+        Shadow(SimulatedMemory& memory, std::uintptr_t first, std::uintptr_t last, void* address,
+               void* own_mapping) noexcept
+            : memory_(&memory), first_(first), last_(last), address_(address), own_mapping_(own_mapping) {}
+
+        SimulatedMemory* memory_; // null: moved away
+        std::uintptr_t first_;
+        std::uintptr_t last_;
+        void* address_;
+        void* own_mapping_; // where the range has several pieces; null otherwise
+    };
+    // LENGTH > 0, and the range doesn't wrap. kInsufficientResources.
+    Result<Shadow> add(std::uintptr_t address, std::size_t length);
+
+  private:
+    struct Chunk;
+    struct Run;
+    using Runs = std::map<std::uintptr_t, Run>; // by their first byte; whole pages
+
+    template<bool kDrop>
+    static void issue(const cacheflush::Ops& ops, cacheflush::LineRun run) noexcept;
+    template<bool kDrop>
+    static coherence::BatchResult issue_batch(const cacheflush::Ops& ops, coherence::Batch& batch) noexcept;
+
+    // Pages FIRST to LAST get a shadow where they have none.
+    Result<void> cover_locked(std::uintptr_t first, std::uintptr_t last)
+        SLUICE_TSA(requires_capability(mutex_));
+    void split_locked(std::uintptr_t at) SLUICE_TSA(requires_capability(mutex_));
+    void release(std::uintptr_t first, std::uintptr_t last) noexcept;
+    void prune_locked(std::uintptr_t first, std::uintptr_t last) noexcept
+        SLUICE_TSA(requires_capability(mutex_));
+    Result<Shadow> map_locked(std::uintptr_t first, std::uintptr_t last)
+        SLUICE_TSA(requires_capability(mutex_));
+    // The lines that BYTES touch, as far as they are the REGION's.
+    void move(cacheflush::LineRun bytes, cacheflush::LineRun region, bool drop) noexcept;
+
+    const std::uintptr_t page_bytes_;
+    const cacheflush::Ops ops_;
+    Mutex mutex_;
+    Runs runs_ SLUICE_TSA(guarded_by(mutex_));
+};
+
+} // namespace sluice::dapl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "udapl/registry/library.hpp"
+
+#include <dlfcn.h>
+
+namespace sluice::dat {
+
+namespace {
+
+constexpr const char* kOwnName = "libdapl-sluice.so.1";
+
+// Whatever the provider's version knows, it knows at least this.
+constexpr std::size_t kOldestSize = sizeof(dapl_sluice_v1);
+
+template<typename Function>
+Function symbol(void* library, const char* name) noexcept {
+    return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+// The directory that this very library was loaded from, with a slash; empty when the loader doesn't
+// tell a path.
+std::string own_directory() {
+    static const int somewhere_in_here = 0;
+    Dl_info info{};
+    if (dladdr(&somewhere_in_here, &info) == 0 || info.dli_fname == nullptr) {
+        return {};
+    }
+    const std::string path = info.dli_fname;
+    return path.substr(0, path.rfind('/') + 1);
+}
+
+Result<const dapl_sluice_v1*> query_own(void* library) {
+    const auto query = symbol<dapl_sluice_query_v1_function>(library, DAPL_SLUICE_QUERY_V1);
+    if (query == nullptr) {
+        return nullptr;
+    }
+    const dapl_sluice_v1* own = query();
+    if (own == nullptr || own->size < kOldestSize) {
+        return Error(ErrorKind::kNotFound, "it has no address space for handles, or is too old");
+    }
+    return own;
+}
+
+} // namespace
+
+void Library::Unload::operator()(void* handle) const noexcept {
+    dlclose(handle);
+}
+
+Result<Library> Library::load(const std::string& name) {
+    Library library;
+    // Local: two providers may have functions of the same name.
+    library.handle_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (!library.handle_) {
+        return Error::format(ErrorKind::kNotFound, 0, "%s", dlerror());
+    }
+    void* const handle = library.handle_.get();
+    library.init_ = symbol<void (*)(const DAT_PROVIDER_INFO*, const char*)>(handle, "dat_provider_init");
+    library.fini_ = symbol<void (*)(const DAT_PROVIDER_INFO*)>(handle, "dat_provider_fini");
+    if (library.init_ == nullptr || library.fini_ == nullptr) {
+        return Error::format(ErrorKind::kNotFound, 0,
+                             "%s: no provider: it lacks dat_provider_init or dat_provider_fini",
+                             name.c_str());
+    }
+    Result<const dapl_sluice_v1*> own = query_own(handle);
+    if (!own) {
+        return Error::format(ErrorKind::kNotFound, 0, "%s: %s", name.c_str(), own.error().text());
+    }
+    library.own_ = *own;
+    if (library.own_ != nullptr) {
+        // Its handles must be answered until the process ends, by functions that are still there.
+        library.keep();
+    }
+    return library;
+}
+
+Result<Library> Library::load_own() {
+    Result<Library> beside = load(own_directory() + kOwnName);
+    Result<Library> library = beside ? std::move(beside) : load(kOwnName);
+    if (library && library->own() == nullptr) {
+        return Error::format(ErrorKind::kNotFound, 0, "%s: it doesn't export %s", kOwnName,
+                             DAPL_SLUICE_QUERY_V1);
+    }
+    return library;
+}
+
+} // namespace sluice::dat
