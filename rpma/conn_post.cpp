@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The data path of a connection: no allocation, no exception, no lock of ours. Whether a request fits is the
+// device's to say.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "rpma/conn.hpp"
+#include "rpma/log.hpp"
+
+namespace sluice::rpma {
+
+namespace {
+
+unsigned signal_of(const Report& report) noexcept {
+    constexpr int kAlways = RPMA_F_COMPLETION_ALWAYS & ~RPMA_F_COMPLETION_ON_ERROR;
+    return (report.flags & kAlways) != 0 ? unsigned{IBV_SEND_SIGNALED} : 0U;
+}
+
+std::uint64_t id_of(const Report& report) noexcept {
+    return reinterpret_cast<std::uintptr_t>(report.id);
+}
+
+bool is_nothing(const Local& local) noexcept {
+    return local.region == nullptr && local.offset == 0 && local.length == 0;
+}
+
+int post(const glue::QueuePair& qp, ibv_send_wr& request) noexcept {
+    ibv_send_wr* bad = nullptr;
+    const int refused = qp.post_send(&request, &bad);
+    if (refused != 0) [[unlikely]] {
+        return log_refusal(refused, {});
+    }
+    return kDone;
+}
+
+} // namespace
+
+// REMOTE is null for messages, which have no place at the peer's. Both regions are there, or none.
+int Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote,
+                        std::uint32_t immediate, const Report& report) noexcept {
+    if (report.flags == 0) {
+        return RPMA_E_INVAL;
+    }
+    ibv_sge piece;
+    ibv_send_wr request{};
+    if (local.region != nullptr) {
+        if (!local.region->contains(local.offset, local.length)) {
+            return RPMA_E_INVAL;
+        }
+        piece = local.region->piece(local.offset, local.length);
+        request.sg_list = &piece;
+        request.num_sge = 1;
+    } else if (!is_nothing(local)) {
+        return RPMA_E_INVAL;
+    }
+    if (remote != nullptr) {
+        if ((remote->region == nullptr) != (local.region == nullptr)) {
+            return RPMA_E_INVAL;
+        }
+        if (remote->region == nullptr ? remote->offset != 0
+                                      : !remote->region->contains(remote->offset, local.length)) {
+            return RPMA_E_INVAL;
+        }
+        if (remote->region != nullptr) {
+            request.wr.rdma.remote_addr = remote->region->address(remote->offset);
+            request.wr.rdma.rkey = remote->region->key();
+        }
+    }
+    request.opcode = opcode;
+    request.wr_id = id_of(report);
+    request.send_flags = signal_of(report);
+    request.imm_data = htonl(immediate);
+    return post(is_->queues_->qp(), request);
+}
+
+int Conn::read(const Local& to, const Remote& from, const Report& report) noexcept {
+    return post_transfer(IBV_WR_RDMA_READ, to, &from, 0, report);
+}
+
+int Conn::write(const Remote& to, const Local& from, const Report& report) noexcept {
+    return post_transfer(IBV_WR_RDMA_WRITE, from, &to, 0, report);
+}
+
+int Conn::write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
+                               const Report& report) noexcept {
+    return post_transfer(IBV_WR_RDMA_WRITE_WITH_IMM, from, &to, immediate, report);
+}
+
+int Conn::send(const Local& from, const Report& report) noexcept {
+    return post_transfer(IBV_WR_SEND, from, nullptr, 0, report);
+}
+
+int Conn::send_with_immediate(const Local& from, std::uint32_t immediate, const Report& report) noexcept {
+    return post_transfer(IBV_WR_SEND_WITH_IMM, from, nullptr, immediate, report);
+}
+
+// Without a native one a write that has only eight aligned bytes: what carries it keeps them together. The
+// fence makes either wait for the reads that stand in for flushes; native flushes keep the order by
+// themselves.
+int Conn::atomic_write(const Remote& to, const char* value, const Report& report) noexcept {
+    constexpr std::size_t kBytes = RPMA_ATOMIC_WRITE_ALIGNMENT;
+    if (report.flags == 0 || !to.region->contains(to.offset, kBytes) ||
+        to.region->address(to.offset) % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) {
+        return RPMA_E_INVAL;
+    }
+    constexpr Features kFlushes = kFlushVisibility | kFlushPersistent;
+    const Features features = features_.load(std::memory_order_relaxed);
+    const unsigned flags =
+        signal_of(report) | ((features & kFlushes) == kFlushes ? 0U : unsigned{IBV_SEND_FENCE});
+    const glue::QueuePair& qp = is_->queues_->qp();
+    const glue::QueuePair::Target target{to.region->key(), to.region->address(to.offset)};
+    if ((features & kAtomicWrite) != 0) {
+        const int refused = qp.post_atomic_write(id_of(report), flags, target, value);
+        return refused == 0 ? kDone : log_refusal(refused, {});
+    }
+    ibv_sge piece{reinterpret_cast<std::uintptr_t>(value), kBytes, 0};
+    ibv_send_wr request{};
+    request.wr_id = id_of(report);
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = flags | IBV_SEND_INLINE | IBV_SEND_FENCE;
+    request.wr.rdma.remote_addr = target.address;
+    request.wr.rdma.rkey = target.key;
+    return post(qp, request);
+}
+
+int Conn::flush(const Remote& range, std::size_t length, rpma_flush_type type,
+                const Report& report) noexcept {
+    const bool is_persistent = type == RPMA_FLUSH_TYPE_PERSISTENT;
+    if (report.flags == 0 || (!is_persistent && type != RPMA_FLUSH_TYPE_VISIBILITY) ||
+        !range.region->contains(range.offset, length)) {
+        return RPMA_E_INVAL;
+    }
+    const unsigned needed =
+        is_persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
+    if ((range.region->usage() & needed) == 0 || (is_persistent && !has_direct_write_.load())) {
+        return RPMA_E_NOSUPP;
+    }
+    const Features native = is_persistent ? kFlushPersistent : kFlushVisibility;
+    if ((features_.load(std::memory_order_relaxed) & native) == 0) {
+        return post_read_as_flush(*range.region, range.offset, report);
+    }
+    const int refused = is_->queues_->qp().post_flush(
+        id_of(report), signal_of(report), {range.region->key(), range.region->address(range.offset)}, length,
+        is_persistent);
+    return refused == 0 ? kDone : log_refusal(refused, {});
+}
+
+// A read waits for all writes before it, wherever it reads. So near the end of the region it moves down
+// instead of reaching beyond it.
+int Conn::post_read_as_flush(const RemoteRegion& region, std::size_t offset, const Report& report) noexcept {
+    const std::uint64_t length = std::min<std::uint64_t>(FlushPage::kBytes, region.size());
+    const std::uint64_t at = std::min<std::uint64_t>(offset, region.size() - length);
+    ibv_sge piece = flush_page_->piece(length);
+    ibv_send_wr request{};
+    request.wr_id = id_of(report);
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_RDMA_READ;
+    request.send_flags = signal_of(report);
+    request.wr.rdma.remote_addr = region.address(at);
+    request.wr.rdma.rkey = region.key();
+    return post(is_->queues_->qp(), request);
+}
+
+} // namespace sluice::rpma

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Completion queues, shared receive queues, and all the queues of one connection together.
+//
+// Thread safety: as libibverbs'; everything but the destructors may be called from any thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/descriptor.hpp"
+#include "ibverbs-glue/queue_pair.hpp"
+#include "rpma/config.hpp"
+#include "rpma/region.hpp"
+
+namespace sluice::rpma {
+
+// What waiting and polling say besides errors.
+constexpr int kDone = 0;
+
+class Cq {
+  public:
+    // With a channel of its own, or with SHARED, which outlives it.
+    static Result<std::unique_ptr<Cq>> make(const glue::Context& context, std::uint32_t entries,
+                                            const glue::CompletionChannel* shared);
+
+    bool has_own_channel() const noexcept { return own_channel_.has_value(); }
+    // Of its channel, whoever shares that.
+    int fd() const noexcept { return channel_->fd(); }
+    const glue::CompletionQueue& queue() const noexcept { return *queue_; }
+
+    // 0 or a code of librpma's. Only with a channel of its own.
+    int wait() noexcept;
+    int take(int max, ibv_wc* completions, int* taken) noexcept;
+    // Writes to FD, an eventfd that outlives it, when a completion is taken that tells that the peer is dead.
+    void tell_of_loss(int fd) noexcept { loss_fd_ = fd; }
+
+    Result<void> close() noexcept;
+
+  private:
+    Cq() = default;
+
+    std::optional<glue::CompletionChannel> own_channel_;
+    const glue::CompletionChannel* channel_ = nullptr;
+    std::optional<glue::CompletionQueue> queue_; // before its channel goes
+    int loss_fd_ = -1;
+};
+
+// Takes a notification off CHANNEL, and arms the queue that it is of for the next: that queue, which is FIRST
+// or SECOND, or a code of librpma's in CODE. SECOND may be null.
+Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, int& code) noexcept;
+
+class Srq {
+  public:
+    static Result<std::unique_ptr<Srq>> make(const Peer& peer, const SrqConfig& config);
+
+    ibv_srq* get() const noexcept { return queue_->get(); }
+    // Null where receives complete in the queues of connections.
+    Cq* rcq() const noexcept { return rcq_.get(); }
+    int receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept;
+    Result<void> close() noexcept;
+
+  private:
+    Srq() = default;
+
+    std::unique_ptr<Cq> rcq_;
+    std::optional<glue::SharedReceiveQueue> queue_;
+};
+
+// A connection's, from the request on.
+class Queues {
+  public:
+    static Result<std::unique_ptr<Queues>> make(const Peer& peer, const ConnConfig& config);
+
+    const glue::QueuePair& qp() const noexcept { return *qp_; }
+    Cq& cq() const noexcept { return *cq_; }
+    Cq* rcq() const noexcept { return rcq_.get(); }
+    bool has_srq() const noexcept { return has_srq_; }
+    // Null where each queue has its own.
+    const glue::CompletionChannel* shared_channel() const noexcept { return channel_ ? &*channel_ : nullptr; }
+    // Readable when a completion has told that the peer is dead.
+    int loss_fd() const noexcept { return loss_.get(); }
+    int receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept;
+    Result<void> close() noexcept;
+
+  private:
+    Queues() = default;
+    Result<void> make_completion_queues(const Peer& peer, const ConnConfig& config, const Srq* srq);
+    Result<void> make_queue_pair(const Peer& peer, const ConnConfig& config, const Srq* srq);
+
+    // What is named first goes last.
+    Descriptor loss_;
+    std::optional<glue::CompletionChannel> channel_;
+    std::unique_ptr<Cq> cq_;
+    std::unique_ptr<Cq> rcq_;
+    std::optional<glue::QueuePair> qp_;
+    bool has_srq_ = false;
+};
+
+// One result out of two steps that are both done: the first error.
+inline Result<void> both(Result<void> first, Result<void> second) noexcept {
+    return first ? std::move(second) : std::move(first);
+}
+
+} // namespace sluice::rpma
