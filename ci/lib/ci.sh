@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# What the pipelines of all package formats share: steps, a snapshot of the source tree, checks of
+# the binaries, and a clean root to install into.
+
+# shellcheck source=../../scripts/lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
+# shellcheck source=../../tests/lab/expect.sh
+. "$sluice_root/tests/lab/expect.sh"
+sluice_lab=$sluice_root/scripts/lib/lab
+readonly sluice_lab
+# shellcheck source=../../scripts/lib/lab/cache.sh
+. "$sluice_lab/cache.sh"
+# shellcheck source=../../scripts/lib/lab/debian_root.sh
+. "$sluice_lab/debian_root.sh"
+
+# The one place where the version stands.
+sluice_version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' "$sluice_root/CMakeLists.txt")
+readonly sluice_version
+
+# parse_steps STEP... -- ARGUMENT...: sets `steps` to the steps wanted, all of them in their order
+# unless some are named.
+parse_steps() {
+    local known=() argument
+    while [ "$1" != -- ]; do
+        known+=("$1")
+        shift
+    done
+    shift
+    steps=()
+    for argument in "$@"; do
+        case $argument in
+            -h | --help) help_from_header "$0" && exit 0 ;;
+            --list) printf '%s\n' "${known[@]}" && exit 0 ;;
+            -*) bad_usage "unknown option '$argument'" --list --help ;;
+            *)
+                [[ " ${known[*]} " = *" $argument "* ]] || bad_usage "unknown step '$argument'" "${known[@]}"
+                steps+=("$argument")
+                ;;
+        esac
+    done
+    [ "${#steps[@]}" -gt 0 ] || steps=("${known[@]}")
+}
+
+# run_steps: each with its time; ends with the status of all checks. A check that fails doesn't keep
+# the next from being made, but a step that could not be gone through ends the run.
+run_steps() {
+    local name start
+    for name in "${steps[@]}"; do
+        start=$SECONDS
+        say "== $name"
+        "step_$name" || { miss "step $name ended with $?" && break; }
+        say "== $name: $((SECONDS - start)) s"
+    done
+    finish
+}
+
+# Installing into a root, and only that, can't be done without being root.
+need_root() {
+    [ "$(id -u)" -eq 0 ] || die "$kExitPackages" \
+        "installing into a root of its own needs root; run: sudo $0 ${steps[*]}"
+}
+
+# snapshot DIR: the tree as it stands, without what is ignored.
+snapshot() {
+    mkdir -p "$1"
+    (cd "$sluice_root" && git ls-files -co --exclude-standard | while read -r file; do
+        [ ! -e "$file" ] || printf '%s\n' "$file"
+    done | tar -c --no-recursion -T -) | tar -x -C "$1"
+}
+
+# source_tarball DIR FILE: a snapshot as a release has it, without the directory debian. The same
+# tree gives the same bytes: order, owners, modes and times are fixed.
+source_tarball() {
+    tar -c -C "$1" --exclude=./debian --sort=name --owner=0 --group=0 --numeric-owner --mode=go+rX,go-w \
+        --mtime="@$(git -C "$sluice_root" log -1 --format=%ct)" \
+        --transform "s|^\.|sluice-$sluice_version|S" . | gzip -n >"$2"
+}
+
+# elf_files DIR: the programs and libraries below DIR.
+elf_files() {
+    find "$1" -type f -not -path '*/usr/lib/debug/*' | while read -r file; do
+        [ "$(head -c 4 "$file" | od -A n -t x1 | tr -d ' \n')" != 7f454c46 ] || printf '%s\n' "$file"
+    done
+}
+
+# check_hardening FILE NAME: what a linker and a compiler can do against an attacker was done.
+check_hardening() {
+    local file=$1 name=$2 headers dynamic
+    headers=$(readelf -hlW "$file")
+    dynamic=$(readelf -dW "$file")
+    expect_match "$name: read-only relocations" "$headers" GNU_RELRO
+    expect_match "$name: bound at load time" "$dynamic" 'BIND_NOW|Flags:.* NOW'
+    expect_no_match "$name: no executable stack" "$headers" 'GNU_STACK.* RWE '
+    expect_match "$name: position independent" "$headers" 'Type: +DYN'
+    expect_no_match "$name: no search path of its own" "$dynamic" 'RPATH|RUNPATH'
+    expect_no_match "$name: no relocation of code" "$dynamic" TEXTREL
+}
+
+# A clean Debian with what our packages need lying by, and what a user's first programs need: it
+# needs no network later. One for all package formats, because making it takes a minute.
+clean_root() {
+    local lab
+    mapfile -t lab < <("$sluice_root/scripts/packages" list lab)
+    debian_root packages -- ibverbs-utils ibverbs-providers rdmacm-utils libibverbs-dev librdmacm-dev cmake g++ make \
+        pkg-config "${lab[@]}"
+}
+
+# unpack_root NAME TAR: a fresh root below build/packages, in the variable `root`.
+unpack_root() {
+    root=$sluice_root/build/packages/root-$1
+    remove_root
+    mkdir -p "$root"
+    trap remove_root EXIT
+    tar -xzf "$2" -C "$root" --numeric-owner && mount -t proc proc "$root/proc"
+}
+
+# may_mount: whether a root can be given a /proc. Without one neither maintainer scripts nor our
+# programs work as they do anywhere else, and there is no way around it; so who can't says that.
+may_mount() {
+    unshare --mount mount -t proc proc /proc 2>/dev/null && return 0
+    say "SKIP: this machine doesn't let even root mount anything, and installing into a root needs a /proc there"
+    return 1
+}
+
+remove_root() {
+    [ -n "${root:-}" ] && [ -d "$root" ] || return 0
+    ! mountpoint -q "$root/proc" || umount "$root/proc"
+    rm -rf --one-file-system "$root" "$root".*
+}
+
+in_root() {
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        chroot "$root" "$@"
+}
+
+# fake_device: an RDMA device for libibverbs in the root. With no device it would load no provider,
+# and never say what it thinks of them.
+fake_device() {
+    local sys=$root/opt/sluice-ci/sys
+    mkdir -p "$sys"/class/infiniband_verbs/uverbs0 "$sys"/class/infiniband/rxe0 "$root/dev/infiniband"
+    printf '6\n' >"$sys/class/infiniband_verbs/abi_version"
+    printf 'rxe0\n' >"$sys/class/infiniband_verbs/uverbs0/ibdev"
+    printf '2\n' >"$sys/class/infiniband_verbs/uverbs0/abi_version"
+    printf '231:192\n' >"$sys/class/infiniband_verbs/uverbs0/dev"
+    printf '1: CA\n' >"$sys/class/infiniband/rxe0/node_type"
+    printf '0200:00ff:fe00:0001\n' >"$sys/class/infiniband/rxe0/node_guid"
+    [ -e "$root/dev/infiniband/uverbs0" ] || mknod "$root/dev/infiniband/uverbs0" c 231 192
+}
+
+# ibv_devices_errors [NAME=VALUE...]: what ibv_devices writes to standard error; its list goes to
+# $root.devices.
+ibv_devices_errors() {
+    # shellcheck disable=SC2069  # the list away, the errors out
+    in_root env SYSFS_PATH=/opt/sluice-ci/sys "$@" ibv_devices 2>&1 >"$root.devices"
+}
+
+# apt_in_root ARGUMENT...: needs no network for what clean_root keeps.
+apt_in_root() {
+    in_root apt-get -qq --yes --no-install-recommends --allow-downgrades \
+        -o Dpkg::Options::=--force-confold "$@" >"$root.apt.log" 2>&1 || {
+        sed 's/^/    /' "$root.apt.log"
+        return 1
+    }
+}
+
+# expect_quiet WHEN: libibverbs finds the device and has nothing to complain about.
+expect_quiet() {
+    expect_equal "$1: ibv_devices writes nothing to stderr" "$(ibv_devices_errors)" ''
+    [ -n "$kernel_lists_devices" ] || expect_match "$1: ibv_devices lists the device" "$(<"$root.devices")" '^ +rxe0'
+}
+
+# The check above must be able to fail. It can't where the kernel itself lists its devices, and has
+# none.
+expect_loud_when_broken() {
+    local errors
+    errors=$(ibv_devices_errors RDMAV_DRIVERS=no-such-plugin)
+    kernel_lists_devices=$(grep -q rxe0 "$root.devices" || echo yes)
+    if [ -n "$kernel_lists_devices" ] && [ -z "$errors" ]; then
+        say "SKIP: this kernel lists RDMA devices itself, so that libibverbs' silence means nothing here"
+    else
+        expect_match "a plugin that is missing would be noticed" "$errors" "couldn't load driver"
+    fi
+}

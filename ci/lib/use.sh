@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2154  # variables of ci.sh
+#
+# What anybody does with the packages, and what they owe to those who don't use them: the same for
+# each package format. The packages are installed in $root.
+
+# The tree's own programs, for a compiler that knows nothing but what is installed.
+as_a_stranger() {
+    local errors
+    expect "install a compiler" apt_in_root install cmake g++ make pkg-config libibverbs-dev
+    mkdir -p "$root/opt/sluice-ci"
+    snapshot "$root/opt/sluice-ci/tree"
+    errors=$(in_root /opt/sluice-ci/tree/debian/tests/use-as-a-stranger "$sluice_version" 2>&1 >"$root.stranger")
+    expect_equal "a stranger's programs build and run" "$(tail -n 1 "$root.stranger")" "compiled, linked, listed"
+    expect_equal "and nothing is written to stderr" "$errors" ''
+    expect_equal "asked for by name, the plugin is loaded in silence" "$(ibv_devices_errors RDMAV_DRIVERS=sluice)" ''
+}
+
+# What the plugin costs a verbs program that has no use for it: in time, and in memory. Whatever else
+# runs on the machine makes a run longer and never shorter, so the shortest of many counts, and runs
+# with and without it take turns.
+what_it_costs() {
+    local times without with size
+    expect "enable" in_root sluice provider enable >/dev/null
+    # shellcheck disable=SC2016  # expanded inside
+    times=$(in_root env SYSFS_PATH=/opt/sluice-ci/sys bash -c 'for i in $(seq 40); do
+        for which in with without; do
+            [ $which = with ] || mv "$1" "$1.away"
+            a=$EPOCHREALTIME; ibv_devices >/dev/null; b=$EPOCHREALTIME
+            echo $which $((${b/./} - ${a/./}))
+            [ $which = with ] || mv "$1.away" "$1"
+        done; done' - "$kDriverFile" | sort -k 2n)
+    with=$(sed -n 's/^with //p' <<<"$times" | head -n 1)
+    without=$(sed -n 's/^without //p' <<<"$times" | head -n 1)
+    expect_above "loading it takes less than 1 ms: $without us without, $with us with it; microseconds left" \
+        $((without + 1000 - with)) 0
+    in_root sluice provider disable >/dev/null
+    size=$(in_root sh -c 'stat -L -c %s /usr/lib/*/libsluice.so.1')
+    expect_above "it is smaller than 1 MiB; bytes left" $((1048576 - size)) 0
+}
+
+# In a guest that sees the root and has an rxe device of its kernel's.
+over_a_real_device() {
+    expect "what is installed drives a real device" \
+        "$sluice_root/scripts/lab" --quiet --timeout 540 --device rxe -- "$sluice_root/ci/lib/devices_in_guest" "$root"
+}
+
+without_privileges() {
+    local said status
+    said=$(in_root setpriv --reuid 65534 --regid 65534 --clear-groups sluice run --device rxe -- true 2>&1)
+    status=$?
+    expect_equal "without privileges \`sluice run --device rxe\` ends with 3" "$status" 3
+    expect_match "and names what needs none" "$said" uroce
+    expect_match "which is there for a program that knows nothing of it" "$(in_root setpriv --reuid 65534 --regid 65534 \
+        --clear-groups sluice run --device uroce -- ibv_devices 2>&1)" '^ +uroce0 '
+}
+
+# Dependencies forced: a libibverbs whose provider interface nobody knows yet is this one with another
+# number. The plugin stays silent in every program, and the command tells why it takes no device.
+unknown_libibverbs() {
+    local library kept
+    library=$(readlink -f "$root"/usr/lib/*/libibverbs.so.1)
+    kept=$root/opt/sluice-ci/libibverbs
+    cp -p "$library" "$kept"
+    expect "enable" in_root sluice provider enable >/dev/null
+    # Not under its own name, or those who have it open would see it change.
+    sed 's/verbs_register_driver_34/verbs_register_driver_65/g' "$kept" >"$library.new"
+    mv "$library.new" "$library"
+    expect_no_match "with a libibverbs that it doesn't know, the plugin is silent" \
+        "$(ibv_devices_errors 2>&1; in_root ibv_devinfo 2>&1)" 'libsluice|sluice\.driver'
+    expect_match "and \`sluice provider status\` says why" "$(in_root sluice provider status 2>&1)" \
+        'It declines to drive any device: libibverbs has no verbs_register_driver_'
+    mv "$kept" "$library"
+    expect_no_match "with the right one it doesn't" "$(in_root sluice provider status 2>&1)" declines
+    in_root sluice provider disable >/dev/null
+}

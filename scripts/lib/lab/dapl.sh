@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2154  # the other variables are those of scripts/lab
+#
+# OpenFabrics' uDAPL, to be compared with. It is unpacked and never installed: its /etc/dat.conf
+# would tell every DAT program of this machine what there is.
+
+# openfabrics_dapl: a directory with usr/.
+openfabrics_dapl() {
+    local packages key
+    mapfile -t packages < <("$sluice_root/scripts/packages" list peer-dapl)
+    key=$(printf '%s\n' "${packages[@]}" | sha256sum | head -c 8)
+    artefact "dapl-$key" "OpenFabrics' uDAPL" fetch_openfabrics_dapl "${packages[@]}"
+}
+
+fetch_openfabrics_dapl() {
+    local dir=$1 arch package
+    shift
+    arch=$(dpkg --print-architecture)
+    update_lists "$arch"
+    fetch_packages "$arch" "$dir" "$@"
+    for package in "$dir"/*.deb; do
+        dpkg-deb -x "$package" "$dir"
+        rm "$package"
+    done
+}
