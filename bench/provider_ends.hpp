@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How bench_provider gets two queue pairs that are connected to each other: rxe's are led there by
+// hand, and siw's, as iWARP has it, by the connection manager only.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace sluice::bench {
+
+[[noreturn]] inline void die(const char* what) {
+    std::fprintf(stderr, "bench_provider: %s failed: %s\n", what, std::strerror(errno));
+    std::exit(1);
+}
+
+template<typename T>
+T* made(T* object, const char* what) {
+    if (object == nullptr) {
+        die(what);
+    }
+    return object;
+}
+
+inline void done(int error, const char* what) {
+    if (error != 0) {
+        errno = error;
+        die(what);
+    }
+}
+
+class Ends {
+  public:
+    Ends() = default;
+    virtual ~Ends() = default;
+    Ends(const Ends&) = delete;
+    Ends& operator=(const Ends&) = delete;
+
+    virtual ibv_context* context() const = 0;
+    // Makes the two queue pairs, and connects them. Nothing is taken apart at the end: a process that
+    // measures just ends.
+    virtual std::array<ibv_qp*, 2> connect(ibv_pd* pd, const ibv_qp_init_attr& request) = 0;
+};
+
+std::unique_ptr<Ends> open_ends(const std::string& device);
+// What a device's name begins with; those of other providers aren't compared.
+inline constexpr std::array<std::string_view, 2> kTypes = {"rxe", "siw"};
+
+} // namespace sluice::bench
