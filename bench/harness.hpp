@@ -203,7 +203,7 @@ class Report {
                 std::exit(2);
             }
         }
-        std::printf("%s%s\n\n%-58s %10s %-8s %-14s %-6s\n", title_.c_str(), quick_ ? " (quick)" : "",
+        std::printf("%s%s\n\n%-62s %10s %-8s %-14s %-6s\n", title_.c_str(), quick_ ? " (quick)" : "",
                     "figure", "value", "unit", "goal", "holds");
     }
 
@@ -272,7 +272,7 @@ class Report {
                             : !figure.holds            ? "null"
                             : *figure.holds            ? "true"
                                                        : "false";
-        std::printf("%-58s %10.3f %-8s %-14s %-6s", figure.name.c_str(), figure.value, figure.unit.c_str(),
+        std::printf("%-62s %10.3f %-8s %-14s %-6s", figure.name.c_str(), figure.value, figure.unit.c_str(),
                     goal_text(figure).c_str(), holds);
         if (figure.ours && figure.theirs) {
             std::printf(" %.1f / %.1f %s", *figure.ours, *figure.theirs, figure.compared_unit.c_str());

@@ -59,10 +59,11 @@ function(sluice_static_library name)
   target_link_libraries(${name} PUBLIC sluice_options ${arg_LINK})
 endfunction()
 
-# sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...])
+# sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...] [LOADED])
 # Exports what MAP lists and nothing else; an undefined symbol is a link error, not a surprise.
+# LOADED: by name, at run time, and by nobody's linker: without what development needs.
 function(sluice_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOVERSION;MAP" "LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LOADED" "SOVERSION;MAP" "LINK")
   add_library(${name} SHARED ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE sluice_options ${arg_LINK})
   set(map "${CMAKE_CURRENT_SOURCE_DIR}/${arg_MAP}")
@@ -72,8 +73,15 @@ function(sluice_shared_library name)
     target_link_options(${name} PRIVATE "LINKER:--no-undefined")
   endif()
   set_target_properties(
-    ${name} PROPERTIES VERSION ${arg_SOVERSION}.${PROJECT_VERSION} SOVERSION ${arg_SOVERSION}
+    # The build's own path is never in it, so that it is the same bytes wherever it is built.
+    ${name} PROPERTIES BUILD_RPATH_USE_ORIGIN ON VERSION ${arg_SOVERSION}.${PROJECT_VERSION} SOVERSION ${arg_SOVERSION}
                        LINK_DEPENDS "${map}" SLUICE_MAP "${map}")
-  install(TARGETS ${name} EXPORT SluiceTargets
-          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)
+  if(arg_LOADED)
+    install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+  else()
+    # A target file for each: packages may install them apart.
+    set_property(GLOBAL APPEND PROPERTY SLUICE_LIBRARIES ${name})
+    install(TARGETS ${name} EXPORT SluiceTargets-${name}
+            LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT Development)
+  endif()
 endfunction()

@@ -16,6 +16,9 @@
 //
 // Objects are pinned while a call uses them. retire() ends an object's life in the table: from
 // then on its handle is invalid, and the caller gets the object back when the last pin is gone.
+// Pins are counted in the slot, which costs two atomic exchanges; those of kinds that are used far more
+// often than they are made and freed (kIsHot) are noted where only the thread itself writes
+// (core/thread_pins.hpp), which costs a store each, and a system call per retire().
 //
 // Thread safety: everything may be called from any thread. get() and the end of a Pin are
 // lock-free; insert() and retire() take a lock, and retire() sleeps until other pins are gone.
@@ -28,12 +31,19 @@
 
 #include "core/result.hpp"
 #include "core/sync.hpp"
+#include "core/thread_pins.hpp"
 
 namespace sluice {
 
 // Each class that has handles declares its own number: static constexpr HandleKind kHandleKind.
 // Zero is the kind of a free slot.
 using HandleKind = std::uint8_t;
+
+// Whether objects of T are used far more often than made: static constexpr bool kIsHot = true.
+template<typename T>
+concept HotKind = requires {
+    requires T::kIsHot;
+};
 
 class HandleTable;
 
@@ -46,11 +56,65 @@ struct alignas(64) Slot {
     std::atomic<const void*> front[kFrontWords];
     std::atomic<std::uint64_t> state;
     std::atomic<void*> object;
-    std::uint32_t next_free; // index of the slot freed after this one; guarded by the table
+    std::uint32_t next_free;          // index of the slot freed after this one; guarded by the table
+    std::atomic<std::uint32_t> ended; // pins that ended while somebody waited for that
+    thread_pins::Entry counted;       // stands for an entry where a pin is counted; always null
 };
 static_assert(sizeof(Slot) == 64);
 
-void unpin(Slot& slot) noexcept;
+// A slot's whole condition is one word, so that each step is one atomic operation:
+//
+//   bits 63..32  generation: which use of the slot this is
+//   bits 31..24  kind of the object, 0 while the slot is free
+//   bit  23      retiring: no new pins; the retirer waits for the old ones
+//   bits 22..0   pins that are counted
+constexpr std::uint64_t kOnePin = 1;
+constexpr std::uint64_t kPinMask = (1U << 23) - 1;
+constexpr std::uint64_t kRetiring = 1U << 23;
+constexpr int kKindShift = 24;
+constexpr int kGenerationShift = 32;
+
+constexpr HandleKind kMaxKind = 31; // see is_live()
+
+// Whether a handle to the byte WITHIN of the slot is live, and of KIND. A byte that no word begins at makes
+// bits that no kind has.
+inline bool is_live(std::uint64_t state, HandleKind kind, std::uint64_t within) noexcept {
+    constexpr int kWithinShift = kGenerationShift - 3; // to the word's number
+    constexpr std::uint64_t kMask =
+        kRetiring | std::uint64_t{0xff} << kKindShift | std::uint64_t{kFrontWords - 1} << kGenerationShift;
+    static_assert(sizeof(void*) == 8 && kMaxKind < 1 << (kWithinShift - kKindShift));
+    return (state & kMask) == (std::uint64_t{kind} << kKindShift | within << kWithinShift);
+}
+
+bool count_pin(Slot& slot, HandleKind kind, std::uint64_t within) noexcept;
+void end_counted_pin(Slot& slot) noexcept;
+
+// Where the first entry isn't free. Null: the handle isn't live.
+thread_pins::Entry* note_pin_elsewhere(Slot& slot, HandleKind kind, std::uint64_t within) noexcept;
+// Where somebody waits for it, or pins are counted.
+void end_noted_pin(Slot& slot, const thread_pins::Entry& entry) noexcept;
+
+inline void unpin(Slot& slot, thread_pins::Entry& entry) noexcept {
+    thread_pins::unpin(entry);
+    if ((slot.state.load(std::memory_order_seq_cst) & (kRetiring | kPinMask)) != 0) [[unlikely]] {
+        end_noted_pin(slot, entry);
+    }
+}
+
+// Where the pin is noted; null: the handle isn't live.
+inline thread_pins::Entry* note_pin(Slot& slot, HandleKind kind, std::uint64_t within) noexcept {
+    thread_pins::Entry& entry = thread_pins::mine->used[0];
+    if (entry.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
+        return note_pin_elsewhere(slot, kind, within);
+    }
+    thread_pins::pin(entry, &slot);
+    // At least acquire: the object that insert() published with this state is seen whole.
+    if (!is_live(slot.state.load(std::memory_order_seq_cst), kind, within)) [[unlikely]] {
+        unpin(slot, entry);
+        return nullptr;
+    }
+    return &entry;
+}
 
 } // namespace handle_detail
 
@@ -58,17 +122,24 @@ void unpin(Slot& slot) noexcept;
 template<typename T>
 class [[nodiscard]] Pin {
   public:
-    Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), object_(other.object_) {}
+    Pin(Pin&& other) noexcept
+        : slot_(std::exchange(other.slot_, nullptr)), object_(other.object_), entry_(other.entry_) {}
     Pin& operator=(Pin&& other) noexcept {
         std::swap(slot_, other.slot_);
         std::swap(object_, other.object_);
+        std::swap(entry_, other.entry_);
         return *this;
     }
     Pin(const Pin&) = delete;
     Pin& operator=(const Pin&) = delete;
     ~Pin() {
-        if (slot_ != nullptr) {
-            handle_detail::unpin(*slot_);
+        if (slot_ == nullptr) {
+            return;
+        }
+        if constexpr (HotKind<T>) {
+            handle_detail::unpin(*slot_, *entry_);
+        } else {
+            handle_detail::end_counted_pin(*slot_);
         }
     }
 
@@ -78,10 +149,23 @@ class [[nodiscard]] Pin {
 
   private:
     friend class HandleTable;
-    Pin(handle_detail::Slot& slot, T* object) noexcept : slot_(&slot), object_(object) {}
+    Pin(handle_detail::Slot& slot, thread_pins::Entry& entry) noexcept
+        : slot_(&slot), object_(static_cast<T*>(slot.object.load(std::memory_order_relaxed))),
+          entry_(&entry) {
+        if (slot_ == nullptr) {
+            __builtin_unreachable(); // gcc doesn't see it from the reference
+        }
+    }
 
     handle_detail::Slot* slot_;
     T* object_;
+    thread_pins::Entry* entry_; // the slot's own where it is counted
+};
+
+// The addresses that a table's handles can have.
+struct HandleRange {
+    const void* begin;
+    std::size_t size_bytes;
 };
 
 class HandleTable {
@@ -107,11 +191,27 @@ class HandleTable {
     // The object behind HANDLE, pinned, or kInvalidHandle. Any pointer may be passed.
     template<typename T>
     Result<Pin<T>> get(const void* handle) noexcept {
-        handle_detail::Slot* slot = pin(handle, T::kHandleKind);
-        if (slot == nullptr) {
-            return Error(ErrorKind::kInvalidHandle, "not a live handle of this kind");
+        static_assert(T::kHandleKind <= handle_detail::kMaxKind);
+        // Partners: the releases in grow_locked() and reserve_locked(). Where nothing is usable, no handle
+        // fits.
+        const std::size_t usable_bytes = usable_bytes_.load(std::memory_order_acquire);
+        Slot* const slots = slots_.load(std::memory_order_acquire);
+        const auto offset =
+            reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(slots);
+        if (offset < usable_bytes) [[likely]] {
+            const std::uint64_t within = offset % sizeof(Slot);
+            Slot& slot = slots[offset / sizeof(Slot)];
+            thread_pins::Entry* entry = &slot.counted;
+            if constexpr (HotKind<T>) {
+                entry = handle_detail::note_pin(slot, T::kHandleKind, within);
+            } else if (!handle_detail::count_pin(slot, T::kHandleKind, within)) {
+                entry = nullptr;
+            }
+            if (entry != nullptr) [[likely]] {
+                return Pin<T>(slot, *entry);
+            }
         }
-        return Pin<T>(*slot, static_cast<T*>(slot->object.load(std::memory_order_relaxed)));
+        return Error(ErrorKind::kInvalidHandle, "not a live handle of this kind");
     }
 
     // Ends the object's life in the table, waits until nobody else has it pinned, and gives it
@@ -119,24 +219,20 @@ class HandleTable {
     // kInvalidHandle. A thread that holds a second pin on the object waits for itself: don't.
     template<typename T>
     Result<T*> retire(Pin<T> pinned) noexcept {
-        handle_detail::Slot& slot = *std::exchange(pinned.slot_, nullptr);
-        if (!start_retiring(slot)) {
+        Slot& slot = *std::exchange(pinned.slot_, nullptr);
+        if (!start_retiring(slot, *pinned.entry_)) {
             return Error(ErrorKind::kInvalidHandle, "another thread is freeing this handle");
         }
-        finish_retiring(slot);
+        if constexpr (HotKind<T>) {
+            thread_pins::order_all_threads();
+        }
+        finish_retiring(slot, pinned.entry_ == &slot.counted, HotKind<T>);
         return pinned.object_;
     }
 
-    // The same if nobody else has the object pinned at this moment; otherwise kBusy, and PINNED
-    // and the handle stay as they were.
-    template<typename T>
-    Result<T*> try_retire(Pin<T>& pinned) noexcept {
-        if (!start_retiring_alone(*pinned.slot_)) {
-            return Error(ErrorKind::kBusy, "another thread is using this handle");
-        }
-        finish_retiring(*std::exchange(pinned.slot_, nullptr));
-        return pinned.object_;
-    }
+    // Where all handles of this table are or will be, until the process ends. Reserves the address
+    // space, which the first insert() does otherwise; fails with kInsufficientResources.
+    Result<HandleRange> reserve();
 
     // How many handles are live now.
     std::uint32_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
@@ -145,11 +241,10 @@ class HandleTable {
     using Slot = handle_detail::Slot;
 
     Result<void*> insert(HandleKind kind, void* object, const void* front);
-    Slot* pin(const void* handle, HandleKind kind) noexcept;
-    bool start_retiring(Slot& slot) noexcept;
-    bool start_retiring_alone(Slot& slot) noexcept;
-    void finish_retiring(Slot& slot) noexcept;
+    static bool start_retiring(Slot& slot, thread_pins::Entry& entry) noexcept;
+    void finish_retiring(Slot& slot, bool is_counted, bool is_hot) noexcept;
 
+    Result<Slot*> reserve_locked() SLUICE_TSA(requires_capability(mutex_));
     Result<Slot*> take_slot_locked() SLUICE_TSA(requires_capability(mutex_));
     Result<void> grow_locked() SLUICE_TSA(requires_capability(mutex_));
     std::uint32_t index_of(const Slot& slot) const noexcept;
@@ -162,7 +257,7 @@ class HandleTable {
 
     // Written once and only grown, under the lock; read by everybody.
     std::atomic<Slot*> slots_{nullptr};
-    std::atomic<std::uint32_t> committed_{0};
+    std::atomic<std::size_t> usable_bytes_{0};
 
     Mutex mutex_;
     std::uint32_t used_ SLUICE_TSA(guarded_by(mutex_)) = 0; // slots that were ever handed out

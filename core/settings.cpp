@@ -26,6 +26,15 @@ constexpr std::array kSettings{
                 "what devices are taken for, instead of finding it out"},
     SettingInfo{Setting::kLog, "SLUICE_LOG", "error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
                 "what is logged to standard error, in all and for single areas"},
+    SettingInfo{Setting::kUroce, "SLUICE_UROCE", "uroceN=ADDRESS,...", "uroceN=127.0.0.(N+1)",
+                "the addresses of uroce devices, IPv4 or IPv6"},
+    SettingInfo{Setting::kUroceFaults, "SLUICE_UROCE_FAULTS",
+                "FAULT=WHEN[:TIME],...; see docs/uroce-faults.md", "none",
+                "what goes wrong on purpose on uroce devices, for tests of programs"},
+    SettingInfo{Setting::kUroceGuard, "SLUICE_UROCE_GUARD", "signal|syscall", "signal",
+                "how a uroce device survives that the program unmaps registered memory"},
+    SettingInfo{Setting::kUrocePcap, "SLUICE_UROCE_PCAP", "path of a file", "none",
+                "where uroce devices record what they send and receive, for Wireshark"},
 };
 
 constexpr bool is_in_order() {

@@ -17,6 +17,10 @@ enum class Setting {
     kCacheflush,
     kCoherence,
     kLog,
+    kUroce,
+    kUroceFaults,
+    kUroceGuard,
+    kUrocePcap,
 };
 
 struct SettingInfo {

@@ -51,17 +51,11 @@ class SLUICE_TSA(capability("mutex")) Mutex {
 class SLUICE_TSA(capability("mutex")) SpinLock {
   public:
     void lock() noexcept SLUICE_TSA(acquire_capability()) {
-        int spins = 0;
         // Partner of the release in unlock(): what the last holder wrote is seen.
-        while (held_.exchange(1, std::memory_order_acquire) != 0) {
-            while (held_.load(std::memory_order_relaxed) != 0) {
-                if (++spins < kSpinsBeforeYield) {
-                    cpu_relax();
-                } else {
-                    sched_yield();
-                }
+        while (held_.exchange(1, std::memory_order_acquire) != 0)
+            [[unlikely]] {
+                wait_until_free();
             }
-        }
     }
     bool try_lock() noexcept SLUICE_TSA(try_acquire_capability(true)) {
         return held_.exchange(1, std::memory_order_acquire) == 0;
@@ -74,6 +68,17 @@ class SLUICE_TSA(capability("mutex")) SpinLock {
     // Long enough for any section that this lock is meant for, short enough that a preempted
     // holder on the same core gets to run.
     static constexpr int kSpinsBeforeYield = 256;
+
+    // Out of the way of the many who find the lock free.
+    [[gnu::noinline, gnu::cold]] void wait_until_free() const noexcept {
+        for (int spins = 0; held_.load(std::memory_order_relaxed) != 0; ++spins) {
+            if (spins < kSpinsBeforeYield) {
+                cpu_relax();
+            } else {
+                sched_yield();
+            }
+        }
+    }
     // A whole word: riscv64 exchanges no single bytes without a library call.
     std::atomic<std::uint32_t> held_{0};
 };

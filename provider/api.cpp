@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/boundary.hpp"
@@ -15,14 +16,22 @@
 #include "provider/attributes/query.hpp"
 #include "provider/attributes/sysfs_device.hpp"
 #include "provider/config/config.hpp"
+#include "provider/uroce/addresses.hpp"
+#include "provider/uroce/cm/service.hpp"
+#include "provider/uroce/context.hpp"
+#include "provider/uroce/presence.hpp"
+#include "provider/uroce/wire/description.hpp"
+#include "provider/wr_flush.hpp"
 #include "sluice/version.hpp"
 
 using sluice::at_boundary;
 using sluice::Error;
 using sluice::ErrorKind;
+using sluice::FileTree;
 using sluice::LogLevel;
 using sluice::Result;
 namespace attributes = sluice::attributes;
+namespace cm = sluice::uroce::cm;
 
 namespace {
 
@@ -38,14 +47,38 @@ int to_errno_with_log(const char* function, const Result<void>& result) noexcept
     return to_errno(result);
 }
 
+// The same for connections.
+int to_cm_errno(const char* function, const Result<void>& result) noexcept {
+    if (!result) {
+        SLUICE_LOG(kInfo, "cm", "%s: %s", function, result.error().text());
+    }
+    return to_errno(result);
+}
+
+// For calls in the style of libibverbs that give a pointer.
+template<typename T>
+T* or_null(const char* function, const Result<T*>& result) noexcept {
+    if (!result) {
+        SLUICE_LOG(kError, "uroce", "%s: %s", function, result.error().text());
+        errno = result.error().to_errno();
+        return nullptr;
+    }
+    return *result;
+}
+
 // What the first version of each struct ended with.
 constexpr std::size_t kOldestAttributes =
     offsetof(sluice_device_attributes, dma_bounce) + sizeof(sluice_attribute);
 constexpr std::size_t kOldestSetting = sizeof(sluice_setting);
 constexpr std::size_t kOldestDescription = sizeof(sluice_attribute_description);
+constexpr std::size_t kOldestUroceDevice = sizeof(sluice_uroce_device);
+constexpr std::size_t kOldestField = sizeof(sluice_packet_field);
+constexpr std::size_t kOldestCmParams = sizeof(sluice_cm_params);
 
-Result<void> query_into(const attributes::FileTree& tree, const std::string& name, attributes::Asker ask,
-                        void* context, sluice_device_attributes* to, std::size_t size) {
+Result<void> query_into(const FileTree& tree, const std::string& name, attributes::Asker ask, void* context,
+                        sluice_device_attributes* to, std::size_t size) {
+    // Here, and not when the library is loaded: most programs never ask.
+    attributes::set_own_devices(sluice::uroce::is_device_name);
     Result<sluice_device_attributes> found = attributes::query(tree, name, ask, context);
     return found ? attributes::copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
 }
@@ -57,6 +90,54 @@ Result<void> describe_into(const sluice_device_attributes& from, std::size_t fro
     Result<sluice_attribute_description> found = attributes::describe(known, from_size, index);
     return found ? attributes::copy_versioned(*found, to, size, kOldestDescription)
                  : std::move(found).error();
+}
+
+// What channels and ids are behind their public names. Every call on one: not null, not of the parent of
+// this process, no exception.
+cm::Channel& to_channel(sluice_cm_channel* channel) noexcept {
+    return *reinterpret_cast<cm::Channel*>(channel);
+}
+cm::Id& to_id(sluice_cm_id* id) noexcept {
+    return *reinterpret_cast<cm::Id*>(id);
+}
+
+template<typename Body>
+int with_channel(const char* function, sluice_cm_channel* channel, Body&& body) noexcept {
+    if (channel == nullptr) {
+        return EINVAL;
+    }
+    cm::Channel& ours = to_channel(channel);
+    if (ours.service.gone()) {
+        return EIO;
+    }
+    return to_cm_errno(function,
+                       at_boundary(function, [&]() -> Result<void> { return body(ours.service, ours); }));
+}
+
+template<typename Body>
+int with_id(const char* function, sluice_cm_id* id, Body&& body) noexcept {
+    if (id == nullptr) {
+        return EINVAL;
+    }
+    cm::Id& ours = to_id(id);
+    if (ours.service.gone()) {
+        return EIO;
+    }
+    return to_cm_errno(function,
+                       at_boundary(function, [&]() -> Result<void> { return body(ours.service, ours); }));
+}
+
+// With what the caller's version of the struct doesn't have as it is by default.
+Result<sluice_cm_params> read_params(const sluice_cm_params* from, std::size_t size) {
+    if (from == nullptr || size < kOldestCmParams) {
+        return Error(ErrorKind::kInvalidArgument, "no parameters, or of no size that a version had");
+    }
+    sluice_cm_params params = cm::default_params();
+    std::memcpy(&params, from, std::min(size, sizeof params));
+    if (params.private_data == nullptr && params.private_data_len != 0) {
+        return Error(ErrorKind::kInvalidArgument, "private data of some length, but none");
+    }
+    return params;
 }
 
 static_assert(SLUICE_LOG_NONE == static_cast<int>(LogLevel::kNone));
@@ -71,8 +152,7 @@ void put_text(char (&to)[kSize], const std::string& from) {
     to[from.copy(to, kSize - 1)] = '\0';
 }
 
-Result<void> setting_into(const attributes::FileTree& tree, unsigned index, sluice_setting* to,
-                          std::size_t size) {
+Result<void> setting_into(const FileTree& tree, unsigned index, sluice_setting* to, std::size_t size) {
     Result<std::vector<sluice::config::Listed>> all = sluice::config::list(tree);
     if (!all) {
         return std::move(all).error();
@@ -89,6 +169,21 @@ Result<void> setting_into(const attributes::FileTree& tree, unsigned index, slui
     put_text(setting.values, listed.values);
     put_text(setting.meaning, listed.meaning);
     return attributes::copy_versioned(setting, to, size, kOldestSetting);
+}
+
+Result<void> field_into(const void* datagram, std::size_t datagram_bytes, unsigned index,
+                        sluice_packet_field* to, std::size_t size) {
+    namespace wire = sluice::uroce::wire;
+    sluice_packet_field field{};
+    switch (wire::describe({static_cast<const std::uint8_t*>(datagram), datagram_bytes}, index, field)) {
+    case wire::Described::kNoPacket:
+        return Error(ErrorKind::kProtocol, "these bytes are no RoCEv2 packet");
+    case wire::Described::kEnd:
+        return Error(ErrorKind::kNotFound, "the packet has no more fields");
+    case wire::Described::kField:
+        break;
+    }
+    return attributes::copy_versioned(field, to, size, kOldestField);
 }
 
 } // namespace
@@ -119,8 +214,8 @@ int sluice_query_context(ibv_context* context, sluice_device_attributes* to, siz
         return std::optional(attributes::ask_context(*static_cast<ibv_context*>(open), try_registration));
     };
     return to_errno_with_log("sluice_query_context", at_boundary("sluice_query_context", [&] {
-                                 return query_into(attributes::FileTree(), attributes::kernel_name(*context),
-                                                   ask, context, to, size);
+                                 return query_into(FileTree(), attributes::kernel_name(*context), ask,
+                                                   context, to, size);
                              }));
 }
 
@@ -128,12 +223,16 @@ int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t
     if (device == nullptr || to == nullptr) {
         return EINVAL;
     }
+    // One of ours is in a list when a preloaded library put it there: libibverbs can't open it.
     const auto ask = [](void* closed, bool try_registration) {
-        return attributes::ask_device(*static_cast<ibv_device*>(closed), try_registration);
+        ibv_device& asked = *static_cast<ibv_device*>(closed);
+        return sluice::uroce::is_device_name(attributes::kernel_name(asked))
+                   ? attributes::facts_of_own_device(sluice::uroce::face::capabilities())
+                   : attributes::ask_device(asked, try_registration);
     };
     return to_errno_with_log("sluice_query_device", at_boundary("sluice_query_device", [&] {
-                                 return query_into(attributes::FileTree(), attributes::kernel_name(*device),
-                                                   ask, device, to, size);
+                                 return query_into(FileTree(), attributes::kernel_name(*device), ask, device,
+                                                   to, size);
                              }));
 }
 
@@ -141,12 +240,16 @@ int sluice_query_name(const char* root, const char* name, sluice_device_attribut
     if (name == nullptr || to == nullptr) {
         return EINVAL;
     }
+    // A device of ours is the same whether it is open or not, and may be open somewhere else.
     const auto ask = [](void* its_name, bool try_registration) {
-        return attributes::ask_by_name(static_cast<const char*>(its_name), try_registration);
+        const char* const text = static_cast<const char*>(its_name);
+        return sluice::uroce::is_device_name(text)
+                   ? attributes::facts_of_own_device(sluice::uroce::face::capabilities())
+                   : attributes::ask_by_name(text, try_registration);
     };
     return to_errno_with_log("sluice_query_name", at_boundary("sluice_query_name", [&] {
                                  std::string copy = name;
-                                 const attributes::FileTree tree(root == nullptr ? "" : root);
+                                 const FileTree tree(root == nullptr ? "" : root);
                                  return query_into(tree, copy, tree.is_live() ? +ask : nullptr, copy.data(),
                                                    to, size);
                              }));
@@ -157,8 +260,8 @@ int sluice_list_devices(const char* root, void (*found)(void* context, const cha
         return EINVAL;
     }
     return to_errno_with_log("sluice_list_devices", at_boundary("sluice_list_devices", [&]() -> Result<void> {
-                                 Result<std::vector<std::string>> names = attributes::device_names(
-                                     attributes::FileTree(root == nullptr ? "" : root));
+                                 Result<std::vector<std::string>> names =
+                                     attributes::device_names(FileTree(root == nullptr ? "" : root));
                                  if (!names) {
                                      return std::move(names).error();
                                  }
@@ -195,12 +298,226 @@ int sluice_describe_setting(const char* root, unsigned index, sluice_setting* to
         return EINVAL;
     }
     const Result<void> result = at_boundary("sluice_describe_setting", [&] {
-        return setting_into(attributes::FileTree(root == nullptr ? "" : root), index, to, size);
+        return setting_into(FileTree(root == nullptr ? "" : root), index, to, size);
     });
     // The end of the list is nothing to complain about.
     return !result && result.error().kind() == ErrorKind::kNotFound
                ? ENOENT
                : to_errno_with_log("sluice_describe_setting", result);
+}
+
+ibv_context* sluice_open_uroce(const char* name_or_address) {
+    return or_null("sluice_open_uroce", at_boundary("sluice_open_uroce", [&] {
+                       return sluice::uroce::face::open_context(name_or_address);
+                   }));
+}
+
+int sluice_describe_uroce(unsigned index, sluice_uroce_device* to, size_t size) {
+    if (to == nullptr) {
+        return EINVAL;
+    }
+    const Result<void> result = at_boundary("sluice_describe_uroce", [&]() -> Result<void> {
+        Result<sluice_uroce_device> found = sluice::uroce::describe_device(index);
+        return found ? attributes::copy_versioned(*found, to, size, kOldestUroceDevice)
+                     : std::move(found).error();
+    });
+    return !result && result.error().kind() == ErrorKind::kNotFound
+               ? ENOENT
+               : to_errno_with_log("sluice_describe_uroce", result);
+}
+
+ibv_comp_channel* sluice_create_comp_channel(ibv_context* context) {
+    if (context == nullptr) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    return or_null("sluice_create_comp_channel", at_boundary("sluice_create_comp_channel", [&] {
+                       return sluice::uroce::face::create_comp_channel(context);
+                   }));
+}
+
+int sluice_describe_packet(const void* datagram, size_t datagram_bytes, unsigned index,
+                           sluice_packet_field* to, size_t size) {
+    if (datagram == nullptr || to == nullptr) {
+        return EINVAL;
+    }
+    return to_errno(at_boundary("sluice_describe_packet",
+                                [&] { return field_into(datagram, datagram_bytes, index, to, size); }));
+}
+
+int sluice_cm_create_channel(ibv_context* context, sluice_cm_channel** channel) {
+    if (context == nullptr || channel == nullptr) {
+        return EINVAL;
+    }
+    return to_cm_errno("sluice_cm_create_channel",
+                       at_boundary("sluice_cm_create_channel", [&]() -> Result<void> {
+                           Result<cm::Service*> service = sluice::uroce::face::connections_of(context);
+                           if (!service) {
+                               return std::move(service).error();
+                           }
+                           Result<cm::Channel*> made = (*service)->create_channel();
+                           if (!made) {
+                               return std::move(made).error();
+                           }
+                           *channel = reinterpret_cast<sluice_cm_channel*>(*made);
+                           return {};
+                       }));
+}
+
+int sluice_cm_destroy_channel(sluice_cm_channel* channel) {
+    return with_channel("sluice_cm_destroy_channel", channel, [](cm::Service& service, cm::Channel& ours) {
+        return service.destroy_channel(ours);
+    });
+}
+
+int sluice_cm_channel_fd(const sluice_cm_channel* channel) {
+    return channel == nullptr ? -1 : reinterpret_cast<const cm::Channel*>(channel)->fd;
+}
+
+int sluice_cm_get_event(sluice_cm_channel* channel, int timeout_ms, sluice_cm_event** event) {
+    if (channel == nullptr || event == nullptr) {
+        return EINVAL;
+    }
+    cm::Channel& ours = to_channel(channel);
+    if (ours.service.gone()) {
+        return EIO;
+    }
+    const Result<sluice_cm_event*> got =
+        at_boundary("sluice_cm_get_event", [&] { return ours.service.get_event(ours, timeout_ms); });
+    if (!got) {
+        return got.error().to_errno(); // most often EAGAIN, of which nobody wants to read
+    }
+    *event = *got;
+    return 0;
+}
+
+void sluice_cm_ack_event(sluice_cm_event* event) {
+    if (event != nullptr) {
+        cm::Service::acknowledge(*event);
+    }
+}
+
+int sluice_cm_create_id(sluice_cm_channel* channel, int port_space, void* context, sluice_cm_id** id) {
+    if (id == nullptr) {
+        return EINVAL;
+    }
+    return with_channel("sluice_cm_create_id", channel,
+                        [&](cm::Service& service, cm::Channel& ours) -> Result<void> {
+                            Result<cm::Id*> made = service.create_id(ours, port_space, context);
+                            if (!made) {
+                                return std::move(made).error();
+                            }
+                            *id = reinterpret_cast<sluice_cm_id*>(*made);
+                            return {};
+                        });
+}
+
+int sluice_cm_destroy_id(sluice_cm_id* id) {
+    return with_id("sluice_cm_destroy_id", id, [](cm::Service& service, cm::Id& ours) {
+        service.destroy_id(ours);
+        return Result<void>();
+    });
+}
+
+int sluice_cm_migrate_id(sluice_cm_id* id, sluice_cm_channel* channel) {
+    if (channel == nullptr) {
+        return EINVAL;
+    }
+    return with_id("sluice_cm_migrate_id", id, [&](cm::Service& service, cm::Id& ours) {
+        return service.migrate(ours, to_channel(channel));
+    });
+}
+
+int sluice_cm_set_context(sluice_cm_id* id, void* context) {
+    return with_id("sluice_cm_set_context", id, [&](cm::Service& service, cm::Id& ours) {
+        service.set_context(ours, context);
+        return Result<void>();
+    });
+}
+
+int sluice_cm_listen(sluice_cm_id* id, const sockaddr* address, int backlog) {
+    if (address == nullptr) {
+        return EINVAL;
+    }
+    return with_id("sluice_cm_listen", id, [&](cm::Service& service, cm::Id& ours) {
+        return service.listen(ours, *address, backlog);
+    });
+}
+
+uint16_t sluice_cm_local_port(sluice_cm_id* id) {
+    uint16_t port = 0;
+    (void)with_id("sluice_cm_local_port", id, [&](cm::Service& service, cm::Id& ours) {
+        port = service.local_port(ours);
+        return Result<void>();
+    });
+    return port;
+}
+
+void sluice_cm_default_params(sluice_cm_params* params, size_t size) {
+    if (params != nullptr) {
+        const sluice_cm_params defaults = cm::default_params();
+        std::memcpy(params, &defaults, std::min(size, sizeof defaults));
+    }
+}
+
+int sluice_cm_connect(sluice_cm_id* id, const sockaddr* peer, const sluice_cm_params* params, size_t size) {
+    if (peer == nullptr) {
+        return EINVAL;
+    }
+    return with_id("sluice_cm_connect", id, [&](cm::Service& service, cm::Id& ours) -> Result<void> {
+        Result<sluice_cm_params> read = read_params(params, size);
+        return read ? service.connect(ours, *peer, *read) : std::move(read).error();
+    });
+}
+
+int sluice_cm_accept(sluice_cm_id* id, const sluice_cm_params* params, size_t size) {
+    return with_id("sluice_cm_accept", id, [&](cm::Service& service, cm::Id& ours) -> Result<void> {
+        Result<sluice_cm_params> read = read_params(params, size);
+        return read ? service.accept(ours, *read) : std::move(read).error();
+    });
+}
+
+int sluice_cm_reject(sluice_cm_id* id, int reason, const void* private_data, size_t len) {
+    if ((private_data == nullptr && len != 0) || reason < 0 || reason > UINT16_MAX) {
+        return EINVAL;
+    }
+    return with_id("sluice_cm_reject", id, [&](cm::Service& service, cm::Id& ours) {
+        const auto why = static_cast<uint16_t>(reason == 0 ? int{SLUICE_CM_STATUS_CONSUMER} : reason);
+        return service.reject(ours, why, {static_cast<const uint8_t*>(private_data), len});
+    });
+}
+
+int sluice_cm_disconnect(sluice_cm_id* id) {
+    return with_id("sluice_cm_disconnect", id,
+                   [](cm::Service& service, cm::Id& ours) { return service.disconnect(ours); });
+}
+
+int sluice_cm_establish(sluice_cm_id* id) {
+    return with_id("sluice_cm_establish", id,
+                   [](cm::Service& service, cm::Id& ours) { return service.establish(ours); });
+}
+
+int sluice_cm_notify(sluice_cm_id* id) {
+    return with_id("sluice_cm_notify", id,
+                   [](cm::Service& service, cm::Id& ours) { return service.notify(ours); });
+}
+
+int sluice_cm_qp_attr(sluice_cm_id* id, ibv_qp_attr* attr, int* attr_mask) {
+    if (attr == nullptr || attr_mask == nullptr) {
+        return EINVAL;
+    }
+    return with_id("sluice_cm_qp_attr", id, [&](cm::Service& service, cm::Id& ours) {
+        return service.qp_attributes(ours, *attr, *attr_mask);
+    });
+}
+
+int sluice_wr_flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t type,
+                    uint8_t level) {
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    return sluice::provider::wr_flush(
+        qp, {.rkey = rkey, .remote_addr = remote_addr, .len_bytes = length, .type = type, .level = level});
 }
 
 } // extern "C"

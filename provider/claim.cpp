@@ -47,6 +47,15 @@ bool configuration_names_driver(Driver driver) noexcept {
     return claimed && (driver == Driver::kRxe ? claimed->rxe : claimed->siw);
 }
 
+// Then it was that library which brought us, for uroce alone: kernel devices stay as they are.
+bool is_brought_by_preload() noexcept {
+    void* const preload = dlopen("libsluice-preload.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (preload != nullptr) {
+        dlclose(preload);
+    }
+    return preload != nullptr;
+}
+
 // Whether the stock provider's file for DRIVER, beside ours, is one and the same file.
 bool replaces_stock(Driver driver, std::string_view own) noexcept {
     const std::string_view name = base_name(own);
@@ -125,7 +134,7 @@ Claim claim_of(Driver driver) noexcept {
         return Claim::kNone;
     }
     if (!is_provider_path(own)) {
-        return Claim::kLinked;
+        return is_brought_by_preload() ? Claim::kNone : Claim::kLinked;
     }
     return replaces_stock(driver, own) ? Claim::kReplaces : Claim::kNone;
 }

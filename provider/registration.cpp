@@ -5,7 +5,6 @@
 // doesn't use us, so every way out but one is silent unless SLUICE_LOG asks.
 #include <dlfcn.h>
 
-#include <bit>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -19,8 +18,6 @@
 namespace sluice::provider {
 
 namespace {
-
-constexpr const char* kLibrary = "libibverbs.so.1";
 
 constexpr abi::VerbsMatchEntry kRxeMatch[] = {
     {.driver_data = nullptr,
@@ -98,31 +95,13 @@ constexpr abi::VerbsDeviceOps kSiwOps{
     .uninit_device = uninit_device,
 };
 
-Result<abi::Abi> find_abi(void* library) {
-    Result<abi::Symbols> symbols = abi::find_symbols(library);
-    if (!symbols) {
-        return std::move(symbols).error();
-    }
-    Result<abi::Layout> layout = abi::measure(*symbols);
-    if (!layout) {
-        return std::move(layout).error();
-    }
-    return abi::Abi{*symbols, *layout};
-}
-
 void register_providers() {
     // Whoever loaded us as a provider has it; a program without RDMA has not.
-    void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);
+    void* library = dlopen(abi::kLibrary, RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) {
         return;
     }
-    if constexpr (std::endian::native == std::endian::big) {
-        // Small numbers in the kernel's requests lie elsewhere there, and nothing has proven that
-        // ours do.
-        SLUICE_LOG(kInfo, "provider", "no device is taken: this machine is big-endian");
-        return;
-    }
-    const Result<abi::Abi> found = find_abi(library);
+    const Result<abi::Abi> found = abi::find_abi(library);
     if (!found) {
         SLUICE_LOG(kInfo, "provider", "no device is taken: %s", found.error().text());
         return;

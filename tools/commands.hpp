@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/output.hpp"
 
@@ -13,8 +14,16 @@ namespace sluice::tools {
 ExitStatus run_devices(const Options& options);
 ExitStatus run_info(const Options& options, const std::string& device);
 ExitStatus run_config(const Options& options);
+ExitStatus run_dat_list(const Options& options);
+ExitStatus run_dat_check(const Options& options, const std::string& name);
+// NAME is what the device shall be opened by; empty: by its own name.
+ExitStatus run_dat_register(const Options& options, const std::string& device, const std::string& name);
+ExitStatus run_dat_unregister(const Options& options, const std::string& name);
 ExitStatus run_provider_status(const Options& options);
 ExitStatus run_provider_enable(const Options& options, bool force);
 ExitStatus run_provider_disable(const Options& options);
+ExitStatus run_uroce_dump(const Options& options, const std::string& file);
+// DEVICE is a type: rxe or uroce. Gives the command's own status where there is one.
+int run_run(const Options& options, const std::string& device, const std::vector<std::string>& command);
 
 } // namespace sluice::tools

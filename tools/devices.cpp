@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // `sluice devices` and `sluice info`: the same answers, as a table of devices or one by one.
+#include <algorithm>
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -30,6 +31,7 @@ constexpr const char* kNoDevice =
 
 struct Device {
     sluice_device_attributes attributes;
+    const sluice_uroce_device* uroce; // null for those of the kernel
     Descriptions descriptions;
 
     const sluice_attribute_description& find(const char* name) const {
@@ -54,15 +56,32 @@ void correct_provider(sluice_device_attributes& attributes, const std::map<std::
     }
 }
 
-std::vector<Device> read_devices(const Options& options, const std::vector<std::string>& names) {
+const sluice_uroce_device* find(const std::vector<sluice_uroce_device>& all, const std::string& name) {
+    for (const sluice_uroce_device& one : all) {
+        if (one.name == name) {
+            return &one;
+        }
+    }
+    return nullptr;
+}
+
+// Any uroceN may be asked for, not only those that are listed.
+bool is_of_kernel(const std::string& name) {
+    return !name.starts_with("uroce");
+}
+
+std::vector<Device> read_devices(const Options& options, const std::vector<std::string>& names,
+                                 const std::vector<sluice_uroce_device>& uroce) {
     std::map<std::string, Probed> providers;
-    if (options.root.empty() && !names.empty()) {
+    if (options.root.empty() && std::any_of(names.begin(), names.end(), is_of_kernel)) {
         providers = probe_providers();
     }
     std::vector<Device> devices;
     for (const std::string& name : names) {
-        Device device{query_device(options, name), {}};
-        correct_provider(device.attributes, providers);
+        Device device{query_device(options, name), find(uroce, name), {}};
+        if (is_of_kernel(name)) {
+            correct_provider(device.attributes, providers);
+        }
         device.descriptions = describe(device.attributes);
         devices.push_back(std::move(device));
     }
@@ -79,9 +98,17 @@ Json to_json(const Device& device) {
         attribute["confidence"] = description.confidence;
         attributes[description.name] = std::move(attribute);
     }
-    return {{"name", device.attributes.name},
-            {"coherence-evidence", device.attributes.coherence_evidence},
-            {"attributes", std::move(attributes)}};
+    Json json{{"name", device.attributes.name},
+              {"coherence-evidence", device.attributes.coherence_evidence},
+              {"attributes", std::move(attributes)}};
+    if (device.uroce != nullptr) {
+        json["address"] = device.uroce->address;
+        json["address-origin"] = device.uroce->origin;
+        json["interface"] = device.uroce->interface;
+        json["path-mtu"] = device.uroce->path_mtu;
+        json["used-by"] = device.uroce->used_by;
+    }
+    return json;
 }
 
 void print_json(const std::vector<Device>& devices) {
@@ -92,6 +119,25 @@ void print_json(const std::vector<Device>& devices) {
     const Json document{{"schema", kSchema}, {"devices", std::move(list)}};
     // Names from the kernel needn't be UTF-8; a document must be.
     std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+// Whether it can be opened now, or why not.
+std::string state_of(const sluice_uroce_device& device) {
+    if (device.path_mtu == 0) {
+        return device.interface[0] == '\0' ? "no interface has this address"
+                                           : "the interface's MTU is too small";
+    }
+    return device.used_by[0] == '\0' ? "available" : std::string("in use by ") + device.used_by;
+}
+
+void print_uroce(const std::vector<sluice_uroce_device>& uroce) {
+    std::cout << "\nWithout a kernel, for sluice_open_uroce():\n";
+    std::vector<std::vector<std::string>> rows{{"DEVICE", "ADDRESS", "INTERFACE", "MTU", "SAID BY", "STATE"}};
+    for (const sluice_uroce_device& one : uroce) {
+        rows.push_back({one.name, one.address, one.interface[0] == '\0' ? "-" : one.interface,
+                        std::to_string(one.path_mtu), one.origin, state_of(one)});
+    }
+    print_table(rows);
 }
 
 std::string file_name(const std::string& path) {
@@ -129,6 +175,10 @@ void print_advice(const Device& device) {
 
 void print_details(const Device& device) {
     std::cout << device.attributes.name << '\n';
+    if (device.uroce != nullptr) {
+        std::cout << "  without a kernel, for sluice_open_uroce(); at " << device.uroce->address
+                  << " (said by " << device.uroce->origin << "): " << state_of(*device.uroce) << '\n';
+    }
     std::vector<std::vector<std::string>> rows{{"  ATTRIBUTE", "VALUE", "CONFIDENCE", "SOURCE", "MEANING"}};
     for (const auto& description : device.descriptions) {
         const bool known = std::strcmp(description.value, "unknown") != 0;
@@ -143,10 +193,19 @@ void print_details(const Device& device) {
     print_advice(device);
 }
 
+std::vector<std::string> all_names(const Options& options, const std::vector<sluice_uroce_device>& uroce) {
+    std::vector<std::string> names = device_names(options);
+    for (const sluice_uroce_device& one : uroce) {
+        names.emplace_back(one.name);
+    }
+    return names;
+}
+
 } // namespace
 
 ExitStatus run_devices(const Options& options) {
-    const std::vector<Device> devices = read_devices(options, device_names(options));
+    const std::vector<sluice_uroce_device> uroce = uroce_devices(options);
+    const std::vector<Device> devices = read_devices(options, all_names(options, uroce), uroce);
     if (options.json) {
         print_json(devices);
     } else if (devices.empty()) {
@@ -154,13 +213,17 @@ ExitStatus run_devices(const Options& options) {
     } else {
         print_overview(devices);
     }
+    if (!options.json && !uroce.empty()) {
+        print_uroce(uroce);
+    }
     return devices.empty() ? kExitNoDevice : kExitOk;
 }
 
 ExitStatus run_info(const Options& options, const std::string& device) {
+    const std::vector<sluice_uroce_device> uroce = uroce_devices(options);
     const std::vector<std::string> names =
-        device.empty() ? device_names(options) : std::vector<std::string>{device};
-    const std::vector<Device> devices = read_devices(options, names);
+        device.empty() ? all_names(options, uroce) : std::vector<std::string>{device};
+    const std::vector<Device> devices = read_devices(options, names, uroce);
     if (options.json) {
         print_json(devices);
     } else if (devices.empty()) {

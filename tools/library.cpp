@@ -57,6 +57,20 @@ std::vector<std::string> device_names(const Options& options) {
     return names;
 }
 
+std::vector<sluice_uroce_device> uroce_devices(const Options& options) {
+    std::vector<sluice_uroce_device> all;
+    if (!options.root.empty()) {
+        return all;
+    }
+    sluice_uroce_device device{};
+    int result = 0;
+    while ((result = sluice_describe_uroce(static_cast<unsigned>(all.size()), &device, sizeof device)) == 0) {
+        all.push_back(device);
+    }
+    require(result == ENOENT ? 0 : result);
+    return all;
+}
+
 sluice_device_attributes query_device(const Options& options, const std::string& name) {
     sluice_device_attributes attributes{};
     require(sluice_query_name(options.root_or_null(), name.c_str(), &attributes, sizeof attributes));

@@ -17,6 +17,8 @@ namespace sluice::tools {
 void listen_to_library();
 
 std::vector<std::string> device_names(const Options& options);
+// Those without a kernel; none on another machine than this.
+std::vector<sluice_uroce_device> uroce_devices(const Options& options);
 sluice_device_attributes query_device(const Options& options, const std::string& name);
 std::vector<sluice_attribute_description> describe(const sluice_device_attributes& attributes);
 std::vector<sluice_setting> settings(const Options& options);

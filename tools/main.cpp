@@ -18,14 +18,18 @@ using namespace sluice::tools;
 
 constexpr const char* kFooter =
     "Exit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device, or none "
-    "at all.\nManual: man sluice";
+    "at all.\n`run` ends with its command's status. Manual: man sluice";
 
 struct CommandLine {
     CLI::App app{"Tells what the memory of RDMA devices does, and who drives them.", "sluice"};
     Options options;
     std::string device;
+    std::string ia_name;
     bool force = false;
-    std::function<ExitStatus()> chosen;
+    std::string file;
+    std::string type = "rxe";
+    std::vector<std::string> to_run;
+    std::function<int()> chosen;
 
     CommandLine() {
         app.set_version_flag("--version", std::string("sluice ") + sluice_version());
@@ -40,18 +44,39 @@ struct CommandLine {
         info->add_option("DEV", device, "The device, such as mlx5_0");
         add(app, "config", "Every variable and key, what holds, and who said so",
             [this] { return run_config(options); });
+        add_dat();
         add_provider();
+        add_uroce();
+        add_run();
     }
 
     CommandLine(const CommandLine&) = delete;
     CommandLine& operator=(const CommandLine&) = delete;
 
   private:
-    CLI::App* add(CLI::App& parent, const char* name, const char* help, std::function<ExitStatus()> run) {
+    CLI::App* add(CLI::App& parent, const char* name, const char* help, std::function<int()> run) {
         CLI::App* command = parent.add_subcommand(name, help);
         command->fallthrough();
         command->callback([this, run = std::move(run)] { chosen = run; });
         return command;
+    }
+
+    void add_dat() {
+        CLI::App* dat = app.add_subcommand("dat", "What programs for DAT (uDAPL) can open");
+        dat->fallthrough();
+        dat->require_subcommand(1);
+        add(*dat, "list", "Every interface adapter, and who named it",
+            [this] { return run_dat_list(options); });
+        CLI::App* check = add(*dat, "check", "What is wrong in dat.conf, and what opening gives",
+                              [this] { return run_dat_check(options, ia_name); });
+        check->add_option("NAME", ia_name, "One interface adapter instead of all");
+        CLI::App* enter = add(*dat, "register", "Name a device in dat.conf",
+                              [this] { return run_dat_register(options, device, ia_name); });
+        enter->add_option("DEV", device, "The device, such as mlx5_0")->required();
+        enter->add_option("--name", ia_name, "What it shall be opened by; its own name otherwise");
+        CLI::App* remove = add(*dat, "unregister", "Take that back",
+                               [this] { return run_dat_unregister(options, ia_name); });
+        remove->add_option("NAME", ia_name, "What it is opened by")->required();
     }
 
     void add_provider() {
@@ -65,6 +90,24 @@ struct CommandLine {
                                [this] { return run_provider_enable(options, force); });
         enable->add_flag("--force", force, "Even if the plugin is not installed");
         add(*provider, "disable", "Take that back", [this] { return run_provider_disable(options); });
+    }
+
+    void add_uroce() {
+        CLI::App* uroce = app.add_subcommand("uroce", "Tools for the device without a kernel");
+        uroce->fallthrough();
+        uroce->require_subcommand(1);
+        CLI::App* dump = add(*uroce, "dump", "Each RoCEv2 packet of a recording in a line",
+                             [this] { return run_uroce_dump(options, file); });
+        dump->add_option("FILE", file, "A pcap or pcapng file; - is standard input")->required();
+    }
+
+    void add_run() {
+        CLI::App* run = add(app, "run", "Run a command with an RDMA device of its own",
+                            [this] { return run_run(options, type, to_run); });
+        run->add_option("--device", type, "Its type")
+            ->check(CLI::IsMember({"rxe", "uroce"}))
+            ->capture_default_str();
+        run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }
 };
 
@@ -102,7 +145,7 @@ int run(int argc, char** argv) {
         throw Failure(kExitUsage, "--root: '" + line.options.root + "' is no directory");
     }
     listen_to_library();
-    const ExitStatus result = line.chosen();
+    const int result = line.chosen();
     std::cout.flush();
     if (!std::cout) {
         throw Failure(kExitFailure, "standard output can't be written");

@@ -14,7 +14,7 @@ enum ExitStatus {
     kExitOk = 0,
     kExitFailure = 1,
     kExitUsage = 2,
-    kExitNoDevice = 3,
+    kExitNoDevice = 3, // or none can be made
 };
 
 // Ends the command: TEXT goes to standard error.

@@ -2,46 +2,30 @@
 #include "tools/probe.hpp"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include "tools/output.hpp"
+#include "tools/parts.hpp"
 
 namespace sluice::tools {
 
 namespace {
 
-constexpr const char* kHelper = "provider-probe";
-
-std::string own_directory() {
-    std::array<char, PATH_MAX> path{};
-    const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
-    const std::string own(path.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
-    return own.substr(0, own.rfind('/'));
-}
-
-// Beside the command in the build tree, in libexec where it is installed.
-std::string find_helper() {
-    const std::string here = own_directory();
-    for (const std::string& path :
-         {here + "/" + kHelper, here + "/" + SLUICE_LIBEXEC_FROM_BIN + "/" + kHelper}) {
-        if (access(path.c_str(), X_OK) == 0) {
-            return path;
-        }
-    }
-    throw Failure(kExitFailure, "its helper 'provider-probe' is missing; install the command again");
-}
-
-// Everything that HELPER prints.
-std::string output_of(const std::string& helper) {
+// Everything that HELPER prints, given that argument or none.
+std::string output_of(const std::string& helper, const char* argument = nullptr) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) {
         throw Failure(kExitFailure, std::string("pipe: ") + std::strerror(errno));
@@ -49,7 +33,7 @@ std::string output_of(const std::string& helper) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::array<char*, 2> arguments{const_cast<char*>(helper.c_str()), nullptr};
+    std::array<char*, 3> arguments{const_cast<char*>(helper.c_str()), const_cast<char*>(argument), nullptr};
     pid_t child = 0;
     const int result = posix_spawn(&child, helper.c_str(), &actions, nullptr, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -73,10 +57,60 @@ std::string output_of(const std::string& helper) {
     return output;
 }
 
+// The plugin's files under ROOT, each once: its names for several libibverbs are links to one.
+std::set<std::string> installed_plugins(const std::string& root) {
+    std::set<std::string> plugins;
+    for (const char* pattern :
+         {"/usr/lib/*/libibverbs/libsluice-rdmav*.so", "/usr/lib*/libibverbs/libsluice-rdmav*.so",
+          "/usr/local/lib/libibverbs/libsluice-rdmav*.so",
+          "/usr/local/lib/*/libibverbs/libsluice-rdmav*.so"}) {
+        glob_t found{};
+        if (glob((root + pattern).c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+            for (std::size_t i = 0; i < found.gl_pathc; ++i) {
+                std::error_code failed;
+                const auto file = std::filesystem::canonical(found.gl_pathv[i], failed);
+                plugins.insert(failed ? found.gl_pathv[i] : file.string());
+            }
+        }
+        globfree(&found);
+    }
+    return plugins;
+}
+
+// What the helper told about a plugin: the dynamic linker's reason, the plugin's own, or none.
+std::optional<std::string> reason_in(const std::string& output) {
+    constexpr std::string_view kDeclines = "no device is taken: ";
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with('!')) {
+            return line.substr(1);
+        }
+        if (const std::size_t at = line.find(kDeclines); at != std::string::npos) {
+            return line.substr(at + kDeclines.size());
+        }
+    }
+    return std::nullopt;
+}
+
 } // namespace
 
+bool plugin_is_installed(const std::string& root) {
+    return !installed_plugins(root).empty();
+}
+
+std::optional<std::string> why_plugin_declines() {
+    std::optional<std::string> reason;
+    for (const std::string& plugin : installed_plugins("")) {
+        reason = reason_in(output_of(find_part(kProviderProbe), plugin.c_str()));
+        if (!reason) {
+            break; // those of other architectures don't matter then
+        }
+    }
+    return reason;
+}
+
 std::map<std::string, Probed> probe_providers() {
-    std::istringstream lines(output_of(find_helper()));
+    std::istringstream lines(output_of(find_part(kProviderProbe)));
     std::map<std::string, Probed> providers;
     for (std::string line; std::getline(lines, line);) {
         const std::size_t tab = line.find('\t');

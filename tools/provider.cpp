@@ -6,13 +6,10 @@
 // plugin, and the plugin takes its being there as the permission to take devices. What others
 // installed stays as it is, so where libibverbs happens to ask the stock provider first, we say
 // so and what to do instead.
-#include <fcntl.h>
-#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -21,6 +18,7 @@
 
 #include "tools/commands.hpp"
 #include "tools/library.hpp"
+#include "tools/plain_file.hpp"
 #include "tools/probe.hpp"
 
 namespace sluice::tools {
@@ -35,68 +33,14 @@ constexpr const char* kFile = "/etc/libibverbs.d/sluice.driver";
 constexpr std::string_view kContent =
     "# Written by `sluice provider enable`; `sluice provider disable` removes it.\ndriver sluice\n";
 
-Failure system_failure(const std::string& what) {
-    const int error = errno;
-    const char* const advice = error == EACCES || error == EPERM ? "; run it as root" : "";
-    return {kExitFailure, what + ": " + std::strerror(error) + advice};
-}
-
 enum class State { kAbsent, kOurs, kForeign };
 
-// A link, even to something of ours, is somebody else's doing.
 State state_of(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) {
-        if (errno == ENOENT) {
-            return State::kAbsent;
-        }
-        if (errno == ELOOP) {
-            return State::kForeign;
-        }
-        throw system_failure(path);
+    const PlainFile file = read_plain_file(path);
+    if (!file.exists) {
+        return State::kAbsent;
     }
-    std::array<char, kContent.size() + 1> content{};
-    const ssize_t length = read(fd, content.data(), content.size());
-    close(fd);
-    const bool ours =
-        length >= 0 && std::string_view(content.data(), static_cast<std::size_t>(length)) == kContent;
-    return ours ? State::kOurs : State::kForeign;
-}
-
-// Whole or not at all, also for libibverbs in a program that starts at this moment.
-void write_atomically(const std::string& path) {
-    std::string temporary = path.substr(0, path.rfind('/')) + "/.sluice.driver.XXXXXX";
-    const int fd = mkostemp(temporary.data(), O_CLOEXEC);
-    if (fd < 0) {
-        throw system_failure(path.substr(0, path.rfind('/')));
-    }
-    const bool written =
-        write(fd, kContent.data(), kContent.size()) == static_cast<ssize_t>(kContent.size()) &&
-        fchmod(fd, 0644) == 0 && fsync(fd) == 0;
-    const int write_errno = errno;
-    close(fd);
-    if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
-        const int error = written ? errno : write_errno;
-        unlink(temporary.c_str());
-        errno = error;
-        throw system_failure(path);
-    }
-}
-
-// A .driver file without its plugin makes libibverbs warn in every program.
-bool plugin_is_installed(const std::string& root) {
-    for (const char* pattern :
-         {"/usr/lib/*/libibverbs/libsluice-rdmav*.so", "/usr/lib*/libibverbs/libsluice-rdmav*.so",
-          "/usr/local/lib/libibverbs/libsluice-rdmav*.so",
-          "/usr/local/lib/*/libibverbs/libsluice-rdmav*.so"}) {
-        glob_t found{};
-        const int result = glob((root + pattern).c_str(), GLOB_NOSORT, nullptr, &found);
-        globfree(&found);
-        if (result == 0) {
-            return true;
-        }
-    }
-    return false;
+    return file.is_plain && file.content == kContent ? State::kOurs : State::kForeign;
 }
 
 bool is_sluice(const std::string& provider) {
@@ -117,7 +61,8 @@ struct Situation {
     bool installed;
     std::string claim; // as `sluice config` shows it
     std::string claim_origin;
-    std::string drivers_variable; // RDMAV_DRIVERS, or IBV_DRIVERS when that is unset
+    std::string drivers_variable;        // RDMAV_DRIVERS, or IBV_DRIVERS when that is unset
+    std::optional<std::string> declines; // why it takes no device, whoever asks
 };
 
 std::string drivers_variable() {
@@ -131,8 +76,12 @@ std::string drivers_variable() {
 
 Situation read_situation(const Options& options) {
     const std::vector<sluice_setting> all = settings(options);
-    return {state_of(options.root + kFile) == State::kOurs, plugin_is_installed(options.root),
-            setting_value(all, "claim"), setting_origin(all, "claim"), drivers_variable()};
+    return {state_of(options.root + kFile) == State::kOurs,
+            plugin_is_installed(options.root),
+            setting_value(all, "claim"),
+            setting_origin(all, "claim"),
+            drivers_variable(),
+            options.root.empty() ? why_plugin_declines() : std::nullopt};
 }
 
 // "rdma_rxe" is what the kernel calls it, "rxe" what rdma-core and our configuration do.
@@ -150,6 +99,9 @@ std::string why_not_ours(const Situation& situation, const std::string& driver) 
     }
     if (!situation.installed) {
         return "Sluice's provider is not installed";
+    }
+    if (situation.declines) {
+        return "Sluice's provider declines";
     }
     if (!contains_word(situation.claim, driver)) {
         return situation.claim_origin == "default" ? "nobody asked for Sluice's: `sluice provider enable`"
@@ -220,6 +172,7 @@ void print_json(const Situation& situation, const std::vector<Binding>& bindings
     const Json document{{"schema", kSchema},
                         {"enabled", situation.enabled},
                         {"installed", situation.installed},
+                        {"declines", situation.declines ? Json(*situation.declines) : Json(nullptr)},
                         {"claim", situation.claim},
                         {"claim-origin", situation.claim_origin},
                         {"devices", std::move(devices)}};
@@ -239,6 +192,9 @@ void print_status(const Options& options) {
     if (situation.enabled && !situation.installed) {
         std::cout << "libibverbs warns in every program, because " << kFile
                   << " names a plugin that isn't there: `sluice provider disable`\n";
+    }
+    if (situation.declines) {
+        std::cout << "It declines to drive any device: " << *situation.declines << ".\n";
     }
     if (bindings.empty()) {
         std::cout << "There is no RDMA device here; `sluice devices` tells how to make one.\n";
@@ -282,7 +238,7 @@ ExitStatus run_provider_enable(const Options& options, bool force) {
     case State::kForeign:
         throw foreign_file(path);
     case State::kAbsent:
-        write_atomically(path);
+        write_atomically(path, kContent);
         break;
     case State::kOurs:
         break;

@@ -5,12 +5,17 @@
  *
  * Prints one line for each device that libibverbs lists: its name, a tab, and the file whose code
  * drives it, or '!' and the errno with which opening failed.
+ *
+ * With the path of a plugin as its argument it loads that beside libibverbs, as libibverbs would,
+ * and prints what the plugin logs, or '!' and why it can't be loaded.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char* file_of(const void* function) {
     Dl_info info;
@@ -33,7 +38,17 @@ static const char* provider_of(const struct ibv_context* context) {
     return "!0";
 }
 
-int main(void) {
+static int load(const char* plugin) {
+    if (setenv("SLUICE_LOG", "warning,provider=info", 1) != 0 || dup2(STDOUT_FILENO, STDERR_FILENO) < 0) {
+        return 1;
+    }
+    if (dlopen(plugin, RTLD_NOW) == NULL) {
+        printf("!%s\n", dlerror());
+    }
+    return 0;
+}
+
+static int list(void) {
     int count = 0;
     int i = 0;
     struct ibv_device** devices = ibv_get_device_list(&count);
@@ -51,4 +66,8 @@ int main(void) {
         ibv_free_device_list(devices);
     }
     return 0;
+}
+
+int main(int argc, char** argv) {
+    return argc > 1 ? load(argv[1]) : list();
 }

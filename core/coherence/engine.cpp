@@ -74,10 +74,18 @@ Result<std::uint32_t> Engine::add(const Region& region, bool device_writes) noex
     return context;
 }
 
+inline BatchResult Engine::look(const Segment* segments, std::uint64_t count) const noexcept {
+    Batch batch{.regions = table_.view(), .first = segments, .count = count};
+    return for_each_checked<Edges::kIgnored>(batch, [](std::uint64_t, std::uint64_t) {});
+}
+
+BatchResult Engine::validate(const Segment* segments, std::uint64_t count) const noexcept {
+    return look(segments, count);
+}
+
 inline BatchResult Engine::check(const Segment* segments, std::uint64_t count,
                                  const Barrier& barrier) const noexcept {
-    Batch batch{.regions = table_.view(), .first = segments, .count = count};
-    const BatchResult result = for_each_checked<Edges::kIgnored>(batch, [](std::uint64_t, std::uint64_t) {});
+    const BatchResult result = look(segments, count);
     cacheflush::issue(barrier);
     return result;
 }

@@ -68,6 +68,9 @@ class Engine {
 
     bool find(std::uint32_t context, Region& region) const noexcept { return table_.find(context, region); }
 
+    // Whether the two calls below would take the whole batch, edges aside; nothing else happens. For who
+    // promises all or nothing.
+    BatchResult validate(const Segment* segments, std::uint64_t count) const noexcept;
     BatchResult before_device_reads(const Segment* segments, std::uint64_t count) noexcept;
     BatchResult after_device_wrote(const Segment* segments, std::uint64_t count) noexcept;
 
@@ -85,6 +88,7 @@ class Engine {
            EdgePolicy edges) noexcept;
 
     std::uint32_t edges_of(const Region& region) const noexcept;
+    [[gnu::always_inline]] BatchResult look(const Segment* segments, std::uint64_t count) const noexcept;
     // A device that snoops makes the shortest calls: its path is kept free of what the others need.
     [[gnu::always_inline]] BatchResult check(const Segment* segments, std::uint64_t count,
                                              const cacheflush::Barrier& barrier) const noexcept;

@@ -106,20 +106,6 @@ Result<void> RegionTable::remove(std::uint32_t context) noexcept {
     return {};
 }
 
-bool RegionTable::find(std::uint32_t context, Region& region) const noexcept {
-    const Slot& slot = slots_[context & kIndexMask];
-    Bounds seen{};
-    const bool live = view().bounds(context, seen);
-    const std::uint32_t zone = slot.zone.load(std::memory_order_acquire); // partner: add()
-    const std::uint32_t user =
-        slot.user.load(std::memory_order_acquire); // partners: add(), give_slot_locked()
-    if (!live || slot.key.load(std::memory_order_relaxed) != context) {
-        return false;
-    }
-    region = {seen.address, seen.length, seen.flags, zone, user};
-    return true;
-}
-
 std::uint32_t RegionTable::live() const noexcept {
     const LockGuard guard(lock_);
     return live_;

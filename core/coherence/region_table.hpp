@@ -139,4 +139,19 @@ inline bool RegionTable::View::bounds(std::uint32_t context, Bounds& bounds) con
     return ((before ^ context) | (after ^ context)) == 0;
 }
 
+// The other members are read between the two looks at the key that bounds() has made, and a third.
+inline bool RegionTable::find(std::uint32_t context, Region& region) const noexcept {
+    const Slot& slot = slots_[context & kIndexMask];
+    Bounds seen{};
+    const bool live = view().bounds(context, seen);
+    const std::uint32_t zone = slot.zone.load(std::memory_order_acquire); // partner: add()
+    const std::uint32_t user =
+        slot.user.load(std::memory_order_acquire); // partners: add(), give_slot_locked()
+    if (!live || slot.key.load(std::memory_order_relaxed) != context) {
+        return false;
+    }
+    region = {seen.address, seen.length, seen.flags, zone, user};
+    return true;
+}
+
 } // namespace sluice::coherence

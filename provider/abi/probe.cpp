@@ -227,6 +227,18 @@ Result<Layout> measure(const Symbols& symbols) {
     return Layout{slot_count, *bytes, *qp_mask};
 }
 
+Result<Abi> find_abi(void* library) {
+    Result<Symbols> symbols = find_symbols(library);
+    if (!symbols) {
+        return std::move(symbols).error();
+    }
+    Result<Layout> layout = measure(*symbols);
+    if (!layout) {
+        return std::move(layout).error();
+    }
+    return Abi{*symbols, *layout};
+}
+
 std::uint32_t device_abi_version(const VerbsSysfsDevice& device, const Layout& layout) noexcept {
     constexpr std::size_t kOldestSlotCount = 73; // has no number of ports before it
     return layout.slot_count == kOldestSlotCount ? device.num_ports : device.abi_version;

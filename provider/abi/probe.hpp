@@ -17,6 +17,8 @@
 
 namespace sluice::abi {
 
+inline constexpr const char* kLibrary = "libibverbs.so.1";
+
 // The functions of libibverbs that the plugin uses. All but the last are private to it.
 struct Symbols {
     void (*register_driver)(const VerbsDeviceOps* ops);
@@ -46,6 +48,9 @@ Result<Symbols> find_symbols(void* library);
 // Measures. Calls the library on scratch memory only; its one visible effect is a failing ioctl
 // on file descriptor -1. kNotSupported tells what came out differently from every known layout.
 Result<Layout> measure(const Symbols& symbols);
+
+// Both.
+Result<Abi> find_abi(void* library);
 
 // A provider's table of operations for a libibverbs with a table of SLOT_COUNT. The core reads
 // as many slots as it knows; the array is longer than any table, and what isn't set stays null.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/abi/uverbs.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <utility>
@@ -15,14 +17,28 @@ int real_ioctl(int fd, unsigned long request, void* argument) {
     return ::ioctl(fd, request, argument);
 }
 
+// Not ::write(), where POSIX lets a thread be cancelled: posting a request is no such place, and
+// unwinding from there would end the program.
+ssize_t real_write(int fd, const void* data, std::size_t len_bytes) {
+    return ::syscall(SYS_write, fd, data, len_bytes);
+}
+
 // The errno of a failed system call; never 0, which would read as success.
 int last_error() noexcept {
     return errno != 0 ? errno : EIO;
 }
 
+int real_open(const char* path) {
+    return ::open(path, O_RDONLY | O_CLOEXEC);
+}
+
+ssize_t real_pread(int fd, void* data, std::size_t len_bytes) {
+    return ::pread(fd, data, len_bytes, 0);
+}
+
 } // namespace
 
-const KernelCalls kRealKernelCalls{real_ioctl, ::write, ::mmap, ::munmap};
+const KernelCalls kRealKernelCalls{real_ioctl, real_write, ::mmap, ::munmap, real_open, real_pread, ::close};
 
 int Uverbs::call(ib_uverbs_ioctl_hdr& header) const noexcept {
     header.length = static_cast<std::uint16_t>(sizeof header + header.num_attrs * sizeof(ib_uverbs_attr));
@@ -47,9 +63,16 @@ int Uverbs::invoke_bytes(std::uint32_t number, const void* command, std::size_t 
     return call(ioctl);
 }
 
-int Uverbs::write_bytes(const void* command, std::size_t len_bytes) const noexcept {
-    const ssize_t written = kernel_.write(fd_, command, len_bytes);
-    return written == static_cast<ssize_t>(len_bytes) ? 0 : last_error();
+int Uverbs::send_otherwise(const ib_uverbs_cmd_hdr& header, const void* body, std::size_t body_bytes,
+                           void* answer, std::size_t answer_bytes) noexcept {
+    if (!write_refused_.load(std::memory_order_relaxed)) {
+        const int error = last_error();
+        if (error != EACCES) {
+            return error;
+        }
+        write_refused_.store(true, std::memory_order_relaxed);
+    }
+    return invoke_bytes(header.command, body, body_bytes, answer, answer_bytes, {});
 }
 
 Mapping::Mapping(Mapping&& other) noexcept

@@ -31,6 +31,9 @@ struct KernelCalls {
     ssize_t (*write)(int fd, const void* data, std::size_t len_bytes);
     void* (*mmap)(void* address, std::size_t len_bytes, int protection, int flags, int fd, off_t offset);
     int (*munmap)(void* address, std::size_t len_bytes);
+    int (*open)(const char* path);
+    ssize_t (*pread)(int fd, void* data, std::size_t len_bytes);
+    int (*close)(int fd);
 };
 extern const KernelCalls kRealKernelCalls;
 
@@ -141,22 +144,20 @@ class Uverbs {
     // command's own response pointer points, if it has one.
     template<typename Body>
     int send(const WriteCommand<Body>& command, void* answer, std::size_t answer_bytes) noexcept {
-        if (!write_refused_.load(std::memory_order_relaxed)) {
-            const int error = write_bytes(&command, sizeof command);
-            if (error != EACCES) {
-                return error;
-            }
-            write_refused_.store(true, std::memory_order_relaxed);
+        if (!write_refused_.load(std::memory_order_relaxed) &&
+            kernel_.write(fd_, &command, sizeof command) == ssize_t{sizeof command}) [[likely]] {
+            return 0;
         }
-        return invoke_bytes(command.header.command, &command.body, sizeof command.body, answer, answer_bytes,
-                            {});
+        return send_otherwise(command.header, &command.body, sizeof command.body, answer, answer_bytes);
     }
 
   private:
     int call(ib_uverbs_ioctl_hdr& header) const noexcept;
     int invoke_bytes(std::uint32_t number, const void* command, std::size_t command_bytes, void* answer,
                      std::size_t answer_bytes, const DriverData& driver) const noexcept;
-    int write_bytes(const void* command, std::size_t len_bytes) const noexcept;
+    // After a write() that failed, with errno as it left it, or that was not tried any more.
+    [[gnu::cold]] int send_otherwise(const ib_uverbs_cmd_hdr& header, const void* body,
+                                     std::size_t body_bytes, void* answer, std::size_t answer_bytes) noexcept;
 
     const KernelCalls& kernel_;
     const int fd_;

@@ -100,6 +100,10 @@ Finding find_cpu_coherence(const Inputs& inputs) {
     if (inputs.overrides.cpu) {
         return *inputs.overrides.cpu;
     }
+    if (inputs.device.is_own) {
+        return {SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_PROCESS, SLUICE_CONFIDENCE_CERTAIN,
+                "this process's own loads and stores move the data"};
+    }
     const bool registered =
         inputs.live != nullptr && inputs.live->registered.value_or(false) && !inputs.device.is_software;
     if (registered && inputs.platform.kernel_is_at_least(7, 0)) {

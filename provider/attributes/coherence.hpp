@@ -16,7 +16,7 @@
 
 #include <optional>
 
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 #include "provider/attributes/finding.hpp"
 #include "provider/attributes/live_facts.hpp"
 #include "provider/attributes/platform.hpp"

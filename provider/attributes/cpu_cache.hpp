@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 #include "provider/attributes/finding.hpp"
 
 namespace sluice::attributes {

@@ -161,6 +161,14 @@ std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registrat
     return std::nullopt;
 }
 
+LiveFacts facts_of_own_device(std::uint64_t capabilities) {
+    LiveFacts facts;
+    const char* const file = file_of(address_of(facts_of_own_device));
+    facts.provider_path = file == nullptr ? "" : file;
+    facts.capabilities = capabilities;
+    return facts;
+}
+
 std::string kernel_name(const ibv_device& device) {
     return {device.name, strnlen(device.name, sizeof device.name)};
 }

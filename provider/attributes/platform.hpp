@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 
 namespace sluice::attributes {
 

@@ -79,7 +79,9 @@ Result<sluice_device_attributes> query(const FileTree& tree, std::string_view na
     put_text(attributes.coherence_evidence, cpu.evidence);
     put(attributes.provider,
         {live ? live->provider_path : "", SLUICE_SOURCE_PROCESS, SLUICE_CONFIDENCE_CERTAIN});
-    put(attributes.kernel_driver, {device->kernel_driver, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN});
+    put(attributes.kernel_driver,
+        {device->is_own ? "none" : device->kernel_driver,
+         device->is_own ? SLUICE_SOURCE_PROCESS : SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN});
     put(attributes.clean, cache.clean);
     put(attributes.invalidate, cache.invalidate);
     attributes.cpu_coherence = to_attribute(cpu);

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 #include "provider/attributes/live_facts.hpp"
 #include "sluice/sluice.h"
 

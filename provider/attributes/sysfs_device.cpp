@@ -2,6 +2,7 @@
 #include "provider/attributes/sysfs_device.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 namespace sluice::attributes {
@@ -10,7 +11,14 @@ namespace {
 
 constexpr std::string_view kClass = "/sys/class/infiniband";
 constexpr std::string_view kVirtualDevices = "/sys/devices/virtual/";
+std::atomic<OwnDevices> own_devices{nullptr};
+
 constexpr std::size_t kMaxName = 63; // a device name is at most that long, in the kernel and here
+
+bool is_own(const FileTree& tree, std::string_view name) {
+    const OwnDevices are_own = own_devices.load(std::memory_order_acquire); // partner: set_own_devices()
+    return tree.is_live() && are_own != nullptr && are_own(name);
+}
 
 bool is_possible_name(std::string_view name) {
     return !name.empty() && name.size() <= kMaxName && name != "." && name != ".." &&
@@ -58,6 +66,10 @@ std::uint32_t byte_at(std::string_view config, std::size_t offset) {
 
 } // namespace
 
+void set_own_devices(OwnDevices are_own) noexcept {
+    own_devices.store(are_own, std::memory_order_release);
+}
+
 Result<std::vector<std::string>> device_names(const FileTree& tree) {
     if (!tree.has_entry(kClass)) {
         return std::vector<std::string>{}; // the kernel's RDMA core isn't loaded
@@ -72,6 +84,14 @@ Result<std::vector<std::string>> device_names(const FileTree& tree) {
 Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name) {
     if (!is_possible_name(name)) {
         return no_such_device(tree, name);
+    }
+    if (is_own(tree, name)) {
+        return SysfsDevice{.name = std::string(name),
+                           .path = {},
+                           .hardware_path = {},
+                           .kernel_driver = {},
+                           .is_software = true,
+                           .is_own = true};
     }
     Result<std::string> path = tree.resolve(std::string(kClass) + "/" + std::string(name));
     if (!path) {

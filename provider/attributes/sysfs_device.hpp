@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 
 namespace sluice::attributes {
 
@@ -20,7 +20,14 @@ struct SysfsDevice {
     std::string kernel_driver; // empty when it isn't known
     // Software moves the data: there is no DMA. Known software devices have a kernel_driver.
     bool is_software = false;
+    // Made by this process itself: the kernel knows nothing of it, and the fields above are empty.
+    bool is_own = false;
 };
+
+// Whoever makes devices without the kernel says which names are theirs; null for nobody. Asked
+// about this machine only, not about recorded ones, maybe by several threads at once.
+using OwnDevices = bool (*)(std::string_view name) noexcept;
+void set_own_devices(OwnDevices are_own) noexcept;
 
 // kNotFound with the names that there are, when there is no such device.
 Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name);

@@ -22,17 +22,9 @@ const abi::KernelCalls* kernel_calls = &abi::kRealKernelCalls;
 constexpr std::size_t kMaxContextBytes = 4096;
 static_assert(sizeof(Context) <= kMaxContextBytes && alignof(Context) <= 8);
 
-// The start of the piece of memory that CONTEXT lies in.
-void* allocation_of(ibv_context* context) noexcept {
-    return reinterpret_cast<std::byte*>(context) -
-           (current_abi().layout.verbs_context_bytes - sizeof(ibv_context));
-}
-
 void release(ibv_context* context) noexcept {
-    void* allocation = allocation_of(context);
     context_of(context).~Context();
-    current_abi().symbols.uninit_context(static_cast<verbs_context*>(allocation));
-    std::free(allocation); // NOLINT(cppcoreguidelines-no-malloc): allocated by libibverbs
+    free_context_memory(context);
 }
 
 // Makes the kernel's context, or asks about the one that there is.
@@ -53,7 +45,12 @@ int announce(ibv_context* context, const OpenRequest& request) noexcept {
                        request.driver_answer.out.size());
     }
     if (const int error = context_of(context).uverbs.call(command)) {
-        return error;
+        if (!request.imported || error != EOPNOTSUPP) {
+            return error;
+        }
+        // rxe and siw don't answer about a context that there is. One vector any device has.
+        context->num_comp_vectors = 1;
+        return 0;
     }
     context->num_comp_vectors = static_cast<int>(vectors);
     reinterpret_cast<abi::VerbsDevice*>(request.device)->core_support = core_support;
@@ -61,13 +58,16 @@ int announce(ibv_context* context, const OpenRequest& request) noexcept {
 }
 
 void free_context(ibv_context* context) noexcept {
+    context_of(context).removal.clean_up();
     release(context);
 }
 
-// The program has read that its device is gone: from now on our queues know, too.
+// The program has read that it is cut off: from now on our queues know, too.
 void note_async_event(ibv_context* context, ibv_async_event* event) noexcept {
     if (event->event_type == IBV_EVENT_DEVICE_FATAL) {
         context_of(context).gone.store(true, std::memory_order_relaxed);
+    } else {
+        context_of(context).removal.translate(*event);
     }
 }
 
@@ -85,25 +85,43 @@ void set_kernel_calls(const abi::KernelCalls& kernel) noexcept {
     kernel_calls = &kernel;
 }
 
-verbs_context* open_context(const OpenRequest& request) noexcept {
+ibv_context* allocate_context(ibv_device* device, int cmd_fd, std::size_t own_bytes,
+                              std::uint32_t driver_id) noexcept {
     const std::size_t verbs_bytes = current_abi().layout.verbs_context_bytes;
-    void* allocation = current_abi().symbols.init_and_alloc_context(
-        request.device, request.cmd_fd, verbs_bytes + sizeof(Context), nullptr,
-        static_cast<std::uint32_t>(request.driver));
-    if (allocation == nullptr) {
+    void* allocation = current_abi().symbols.init_and_alloc_context(device, cmd_fd, verbs_bytes + own_bytes,
+                                                                    nullptr, driver_id);
+    return allocation == nullptr ? nullptr
+                                 : reinterpret_cast<ibv_context*>(static_cast<std::byte*>(allocation) +
+                                                                  verbs_bytes - sizeof(ibv_context));
+}
+
+verbs_context* whole_context(ibv_context* context) noexcept {
+    return reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(context) -
+                                            (current_abi().layout.verbs_context_bytes - sizeof(ibv_context)));
+}
+
+void free_context_memory(ibv_context* context) noexcept {
+    verbs_context* allocation = whole_context(context);
+    current_abi().symbols.uninit_context(allocation);
+    std::free(allocation); // NOLINT(cppcoreguidelines-no-malloc): allocated by libibverbs
+}
+
+verbs_context* open_context(const OpenRequest& request) noexcept {
+    ibv_context* context = allocate_context(request.device, request.cmd_fd, sizeof(Context),
+                                            static_cast<std::uint32_t>(request.driver));
+    if (context == nullptr) {
         return nullptr;
     }
-    auto* context = reinterpret_cast<ibv_context*>(static_cast<std::byte*>(allocation) + verbs_bytes -
-                                                   sizeof(ibv_context));
     new (&context_of(context)) Context(request.cmd_fd, request.driver, *kernel_calls);
     if (const int error = announce(context, request)) {
         SLUICE_LOG(kError, "provider", "opening %s failed: %s", request.device->name, std::strerror(error));
         release(context);
         return fail_with<verbs_context>(error);
     }
-    current_abi().symbols.set_ops(static_cast<verbs_context*>(allocation), request.ops.data());
+    current_abi().symbols.set_ops(whole_context(context), request.ops.data());
+    context_of(context).removal.watch(*request.device, request.verbs, request.imported);
     SLUICE_LOG(kDebug, "provider", "opened %s", request.device->name);
-    return static_cast<verbs_context*>(allocation);
+    return whole_context(context);
 }
 
 void set_common_ops(abi::OpsTable& ops) noexcept {

@@ -11,9 +11,11 @@
 #include <atomic>
 #include <cstddef>
 
+#include "core/sync.hpp"
 #include "provider/abi/probe.hpp"
 #include "provider/abi/uverbs.hpp"
 #include "provider/claim.hpp"
+#include "provider/common/removal.hpp"
 
 namespace sluice::provider {
 
@@ -24,14 +26,28 @@ void set_current_abi(const abi::Abi& measured) noexcept;
 // The kernel as contexts opened from now on see it. For tests; not thread-safe.
 void set_kernel_calls(const abi::KernelCalls& kernel) noexcept;
 
+// A context in libibverbs' memory, with OWN_BYTES of ours right behind its ibv_context. Owns CMD_FD,
+// whether it fails or not. Null with errno set.
+ibv_context* allocate_context(ibv_device* device, int cmd_fd, std::size_t own_bytes,
+                              std::uint32_t driver_id) noexcept;
+// The structure that CONTEXT is the end of.
+verbs_context* whole_context(ibv_context* context) noexcept;
+// Closes its descriptors and gives back the memory, in which nothing of ours may live any more.
+void free_context_memory(ibv_context* context) noexcept;
+
+struct QueuePair;
+
 struct Context {
     Context(int cmd_fd, Driver kind, const abi::KernelCalls& kernel) noexcept
-        : uverbs(cmd_fd, static_cast<std::uint32_t>(kind), kernel), driver(kind) {}
+        : uverbs(cmd_fd, static_cast<std::uint32_t>(kind), kernel), driver(kind), removal(kernel) {}
 
     abi::Uverbs uverbs;
     const Driver driver;
-    // The kernel has taken the device away: nothing of it answers any more.
+    // The kernel has cut us off: nothing of the device answers any more.
     std::atomic<bool> gone{false};
+    Removal removal;
+    Mutex qps_mutex;
+    QueuePair* qps SLUICE_TSA(guarded_by(qps_mutex)) = nullptr;
 };
 
 inline Context& context_of(const ibv_context* context) noexcept {
@@ -45,6 +61,7 @@ struct OpenRequest {
     int cmd_fd;    // owned from here on
     bool imported; // the kernel's context exists already, made by another process or library
     const abi::OpsTable& ops;
+    const DriverVerbs& verbs;
     abi::DriverData driver_answer;
 };
 

@@ -90,6 +90,13 @@ void convert_extended(const ib_uverbs_ex_query_device_resp& from, ibv_device_att
 
 } // namespace
 
+void copy_device_attributes(const ibv_device_attr_ex& from, ibv_device_attr_ex* to,
+                            std::size_t to_bytes) noexcept {
+    const std::size_t known = std::min(to_bytes, sizeof from);
+    std::memcpy(to, &from, known);
+    std::memset(reinterpret_cast<std::byte*>(to) + known, 0, to_bytes - known);
+}
+
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t attr_bytes) noexcept {
     if ((input != nullptr && input->comp_mask != 0) || attr_bytes < sizeof attr->orig_attr) {
@@ -102,13 +109,10 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (error != 0) {
         return error;
     }
-    // The caller may be older than the structure, or newer.
     ibv_device_attr_ex full{};
     convert_base(answer.base, full.orig_attr);
     convert_extended(answer, full);
-    const std::size_t known = std::min(attr_bytes, sizeof full);
-    std::memcpy(attr, &full, known);
-    std::memset(reinterpret_cast<std::byte*>(attr) + known, 0, attr_bytes - known);
+    copy_device_attributes(full, attr, attr_bytes);
     return 0;
 }
 

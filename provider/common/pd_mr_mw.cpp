@@ -32,7 +32,8 @@ void fill_region(MemoryRegion& region, ibv_pd* pd, void* address, std::size_t le
     region.mr.length = len_bytes;
 }
 
-// A parent domain lets go of what it wraps.
+} // namespace
+
 int release_parent_domain(ProtectionDomain& domain) noexcept {
     if (domain.users.load(std::memory_order_acquire) != 0) {
         return EBUSY;
@@ -44,8 +45,6 @@ int release_parent_domain(ProtectionDomain& domain) noexcept {
     delete &domain;
     return 0;
 }
-
-} // namespace
 
 ibv_pd* alloc_pd(ibv_context* context) noexcept {
     const ib_uverbs_alloc_pd command{};

@@ -19,6 +19,9 @@ class SLUICE_TSA(capability("mutex")) QueueLock {
             lock_.lock();
         }
     }
+    bool try_lock() noexcept SLUICE_TSA(try_acquire_capability(true)) SLUICE_TSA(no_thread_safety_analysis) {
+        return elided_ || lock_.try_lock();
+    }
     void unlock() noexcept SLUICE_TSA(release_capability()) SLUICE_TSA(no_thread_safety_analysis) {
         if (!elided_) {
             lock_.unlock();

@@ -6,11 +6,15 @@
 
 #include "provider/abi/layout.hpp"
 #include "provider/common/context.hpp"
+#include "provider/common/objects.hpp"
 
 namespace sluice::provider {
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t attr_bytes) noexcept;
+// FROM to a caller who may be older than the structure, or newer.
+void copy_device_attributes(const ibv_device_attr_ex& from, ibv_device_attr_ex* to,
+                            std::size_t to_bytes) noexcept;
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noexcept;
 
 ibv_pd* alloc_pd(ibv_context* context) noexcept;
@@ -19,6 +23,8 @@ ibv_pd* import_pd(ibv_context* context, std::uint32_t handle) noexcept;
 void unimport_pd(ibv_pd* pd) noexcept;
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept;
 int dealloc_td(ibv_td* td) noexcept;
+// A parent domain lets go of what it wraps.
+int release_parent_domain(ProtectionDomain& domain) noexcept;
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept;
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access) noexcept;

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/config/config.hpp"
 
-#include <sys/auxv.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "core/log.hpp"
 #include "core/settings.hpp"
 
 namespace sluice::config {
 
 namespace {
-
-bool has_privileges() {
-    return getauxval(AT_SECURE) != 0 || geteuid() == 0;
-}
 
 std::string at_line(int line) {
     return std::string(kPath) + ":" + std::to_string(line);
@@ -52,20 +44,16 @@ void list_environment(std::vector<Listed>& all) {
 
 } // namespace
 
-bool is_trustworthy(unsigned owner, unsigned mode) noexcept {
-    return owner == 0 && (mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-Result<File> load(const attributes::FileTree& tree) {
+Result<File> load(const FileTree& tree) {
     if (!tree.has_entry(kPath)) {
         return File{};
     }
-    attributes::FileStatus status{};
+    FileStatus status{};
     Result<std::string> text = tree.read(kPath, kMaxFileBytes, &status);
     if (!text) {
         return std::move(text).error();
     }
-    if (has_privileges() && !is_trustworthy(status.owner, status.mode)) {
+    if (runs_with_privileges() && !is_trustworthy(status)) {
         SLUICE_LOG(
             kWarning, "config",
             "%s is ignored: with privileges, only a file that belongs to root and that nobody else may "
@@ -76,7 +64,7 @@ Result<File> load(const attributes::FileTree& tree) {
     return parse_file(*text, kPath);
 }
 
-Result<Decisions> decisions_for(const attributes::FileTree& tree, std::string_view device) {
+Result<Decisions> decisions_for(const FileTree& tree, std::string_view device) {
     Result<File> file = load(tree);
     if (!file) {
         return std::move(file).error();
@@ -96,7 +84,7 @@ Result<Decisions> decisions_for(const attributes::FileTree& tree, std::string_vi
     return decisions;
 }
 
-Claim claimed_drivers(const attributes::FileTree& tree) {
+Claim claimed_drivers(const FileTree& tree) {
     const Result<File> file = load(tree);
     if (!file) {
         SLUICE_LOG(kWarning, "config", "%s; no device is claimed", file.error().text());
@@ -109,7 +97,7 @@ Claim claimed_drivers(const attributes::FileTree& tree) {
     return {enabled, enabled};
 }
 
-Result<std::vector<Listed>> list(const attributes::FileTree& tree) {
+Result<std::vector<Listed>> list(const FileTree& tree) {
     Result<File> file = load(tree);
     if (!file) {
         return std::move(file).error();
@@ -136,6 +124,11 @@ Result<std::vector<Listed>> list(const attributes::FileTree& tree) {
         if (device.io_coherence.is_said()) {
             all.push_back(listed(("io-coherence of " + device.name).c_str(), device.io_coherence, kIoValues,
                                  kIoMeaning));
+        }
+        if (device.address.is_said()) {
+            all.push_back({"address of " + device.name, device.address.value, at_line(device.address.line),
+                           "uroceN: 127.0.0.(N+1)", "an IPv4 or IPv6 address of this machine",
+                           "where the device lives, unless SLUICE_UROCE says otherwise"});
         }
     }
     return all;

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 #include "provider/config/parser.hpp"
 
 namespace sluice::config {
@@ -24,10 +24,7 @@ constexpr const char* kPath = "/etc/sluice/sluice.conf";
 constexpr const char* kDriverFile = "/etc/libibverbs.d/sluice.driver";
 
 // An empty File where there is none, or where it is not to be trusted.
-Result<File> load(const attributes::FileTree& tree);
-
-// Whether a file with this owner and mode may steer a program with privileges.
-bool is_trustworthy(unsigned owner, unsigned mode) noexcept;
+Result<File> load(const FileTree& tree);
 
 struct Decision {
     Coherence value = Coherence::kAuto;
@@ -41,12 +38,12 @@ struct Decisions {
 };
 
 // What holds for a device.
-Result<Decisions> decisions_for(const attributes::FileTree& tree, std::string_view device);
+Result<Decisions> decisions_for(const FileTree& tree, std::string_view device);
 
 // The kernel drivers whose devices the plugin shall take when nothing else asks for it: what the
 // key "claim" says; where it says nothing, both after `sluice provider enable` and none
 // otherwise. A file that can't be understood claims nothing, and the log tells why.
-Claim claimed_drivers(const attributes::FileTree& tree = attributes::FileTree());
+Claim claimed_drivers(const FileTree& tree = FileTree());
 
 // One line of `sluice config`.
 struct Listed {
@@ -59,6 +56,6 @@ struct Listed {
 };
 
 // Every variable and every key, whether set or not, and what is set for single devices.
-Result<std::vector<Listed>> list(const attributes::FileTree& tree);
+Result<std::vector<Listed>> list(const FileTree& tree);
 
 } // namespace sluice::config

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/config/parser.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -117,11 +119,14 @@ class Parser {
         if (key == "claim" && !in_device) {
             return take_claim(value);
         }
+        if (key == "address" && in_device) {
+            return take_address(section(), value);
+        }
         if (key == "claim") {
             return fail("'claim' is for all devices: it stands above the first section");
         }
         return fail("unknown key " + quoted(key) + "; valid: " + (in_device ? "" : "claim, ") +
-                    "coherence, io-coherence");
+                    "coherence, io-coherence" + (in_device ? ", address" : ""));
     }
 
     Result<void> check_first(int earlier_line, std::string_view key) const {
@@ -142,6 +147,22 @@ class Parser {
                         "; valid: " + (may_be_simulated ? kCoherenceValues : "auto, coherent, noncoherent"));
         }
         to = {*coherence, line_};
+        return {};
+    }
+
+    Result<void> take_address(DeviceSection& device, std::string_view value) const {
+        if (Result<void> first = check_first(device.address.line, "address"); !first) {
+            return first;
+        }
+        if (!device.name.starts_with("uroce")) {
+            return fail("only uroce devices get an address here; " + quoted(device.name) + " has its own");
+        }
+        in6_addr bytes{}; // room for either kind
+        const std::string text(value);
+        if (inet_pton(AF_INET, text.c_str(), &bytes) != 1 && inet_pton(AF_INET6, text.c_str(), &bytes) != 1) {
+            return fail(quoted(value) + " is no IPv4 or IPv6 address; names are not looked up");
+        }
+        device.address = {text, line_};
         return {};
     }
 

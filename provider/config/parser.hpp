@@ -36,6 +36,7 @@ struct DeviceSection {
     std::string name; // empty for what stands above all sections
     Said<Coherence> coherence{};
     Said<Coherence> io_coherence{}; // never kSimulated
+    Said<std::string> address{};    // of uroceN only: IPv4 or IPv6, in numbers
     int line = 0;
 };
 

@@ -43,6 +43,13 @@ abi::OpsTable make_ops() noexcept {
     return ops;
 }
 
+constexpr DriverVerbs kVerbs{.create_cq = create_cq,
+                             .destroy_cq = destroy_cq,
+                             .create_qp = create_qp,
+                             .modify_qp = modify_qp,
+                             .destroy_qp = destroy_qp,
+                             .post_recv = post_recv};
+
 verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
     const abi::OpsTable ops = make_ops();
     return open_context({.driver = Driver::kRxe,
@@ -50,6 +57,7 @@ verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
                          .cmd_fd = cmd_fd,
                          .imported = imported,
                          .ops = ops,
+                         .verbs = kVerbs,
                          .driver_answer = {}});
 }
 

@@ -6,8 +6,9 @@
 
 #include <memory>
 
-#include "provider/common/objects.hpp"
-#include "provider/common/queue_lock.hpp"
+#include "provider/common/completion_queue.hpp"
+#include "provider/common/queue_pair.hpp"
+#include "provider/common/shared_receive_queue.hpp"
 #include "provider/rxe/ring.hpp"
 #include "provider/rxe/wqe.hpp"
 
@@ -32,12 +33,10 @@ struct RetiredRing {
     std::unique_ptr<RetiredRing> older;
 };
 
-struct Cq : ibv_cq_ex {
+struct Cq : CompletionQueue {
     // The two words that a look without the lock compares: the kernel's, and ours.
     std::atomic<const std::uint32_t*> produced_word{nullptr};
-    std::atomic<std::uint32_t> next{0};                 // the next element to read; written under the lock
-    std::atomic<std::int32_t> idle_polls_left{1 << 18}; // until the device is looked after
-    QueueLock lock;
+    std::atomic<std::uint32_t> next{0}; // the next element to read; written under the lock
     Ring ring;
     std::uint32_t cursor = 0;              // of start_poll() to end_poll(): the element ...
     const ib_uverbs_wc* current = nullptr; // ... that is being read
@@ -51,10 +50,10 @@ struct Cq : ibv_cq_ex {
 };
 
 inline Cq& cq_of(ibv_cq* cq) noexcept {
-    return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
+    return static_cast<Cq&>(completion_queue_of(cq));
 }
 inline Cq& cq_of(ibv_cq_ex* cq) noexcept {
-    return *static_cast<Cq*>(cq);
+    return static_cast<Cq&>(completion_queue_of(cq));
 }
 
 // Receive requests: those of a queue pair, or shared.
@@ -78,6 +77,7 @@ struct SendQueue {
     ProducerRing ring;
     QueueLock lock;
     SendLimits limits{};
+    bool signal_all = false; // each request is reported, whether it asks for that or not
     // Between wr_start() and wr_complete().
     std::uint32_t building = 0;      // elements begun
     int error = 0;                   // the first that went wrong
@@ -87,21 +87,17 @@ struct SendQueue {
     abi::Mapping mapping;
 };
 
-struct Qp : abi::VerbsQp {
-    Qp() noexcept : VerbsQp{} {}
+struct Qp : QueuePair {
+    Qp() noexcept : QueuePair(IBV_QPS_RESET) {}
 
     SendQueue send;
     RecvQueue recv;
-    abi::SendDoorbell doorbell{0, {}, 0};
-    std::uint32_t doorbell_answer = 0; // the kernel writes here; nobody reads it
-    // The state as far as we have led it; the kernel may have gone on to an error by itself.
-    std::atomic<ibv_qp_state> state{IBV_QPS_RESET};
     Membership send_member;
     Membership recv_member;
 };
 
 inline Qp& qp_of(ibv_qp* qp) noexcept {
-    return *static_cast<Qp*>(reinterpret_cast<abi::VerbsQp*>(qp));
+    return static_cast<Qp&>(queue_pair_of(qp));
 }
 
 struct Ah : ibv_ah {

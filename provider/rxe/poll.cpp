@@ -6,13 +6,9 @@
 // index is read once for a batch and our own is published once behind it. What a completion says
 // is handed on and never used as an index, so that a wrong one harms nobody here.
 //
-// A device may go while it is in use. A program that only polls gets no event that would tell, so
-// that now and then an empty poll looks. There are two ways for it to go. A kernel that can cut
-// off its users answers EIO from then on: requests that it never completed are completed here, as
-// flushed. One that can't (rxe up to now) takes the device's node away and waits for its users to
-// close: their queue pairs are led to the error state, so that the kernel flushes them itself.
-#include <unistd.h>
-
+// A device may go while it is in use, so that now and then an empty poll looks after it
+// (provider/common/removal.hpp). If the kernel has cut us off, the requests that it never completed
+// are completed here, as flushed.
 #include <algorithm>
 #include <cstring>
 
@@ -26,64 +22,20 @@ static_assert(sizeof(ib_uverbs_wc) == sizeof(ibv_wc) &&
               offsetof(ibv_wc, wc_flags) == offsetof(ib_uverbs_wc, wc_flags) &&
               offsetof(ibv_wc, dlid_path_bits) == offsetof(ib_uverbs_wc, dlid_path_bits));
 
-// Some 100 ms of doing nothing else: often enough to notice, too seldom to cost.
-constexpr std::int32_t kIdlePollsPerCheck = 1 << 18;
-
 bool looks_empty(const Cq& cq) noexcept {
     const std::uint32_t* produced = cq.produced_word.load(std::memory_order_acquire);
     return __atomic_load_n(produced, __ATOMIC_RELAXED) == cq.next.load(std::memory_order_relaxed);
 }
 
-bool device_is_gone(const Context& context) noexcept {
-    std::uint32_t vectors = 0;
-    abi::IoctlCommand<1> command(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
-    command.output(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof vectors);
-    const int error = context.uverbs.call(command);
-    return error == EIO || error == ENODEV;
+// Whether an empty poll may be the last word; if not, it is time to look after the device.
+bool is_idle(Cq& cq) noexcept {
+    return !context_of(cq.context).gone.load(std::memory_order_relaxed) && cq.patience.lasts();
 }
 
-bool node_is_gone(const ibv_context* context) noexcept {
-    return access(context->device->dev_path, F_OK) != 0 && errno == ENOENT;
-}
-
-void lead_to_error(Cq& cq) noexcept {
-    const LockGuard guard(cq.members_mutex);
-    for (Membership* member = cq.members; member != nullptr; member = member->next) {
-        ibv_qp* qp = &member->qp->qp;
-        if (member->qp->state.load(std::memory_order_relaxed) != IBV_QPS_ERR) {
-            ibv_qp_attr attr{};
-            attr.qp_state = IBV_QPS_ERR;
-            (void)modify_qp(qp, &attr, IBV_QP_STATE);
-        }
-    }
-}
-
-// Whether the kernel has cut us off. If it is waiting for us to go, what we wait for is flushed.
-[[gnu::noinline]] bool look_after_device(Cq& cq) noexcept {
-    Context& context = context_of(cq.context);
-    if (device_is_gone(context)) {
-        context.gone.store(true, std::memory_order_relaxed);
-        return true;
-    }
-    if (node_is_gone(cq.context)) {
-        lead_to_error(cq);
-    }
-    return false;
-}
-
-// Whether an empty poll may be the last word.
-[[gnu::always_inline]] inline bool is_idle(Cq& cq) noexcept {
-    Context& context = context_of(cq.context);
-    if (context.gone.load(std::memory_order_relaxed)) [[unlikely]] {
-        return false;
-    }
-    const std::int32_t left = cq.idle_polls_left.load(std::memory_order_relaxed) - 1;
-    cq.idle_polls_left.store(left, std::memory_order_relaxed);
-    if (left >= 0) [[likely]] {
-        return true;
-    }
-    cq.idle_polls_left.store(kIdlePollsPerCheck, std::memory_order_relaxed);
-    return !look_after_device(cq);
+// What is_idle() asks for. True: what the kernel left is for us to complete.
+bool look_around(Cq& cq) noexcept {
+    cq.patience.renew();
+    return look_after_device(cq.context);
 }
 
 void make_flushed(ib_uverbs_wc& wc, std::uint64_t wr_id, const Qp& qp, ibv_wc_opcode opcode) noexcept {
@@ -154,11 +106,22 @@ int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
     return static_cast<int>(n);
 }
 
-} // namespace
+// Takes one completion, which most programs ask for. The caller has the lock.
+bool take_one(Cq& cq, ibv_wc& wc) noexcept {
+    const Ring& ring = cq.ring;
+    const std::uint32_t next = cq.next.load(std::memory_order_relaxed);
+    if (ring.produced() == next) {
+        return false;
+    }
+    std::memcpy(&wc, ring.element(next), sizeof wc);
+    const std::uint32_t behind = (next + 1) & ring.mask();
+    ring.publish_consumed(behind);
+    cq.next.store(behind, std::memory_order_relaxed);
+    return true;
+}
 
-namespace {
-
-// Apart, so that the way of an empty poll needs no stack.
+// Three functions and not one, so that neither an empty poll nor a single completion needs the
+// stack that a batch does.
 [[gnu::noinline]] int poll_further(Cq& cq, int count, ibv_wc* wc) noexcept {
     if (count < 0) {
         return -EINVAL;
@@ -166,17 +129,52 @@ namespace {
     if (const int n = take(cq, static_cast<std::uint32_t>(count), wc)) {
         return n;
     }
-    return is_idle(cq) ? 0 : poll_flushed(cq, count, wc);
+    return is_idle(cq) || !look_around(cq) ? 0 : poll_flushed(cq, count, wc);
+}
+
+[[gnu::noinline]] int poll_something(Cq& cq, int count, ibv_wc* wc) noexcept {
+    if (count == 1 && cq.lock.try_lock()) [[likely]] {
+        const bool taken = take_one(cq, *wc);
+        cq.lock.unlock();
+        if (taken) [[likely]] {
+            return 1;
+        }
+    }
+    return poll_further(cq, count, wc);
 }
 
 } // namespace
 
 int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
     Cq& cq = cq_of(ibcq);
-    if (looks_empty(cq) && is_idle(cq)) {
-        return 0;
+    if (!looks_empty(cq)) {
+        return poll_something(cq, count, wc);
     }
-    return poll_further(cq, count, wc);
+    return is_idle(cq) ? 0 : poll_further(cq, count, wc);
+}
+
+// Those that stay move to the end of the ring: its other index is the kernel's.
+void discard_completions(Cq& cq, const Qp& qp) noexcept {
+    const LockGuard guard(cq.lock);
+    if (cq.current != nullptr) {
+        return; // of a queue without a lock, which the same thread is reading just now
+    }
+    const Ring& ring = cq.ring;
+    const std::uint32_t first = cq.next.load(std::memory_order_relaxed);
+    std::uint32_t from = ring.produced();
+    std::uint32_t to = from;
+    while (from != first) {
+        from = (from - 1) & ring.mask();
+        ib_uverbs_wc wc;
+        std::memcpy(&wc, ring.element(from), sizeof wc);
+        const bool shared_receive = qp.qp.srq != nullptr && (wc.opcode & IBV_WC_RECV) != 0;
+        if (wc.qp_num != qp.qp.qp_num || shared_receive) {
+            to = (to - 1) & ring.mask();
+            std::memcpy(ring.element(to), &wc, sizeof wc);
+        }
+    }
+    ring.publish_consumed(to);
+    cq.next.store(to, std::memory_order_relaxed);
 }
 
 // --- The extended interface: from start_poll() to end_poll() the queue is the caller's. ---
@@ -213,7 +211,7 @@ int start_poll(ibv_cq_ex* ibcq, ibv_poll_cq_attr* attr) noexcept SLUICE_TSA(no_t
     if (attr->comp_mask != 0) {
         return EINVAL;
     }
-    if (looks_empty(cq) && is_idle(cq)) {
+    if (looks_empty(cq) && (is_idle(cq) || !look_around(cq))) {
         return ENOENT;
     }
     cq.lock.lock();

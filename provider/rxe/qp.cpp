@@ -11,18 +11,6 @@ namespace sluice::provider::rxe {
 
 namespace {
 
-// The elements of ibv_qp_init_attr, which both ways to make a queue pair have.
-struct QpRequest {
-    ibv_pd* pd;
-    void* qp_context;
-    ibv_cq* send_cq;
-    ibv_cq* recv_cq;
-    ibv_srq* srq;
-    ibv_qp_cap* cap;
-    ibv_qp_type type;
-    int sq_sig_all;
-};
-
 constexpr std::uint32_t kDatagramOps = op_bit(IBV_WR_SEND) | op_bit(IBV_WR_SEND_WITH_IMM);
 constexpr std::uint32_t kUnreliableOps =
     kDatagramOps | kWriteOps | op_bit(IBV_WR_LOCAL_INV) | op_bit(IBV_WR_BIND_MW);
@@ -99,52 +87,6 @@ int map_recv_ring(Qp& qp, const mminfo& info, std::uint32_t max_sge) noexcept {
                              kRecvHeaderBytes + std::size_t{max_sge} * sizeof(rxe_sge));
 }
 
-int destroy_in_kernel(const Qp& qp, ib_uverbs_destroy_qp_resp& answer) noexcept {
-    ib_uverbs_destroy_qp command{};
-    command.qp_handle = qp.qp.handle;
-    return destroy_result(uverbs_of(qp).invoke(IB_USER_VERBS_CMD_DESTROY_QP, command, answer));
-}
-
-int create_in_kernel(Qp& qp, const QpRequest& request, ib_uverbs_create_qp_resp& answer,
-                     rxe_create_qp_resp& shared) noexcept {
-    ib_uverbs_create_qp command{};
-    command.user_handle = reinterpret_cast<std::uintptr_t>(&qp.qp);
-    command.pd_handle = kernel_domain_of(request.pd).handle;
-    command.send_cq_handle = request.send_cq->handle;
-    command.recv_cq_handle = request.recv_cq->handle;
-    command.srq_handle = request.srq != nullptr ? request.srq->handle : 0;
-    command.max_send_wr = request.cap->max_send_wr;
-    command.max_recv_wr = request.cap->max_recv_wr;
-    command.max_send_sge = request.cap->max_send_sge;
-    command.max_recv_sge = request.cap->max_recv_sge;
-    command.max_inline_data = request.cap->max_inline_data;
-    command.sq_sig_all = request.sq_sig_all != 0 ? 1 : 0;
-    command.qp_type = static_cast<std::uint8_t>(request.type);
-    command.is_srq = request.srq != nullptr ? 1 : 0;
-    return uverbs_of(qp).invoke(IB_USER_VERBS_CMD_CREATE_QP, command, answer, abi::driver_answer(shared));
-}
-
-void fill_public_part(Qp& qp, const QpRequest& request) noexcept {
-    qp.qp.context = request.pd->context;
-    qp.qp.qp_context = request.qp_context;
-    qp.qp.pd = request.pd;
-    qp.qp.send_cq = request.send_cq;
-    qp.qp.recv_cq = request.recv_cq;
-    qp.qp.srq = request.srq;
-    qp.qp.qp_type = request.type;
-    qp.qp.state = IBV_QPS_RESET;
-    pthread_mutex_init(&qp.qp.mutex, nullptr);
-    pthread_cond_init(&qp.qp.cond, nullptr);
-}
-
-abi::SendDoorbell doorbell_of(const Qp& qp) noexcept {
-    abi::PostSendBody body{};
-    body.response = reinterpret_cast<std::uintptr_t>(&qp.doorbell_answer);
-    body.qp_handle = qp.qp.handle;
-    body.wqe_size = sizeof(ib_uverbs_send_wr);
-    return {IB_USER_VERBS_CMD_POST_SEND, body, sizeof qp.doorbell_answer};
-}
-
 int map_rings(Qp& qp, const rxe_create_qp_resp& shared, const ib_uverbs_create_qp_resp& caps) noexcept {
     if (const int error = map_send_ring(qp, shared.sq_mi, caps)) {
         return error;
@@ -157,40 +99,30 @@ Qp* create(const QpRequest& request) noexcept {
     if (ops == 0) {
         return fail_with<Qp>(EOPNOTSUPP);
     }
-    if (request.send_cq == nullptr || request.recv_cq == nullptr) {
-        return fail_with<Qp>(EINVAL);
-    }
     std::unique_ptr<Qp> qp(new (std::nothrow) Qp);
     if (qp == nullptr) {
         return fail_with<Qp>(ENOMEM);
     }
-    fill_public_part(*qp, request);
     ib_uverbs_create_qp_resp answer{};
     rxe_create_qp_resp shared{};
-    if (const int error = create_in_kernel(*qp, request, answer, shared)) {
+    if (const int error = make_in_kernel(*qp, request, answer, abi::driver_answer(shared))) {
         return fail_with<Qp>(error);
     }
-    qp->qp.handle = answer.qp_handle;
-    qp->qp.qp_num = answer.qpn;
     if (const int error = map_rings(*qp, shared, answer)) {
-        ib_uverbs_destroy_qp_resp ignored{};
-        (void)destroy_in_kernel(*qp, ignored);
+        unmake_in_kernel(*qp);
         return fail_with<Qp>(error);
     }
     qp->send.limits.ops = ops;
+    qp->send.limits.plain_ops = request.type != IBV_QPT_UD && answer.max_send_sge != 0 ? ops & kPlainOps : 0;
+    qp->send.signal_all = request.sq_sig_all != 0;
     qp->send.limits.datagram = request.type == IBV_QPT_UD;
-    qp->doorbell = doorbell_of(*qp);
     if (is_single_threaded(request.pd)) {
         qp->send.lock.elide();
         qp->recv.lock.elide();
     }
     join(qp->send_member, *qp, request.send_cq, true);
     join(qp->recv_member, *qp, request.recv_cq, false);
-    request.cap->max_send_wr = answer.max_send_wr;
-    request.cap->max_recv_wr = answer.max_recv_wr;
-    request.cap->max_send_sge = answer.max_send_sge;
-    request.cap->max_recv_sge = answer.max_recv_sge;
-    request.cap->max_inline_data = answer.max_inline_data;
+    announce(*qp, request, answer);
     return qp.release();
 }
 
@@ -200,48 +132,41 @@ std::uint64_t device_flags(ibv_context* context) noexcept {
     return query_device_ex(context, nullptr, &attr, sizeof attr) == 0 ? attr.device_cap_flags_ex : 0;
 }
 
+// After a reset: the kernel has emptied the rings, and may have set them back. Completions of what
+// was asked before the reset would be taken for those of what is asked after it.
+void start_again(Qp& qp) noexcept {
+    {
+        const LockGuard send_guard(qp.send.lock);
+        qp.send.ring.resynchronise();
+        const LockGuard recv_guard(qp.recv.lock);
+        if (qp.recv.ring.ring().attached()) {
+            qp.recv.ring.resynchronise();
+        }
+    }
+    discard_completions(cq_of(qp.qp.send_cq), qp);
+    if (qp.qp.recv_cq != qp.qp.send_cq) {
+        discard_completions(cq_of(qp.qp.recv_cq), qp);
+    }
+}
+
 } // namespace
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
-    Qp* qp = create({.pd = pd,
-                     .qp_context = attr->qp_context,
-                     .send_cq = attr->send_cq,
-                     .recv_cq = attr->recv_cq,
-                     .srq = attr->srq,
-                     .cap = &attr->cap,
-                     .type = attr->qp_type,
-                     .sq_sig_all = attr->sq_sig_all});
+    Qp* qp = create(qp_request(pd, *attr));
     return qp != nullptr ? &qp->qp : nullptr;
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
-    constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    // Naming no special wish by the mask of one is no wish.
-    constexpr std::uint32_t kZero = IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    if ((attr->comp_mask & ~(kKnown | kZero)) != 0 ||
-        ((attr->comp_mask & kZero) != 0 && attr->create_flags != 0)) {
-        return fail_with<ibv_qp>(EOPNOTSUPP);
+    const std::uint64_t supported =
+        wants_wr_functions(*attr) ? supported_wr_ops(ops_of(attr->qp_type, device_flags(context))) : 0;
+    if (const int error = check_extended_request(context, *attr, supported)) {
+        return fail_with<ibv_qp>(error);
     }
-    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context) {
-        return fail_with<ibv_qp>(EINVAL);
-    }
-    const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    if (extended &&
-        (attr->send_ops_flags & ~supported_wr_ops(ops_of(attr->qp_type, device_flags(context)))) != 0) {
-        return fail_with<ibv_qp>(EOPNOTSUPP);
-    }
-    Qp* qp = create({.pd = attr->pd,
-                     .qp_context = attr->qp_context,
-                     .send_cq = attr->send_cq,
-                     .recv_cq = attr->recv_cq,
-                     .srq = attr->srq,
-                     .cap = &attr->cap,
-                     .type = attr->qp_type,
-                     .sq_sig_all = attr->sq_sig_all});
+    Qp* qp = create(qp_request(attr->pd, *attr));
     if (qp == nullptr) {
         return nullptr;
     }
-    if (extended) {
+    if (wants_wr_functions(*attr)) {
         set_wr_functions(*qp, attr->send_ops_flags);
     }
     return &qp->qp;
@@ -257,26 +182,18 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     }
     qp.state.store(attr->qp_state, std::memory_order_relaxed);
     if (attr->qp_state == IBV_QPS_RESET) {
-        // The kernel has emptied the rings, and may have set them back.
-        const LockGuard send_guard(qp.send.lock);
-        qp.send.ring.resynchronise();
-        const LockGuard recv_guard(qp.recv.lock);
-        if (qp.recv.ring.ring().attached()) {
-            qp.recv.ring.resynchronise();
-        }
+        start_again(qp);
     }
     return 0;
 }
 
 int destroy_qp(ibv_qp* ibqp) noexcept {
     Qp& qp = qp_of(ibqp);
-    ib_uverbs_destroy_qp_resp answer{};
-    if (const int error = destroy_in_kernel(qp, answer)) {
+    if (const int error = retire(qp)) {
         return error;
     }
     leave(qp.send_member);
     leave(qp.recv_member);
-    await_events(ibqp->mutex, ibqp->cond, ibqp->events_completed, answer.events_reported);
     delete &qp;
     return 0;
 }

@@ -17,6 +17,9 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept;
 // poll.cpp
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept;
 void set_poll_functions(Cq& cq) noexcept;
+// Forgets the completions of a queue pair that was reset. Messages that came through a shared
+// receive queue stay: their places there are used up. Takes the CQ's lock.
+void discard_completions(Cq& cq, const Qp& qp) noexcept;
 
 // qp.cpp
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept;

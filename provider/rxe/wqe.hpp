@@ -62,10 +62,13 @@ constexpr std::uint32_t kSendOps =
 constexpr std::uint32_t kWriteOps = op_bit(IBV_WR_RDMA_WRITE) | op_bit(IBV_WR_RDMA_WRITE_WITH_IMM);
 constexpr std::uint32_t kAtomicOps = op_bit(IBV_WR_ATOMIC_CMP_AND_SWP) | op_bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
 constexpr std::uint32_t kInlineOps = kSendOps | kWriteOps;
+// Those whose request is a place in memory here and perhaps one there.
+constexpr std::uint32_t kPlainOps = kSendOps | kWriteOps | op_bit(IBV_WR_RDMA_READ);
 
 // What a queue pair's send queue can do.
 struct SendLimits {
     std::uint32_t ops;             // bits of op_bit()
+    std::uint32_t plain_ops;       // those of them that fill_plain() can do
     std::uint32_t max_sge;         // scatter/gather elements that fit
     std::uint32_t max_inline_data; // bytes that fit
     bool datagram;                 // each request has a destination of its own

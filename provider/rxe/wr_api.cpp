@@ -5,15 +5,12 @@
 // Between wr_start() and wr_complete() or wr_abort() the send queue is the caller's. An error in
 // any piece is kept, the pieces behind it do nothing, and wr_complete() gives the error back with
 // nothing published: the whole batch is posted, or none of it.
+#include "provider/common/wr_functions.hpp"
 #include "provider/rxe/verbs.hpp"
 
 namespace sluice::provider::rxe {
 
 namespace {
-
-// Younger than the headers that we may be compiled with.
-constexpr std::uint64_t kWithFlush = 1ULL << 11;
-constexpr std::uint64_t kWithAtomicWrite = 1ULL << 12;
 
 SendQueue& queue_of(ibv_qp_ex* qp) noexcept {
     return qp_of(&qp->qp_base).send;
@@ -270,17 +267,9 @@ constexpr WrOp kWrOps[] = {
     {IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV},
     {IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW},
     {IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV},
-    {kWrFlush, kWithFlush},
-    {kWrAtomicWrite, kWithAtomicWrite},
+    {kWrFlush, kQpExWithFlush},
+    {kWrAtomicWrite, kQpExWithAtomicWrite},
 };
-
-// Functions behind the oldest form of the structure; only where this libibverbs has them.
-template<typename Function>
-void set_appended(Qp& qp, std::size_t offset, Function* function) noexcept {
-    if (current_abi().layout.qp_mask_offset >= offset + sizeof function) {
-        std::memcpy(qp.reserve + offset, static_cast<const void*>(&function), sizeof function);
-    }
-}
 
 } // namespace
 
@@ -293,38 +282,27 @@ std::uint64_t supported_wr_ops(std::uint32_t ops) noexcept {
 }
 
 void set_wr_functions(Qp& qp, std::uint64_t send_ops_flags) noexcept {
-    const auto use = [send_ops_flags](std::uint64_t flag, auto*& slot, auto* function) {
-        slot = (send_ops_flags & flag) != 0 ? function : nullptr;
-    };
-    ibv_qp_ex& ex = qp.qp_ex;
-    use(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, ex.wr_atomic_cmp_swp, wr_atomic_cmp_swp);
-    use(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, ex.wr_atomic_fetch_add, wr_atomic_fetch_add);
-    use(IBV_QP_EX_WITH_BIND_MW, ex.wr_bind_mw, wr_bind_mw);
-    use(IBV_QP_EX_WITH_LOCAL_INV, ex.wr_local_inv, wr_local_inv);
-    use(IBV_QP_EX_WITH_RDMA_READ, ex.wr_rdma_read, wr_rdma_read);
-    use(IBV_QP_EX_WITH_RDMA_WRITE, ex.wr_rdma_write, wr_rdma_write);
-    use(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, ex.wr_rdma_write_imm, wr_rdma_write_imm);
-    use(IBV_QP_EX_WITH_SEND, ex.wr_send, wr_send);
-    use(IBV_QP_EX_WITH_SEND_WITH_IMM, ex.wr_send_imm, wr_send_imm);
-    use(IBV_QP_EX_WITH_SEND_WITH_INV, ex.wr_send_inv, wr_send_inv);
-    if (qp.qp.qp_type == IBV_QPT_UD) {
-        ex.wr_set_ud_addr = wr_set_ud_addr;
-    }
-    ex.wr_set_inline_data = wr_set_inline_data;
-    ex.wr_set_inline_data_list = wr_set_inline_data_list;
-    ex.wr_set_sge = wr_set_sge;
-    ex.wr_set_sge_list = wr_set_sge_list;
-    ex.wr_start = wr_start;
-    ex.wr_complete = wr_complete;
-    ex.wr_abort = wr_abort;
-    if ((send_ops_flags & kWithAtomicWrite) != 0) {
-        set_appended(qp, abi::kQpAtomicWriteOffset, wr_atomic_write);
-    }
-    if ((send_ops_flags & kWithFlush) != 0) {
-        set_appended(qp, abi::kQpFlushOffset, wr_flush);
-    }
-    std::memcpy(qp.reserve + current_abi().layout.qp_mask_offset, &abi::kQpMaskExtended,
-                sizeof abi::kQpMaskExtended);
+    provider::set_wr_functions(qp, send_ops_flags,
+                               {.atomic_cmp_swp = wr_atomic_cmp_swp,
+                                .atomic_fetch_add = wr_atomic_fetch_add,
+                                .bind_mw = wr_bind_mw,
+                                .local_inv = wr_local_inv,
+                                .rdma_read = wr_rdma_read,
+                                .rdma_write = wr_rdma_write,
+                                .rdma_write_imm = wr_rdma_write_imm,
+                                .send = wr_send,
+                                .send_imm = wr_send_imm,
+                                .send_inv = wr_send_inv,
+                                .set_ud_addr = wr_set_ud_addr,
+                                .set_inline_data = wr_set_inline_data,
+                                .set_inline_data_list = wr_set_inline_data_list,
+                                .set_sge = wr_set_sge,
+                                .set_sge_list = wr_set_sge_list,
+                                .start = wr_start,
+                                .complete = wr_complete,
+                                .abort = wr_abort,
+                                .atomic_write = wr_atomic_write,
+                                .flush = wr_flush});
 }
 
 } // namespace sluice::provider::rxe

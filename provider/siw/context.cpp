@@ -32,6 +32,13 @@ abi::OpsTable make_ops() noexcept {
     return ops;
 }
 
+constexpr DriverVerbs kVerbs{.create_cq = create_cq,
+                             .destroy_cq = destroy_cq,
+                             .create_qp = create_qp,
+                             .modify_qp = modify_qp,
+                             .destroy_qp = destroy_qp,
+                             .post_recv = post_recv};
+
 verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
     const abi::OpsTable ops = make_ops();
     siw_uresp_alloc_ctx answer{};
@@ -40,6 +47,7 @@ verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
                          .cmd_fd = cmd_fd,
                          .imported = imported,
                          .ops = ops,
+                         .verbs = kVerbs,
                          .driver_answer = abi::driver_answer(answer)});
 }
 

@@ -5,26 +5,26 @@
 
 #include <atomic>
 
-#include "provider/common/objects.hpp"
-#include "provider/common/queue_lock.hpp"
+#include "provider/common/completion_queue.hpp"
+#include "provider/common/queue_pair.hpp"
+#include "provider/common/shared_receive_queue.hpp"
 #include "provider/siw/ring.hpp"
 
 namespace sluice::provider::siw {
 
-struct Cq : ibv_cq_ex {
-    QueueLock lock;
+struct Cq : CompletionQueue {
     Ring<siw_cqe> ring;
-    std::atomic<const siw_cqe*> head{nullptr}; // the element to read next, for a look without the lock
-    ibv_wc current{};                          // of start_poll() to end_poll()
+    std::atomic<siw_cqe*> head{nullptr}; // the element to read next, for a look without the lock
+    ibv_wc current{};                    // of start_poll() to end_poll()
 
     siw_cq_ctrl& control() const noexcept { return *static_cast<siw_cq_ctrl*>(ring.behind()); }
 };
 
 inline Cq& cq_of(ibv_cq* cq) noexcept {
-    return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
+    return static_cast<Cq&>(completion_queue_of(cq));
 }
 inline Cq& cq_of(ibv_cq_ex* cq) noexcept {
-    return *static_cast<Cq*>(cq);
+    return static_cast<Cq&>(completion_queue_of(cq));
 }
 
 struct RecvQueue {
@@ -45,27 +45,31 @@ struct SendQueue {
     QueueLock lock;
     Ring<siw_sqe> ring;
     std::uint32_t max_sge = 0;
-    bool signal_all = false;
+    unsigned signal_all = 0; // the flag of an element that asks for a completion, if all do
     // Between wr_start() and wr_complete().
     std::uint32_t building = 0;
     int error = 0;
     siw_sqe* current = nullptr;
 };
 
-struct Qp : abi::VerbsQp {
-    Qp() noexcept : VerbsQp{} {}
+// The connection manager leads its state in the kernel; the kernel doesn't tell it when asked. There
+// is no state before the first: iWARP begins idle.
+struct Qp : QueuePair {
+    Qp() noexcept : QueuePair(IBV_QPS_INIT) {}
 
     SendQueue send;
     RecvQueue recv;
-    abi::SendDoorbell doorbell{0, {}, 0};
-    std::uint32_t doorbell_answer = 0; // the kernel writes here; nobody reads it
-    // What we know of the state. The connection manager leads it in the kernel; the kernel
-    // doesn't tell it when asked. There is no state before the first: iWARP begins idle.
-    std::atomic<ibv_qp_state> state{IBV_QPS_INIT};
 };
 
+// The device was removed, and the queue pair led to the error state. The kernel doesn't look at what
+// is posted there afterwards, not even to flush it.
+inline bool is_closed(const Qp& qp) noexcept {
+    return qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR &&
+           context_of(qp.qp.context).removal.begun();
+}
+
 inline Qp& qp_of(ibv_qp* qp) noexcept {
-    return *static_cast<Qp*>(reinterpret_cast<abi::VerbsQp*>(qp));
+    return static_cast<Qp&>(queue_pair_of(qp));
 }
 
 } // namespace sluice::provider::siw

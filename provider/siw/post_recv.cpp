@@ -44,6 +44,10 @@ int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
         *bad_wr = wr;
         return EINVAL;
     }
+    if (is_closed(qp)) {
+        *bad_wr = wr;
+        return EIO;
+    }
     return post(qp.recv, wr, bad_wr);
 }
 

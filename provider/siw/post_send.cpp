@@ -6,6 +6,7 @@
 // copied it, with a full barrier, and then looks at the next one. So while the element before
 // ours still has its flag after ours was set, the kernel is going to see ours, and needs no
 // doorbell. The fence in between is what makes that certain.
+#include <array>
 #include <cstring>
 
 #include "provider/siw/verbs.hpp"
@@ -14,41 +15,38 @@ namespace sluice::provider::siw {
 
 namespace {
 
-constexpr unsigned kSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+constexpr unsigned kKnownSendFlags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+static_assert(kKnownSendFlags == 15);
 
-// Our number for an operation, or -1 for one that iWARP doesn't have.
-int operation_of(const ibv_send_wr& wr) noexcept {
+// What an element says for the flags of a request.
+constexpr auto kElementFlags = [] {
+    std::array<std::uint8_t, kKnownSendFlags + 1> table{};
+    for (unsigned flags = 0; flags <= kKnownSendFlags; ++flags) {
+        table[flags] = static_cast<std::uint8_t>(((flags & IBV_SEND_SIGNALED) != 0 ? SIW_WQE_SIGNALLED : 0) |
+                                                 ((flags & IBV_SEND_SOLICITED) != 0 ? SIW_WQE_SOLICITED : 0) |
+                                                 ((flags & IBV_SEND_FENCE) != 0 ? SIW_WQE_READ_FENCE : 0) |
+                                                 ((flags & IBV_SEND_INLINE) != 0 ? SIW_WQE_INLINE : 0));
+    }
+    return table;
+}();
+
+// The kernel's number for an operation, by ours, or kNone for one that iWARP doesn't have.
+constexpr std::uint8_t kNone = UINT8_MAX;
+constexpr auto kOperation = [] {
+    std::array<std::uint8_t, IBV_WR_SEND_WITH_INV + 1> table{};
+    table.fill(kNone);
+    table[IBV_WR_RDMA_WRITE] = SIW_OP_WRITE;
+    table[IBV_WR_RDMA_READ] = SIW_OP_READ;
+    table[IBV_WR_SEND] = SIW_OP_SEND;
+    table[IBV_WR_SEND_WITH_INV] = SIW_OP_SEND_REMOTE_INV;
+    return table;
+}();
+
+std::uint8_t operation_of(const ibv_send_wr& wr) noexcept {
     std::uint32_t opcode = 0;
     std::memcpy(&opcode, &wr.opcode, sizeof opcode); // any number may stand there
-    switch (opcode) {
-    case IBV_WR_RDMA_WRITE:
-        return SIW_OP_WRITE;
-    case IBV_WR_RDMA_READ:
-        return SIW_OP_READ;
-    case IBV_WR_SEND:
-        return SIW_OP_SEND;
-    case IBV_WR_SEND_WITH_INV:
-        return SIW_OP_SEND_REMOTE_INV;
-    default:
-        return -1;
-    }
-}
-
-int check(const SendQueue& queue, const ibv_send_wr& wr, int operation, std::uint64_t& length) noexcept {
-    const auto count = static_cast<std::uint32_t>(wr.num_sge);
-    if (operation < 0 || (wr.send_flags & ~kSendFlags) != 0 || count > queue.max_sge ||
-        (operation == SIW_OP_READ && count > 1)) [[unlikely]] {
-        return EINVAL;
-    }
-    length = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        length += wr.sg_list[i].length;
-    }
-    if (length > UINT32_MAX) {
-        return EINVAL;
-    }
-    const bool inlined = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    return inlined && (operation == SIW_OP_READ || length > kMaxInline) ? EINVAL : 0;
+    return opcode < kOperation.size() ? kOperation[opcode] : kNone;
 }
 
 // Inline data lies in the place of the second and later list elements.
@@ -63,34 +61,78 @@ void copy_inline(siw_sqe& sqe, const ibv_send_wr& wr, std::uint64_t length) noex
     sqe.sge[0] = {.laddr = 0, .length = static_cast<std::uint32_t>(length), .lkey = 0};
 }
 
-// Fills all but the flag that hands it over.
-int fill(SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
-    const int operation = operation_of(wr);
+// The data of requests that aren't made of a single piece of memory.
+[[gnu::noinline]] int fill_data(const SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
+    const auto count = static_cast<std::uint32_t>(wr.num_sge);
+    const bool reads = sqe.opcode == SIW_OP_READ;
+    if (count > queue.max_sge || (reads && count > 1)) {
+        return EINVAL;
+    }
     std::uint64_t length = 0;
-    if (const int error = check(queue, wr, operation, length)) {
-        return error;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        length += wr.sg_list[i].length;
     }
-    sqe.id = wr.wr_id;
-    sqe.opcode = static_cast<std::uint8_t>(operation);
-    sqe.raddr = wr.wr.rdma.remote_addr;
-    sqe.rkey = operation == SIW_OP_SEND_REMOTE_INV ? wr.invalidate_rkey : wr.wr.rdma.rkey;
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
+        if (reads || length > kMaxInline) {
+            return EINVAL;
+        }
         copy_inline(sqe, wr, length);
-    } else {
-        sqe.num_sge = static_cast<std::uint8_t>(wr.num_sge);
-        copy_sges(sqe.sge, wr.sg_list, static_cast<std::size_t>(wr.num_sge));
+        return 0;
     }
-    if (operation == SIW_OP_READ && wr.num_sge == 0) {
+    if (length > UINT32_MAX) {
+        return EINVAL;
+    }
+    sqe.num_sge = static_cast<std::uint8_t>(count);
+    copy_sges(sqe.sge, wr.sg_list, count);
+    if (reads && count == 0) {
         sqe.num_sge = 1; // a read of nothing still has a place to go
         sqe.sge[0] = {};
     }
-    __atomic_store_n(&sqe.flags, static_cast<__u16>(element_flags(queue, wr.send_flags)), __ATOMIC_RELAXED);
     return 0;
+}
+
+// Fills an element and hands it over.
+int fill(const SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
+    const std::uint8_t operation = operation_of(wr);
+    if (is_valid(sqe.flags)) [[unlikely]] {
+        return ENOMEM;
+    }
+    if (operation == kNone || wr.send_flags > kKnownSendFlags) [[unlikely]] {
+        return EINVAL;
+    }
+    const unsigned flags = element_flags(queue, wr.send_flags) | unsigned{SIW_WQE_VALID};
+    sqe.id = wr.wr_id;
+    sqe.opcode = operation;
+    sqe.raddr = wr.wr.rdma.remote_addr;
+    sqe.rkey = operation == SIW_OP_SEND_REMOTE_INV ? wr.invalidate_rkey : wr.wr.rdma.rkey;
+    if (wr.num_sge == 1 && queue.max_sge != 0 && (flags & SIW_WQE_INLINE) == 0) [[likely]] {
+        sqe.num_sge = 1;
+        copy_sges(sqe.sge, wr.sg_list, 1);
+    } else if (const int error = fill_data(queue, wr, sqe)) {
+        return error;
+    }
+    set_flags(sqe.flags, flags);
+    return 0;
+}
+
+// Hands over what WR begins, up to the first request that is refused, which WR is then. 0 or an errno.
+int fill_all(SendQueue& queue, ibv_send_wr*& wr) noexcept {
+    const Elements<siw_sqe> elements = queue.ring.elements();
+    std::uint32_t step = queue.ring.next;
+    int error = 0;
+    for (; wr != nullptr; wr = wr->next, ++step) {
+        error = fill(queue, *wr, elements.at(step));
+        if (error != 0) [[unlikely]] {
+            break;
+        }
+    }
+    queue.ring.next = step;
+    return error;
 }
 
 int ring_doorbell(Qp& qp) noexcept {
     Context& context = context_of(qp.qp.context);
-    const int error = context.uverbs.send(qp.doorbell, &qp.doorbell_answer, sizeof qp.doorbell_answer);
+    const int error = qp.doorbell.ring(context.uverbs);
     if (error == 0) {
         qp.state.store(IBV_QPS_RTS, std::memory_order_relaxed); // or it would have refused
     } else if (error == ENOTCONN && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS) {
@@ -118,36 +160,19 @@ std::uint32_t take_back(SendQueue& queue, std::uint32_t count) noexcept {
 } // namespace
 
 unsigned element_flags(const SendQueue& queue, unsigned send_flags) noexcept {
-    unsigned flags = 0;
-    if (queue.signal_all || (send_flags & IBV_SEND_SIGNALED) != 0) {
-        flags |= SIW_WQE_SIGNALLED;
-    }
-    if ((send_flags & IBV_SEND_SOLICITED) != 0) {
-        flags |= SIW_WQE_SOLICITED;
-    }
-    if ((send_flags & IBV_SEND_FENCE) != 0) {
-        flags |= SIW_WQE_READ_FENCE;
-    }
-    if ((send_flags & IBV_SEND_INLINE) != 0) {
-        flags |= SIW_WQE_INLINE;
-    }
-    return flags;
+    return kElementFlags[send_flags & kKnownSendFlags] | queue.signal_all;
 }
 
-int publish(Qp& qp, std::uint32_t first, std::uint32_t count, std::uint32_t& taken) noexcept {
+int make_seen(Qp& qp, std::uint32_t first, std::uint32_t& taken) noexcept {
     SendQueue& queue = qp.send;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        siw_sqe& sqe = queue.ring.at(first + i);
-        set_flags(sqe.flags, sqe.flags | unsigned{SIW_WQE_VALID});
-    }
-    queue.ring.next = first + count;
+    const std::uint32_t count = queue.ring.next - first;
     taken = count;
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (is_valid(queue.ring.at(first - 1).flags) && count < queue.ring.count()) {
         return 0;
     }
     const int error = ring_doorbell(qp);
-    if (error != 0) {
+    if (error != 0) [[unlikely]] {
         taken = take_back(queue, count);
     }
     return error;
@@ -157,33 +182,30 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     Qp& qp = qp_of(ibqp);
     SendQueue& queue = qp.send;
     ibv_send_wr* refused = wr;
-    const LockGuard guard(queue.lock);
-    std::uint32_t count = 0;
-    int error = 0;
-    for (; wr != nullptr; wr = wr->next) {
-        siw_sqe& sqe = queue.ring.at(queue.ring.next + count);
-        error = count < queue.ring.count() && !is_valid(sqe.flags) ? fill(queue, *wr, sqe) : ENOMEM;
-        if (error != 0) [[unlikely]] {
-            *bad_wr = wr;
-            break;
-        }
-        ++count;
+    if (is_closed(qp)) [[unlikely]] {
+        *bad_wr = wr;
+        return EIO;
     }
+    const LockGuard guard(queue.lock);
+    const std::uint32_t first = queue.ring.next;
+    const int error = fill_all(queue, wr);
+    if (error != 0) [[unlikely]] {
+        *bad_wr = wr;
+    }
+    const std::uint32_t count = queue.ring.next - first;
     if (count == 0) [[unlikely]] {
         return error;
     }
     std::uint32_t taken = 0;
-    if (const int kernel_error = publish(qp, queue.ring.next, count, taken)) {
-        for (std::uint32_t i = 0; i < taken; ++i) {
-            refused = refused->next;
-        }
-        if (taken == count) {
-            return error; // the kernel has completed them all, as flushed
-        }
-        *bad_wr = refused;
-        return kernel_error;
+    const int kernel_error = make_seen(qp, first, taken);
+    if (kernel_error == 0 || taken == count) [[likely]] {
+        return error; // with an error, the kernel has completed them all, as flushed
     }
-    return error;
+    for (std::uint32_t i = 0; i < taken; ++i) {
+        refused = refused->next;
+    }
+    *bad_wr = refused;
+    return kernel_error;
 }
 
 } // namespace sluice::provider::siw

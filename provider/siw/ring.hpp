@@ -20,6 +20,17 @@ namespace sluice::provider::siw {
 
 static_assert(sizeof(siw_sqe) == 120 && sizeof(siw_rqe) == 112 && sizeof(siw_cqe) == 32);
 
+// Where the elements are. A copy of it stays in registers while memory of others is written, which
+// could be the ring's own for all that a compiler knows.
+template<typename Element>
+struct Elements {
+    Element* first = nullptr;
+    std::uint32_t mask = 0;
+
+    // Any number of steps names an element.
+    Element& at(std::uint32_t step) const noexcept { return first[step & mask]; }
+};
+
 template<typename Element>
 class Ring {
   public:
@@ -33,17 +44,15 @@ class Ring {
         if (const int error = mapping_.map(uverbs, count * sizeof(Element) + extra_bytes, key)) {
             return error;
         }
-        mask_ = count - 1;
+        elements_ = {.first = static_cast<Element*>(mapping_.data()), .mask = count - 1};
         return 0;
     }
-    bool attached() const noexcept { return mapping_.data() != nullptr; }
+    bool attached() const noexcept { return elements_.first != nullptr; }
 
-    // Any number of steps names an element.
-    Element& at(std::uint32_t step) const noexcept {
-        return static_cast<Element*>(mapping_.data())[step & mask_];
-    }
-    void* behind() const noexcept { return static_cast<Element*>(mapping_.data()) + mask_ + 1; }
-    std::uint32_t count() const noexcept { return mask_ + 1; }
+    Elements<Element> elements() const noexcept { return elements_; }
+    Element& at(std::uint32_t step) const noexcept { return elements_.at(step); }
+    void* behind() const noexcept { return elements_.first + count(); }
+    std::uint32_t count() const noexcept { return elements_.mask + 1; }
 
     std::uint32_t next = 0; // steps taken so far
 
@@ -51,7 +60,7 @@ class Ring {
     static constexpr std::uint32_t kMaxElements = 1U << 22;
 
     abi::Mapping mapping_;
-    std::uint32_t mask_ = 0;
+    Elements<Element> elements_;
 };
 
 // Copies a list, which may be empty and nowhere.
@@ -64,8 +73,12 @@ inline void copy_sges(siw_sge* to, const ibv_sge* from, std::size_t count) noexc
 
 // Partner of the kernel's barrier when it hands an element over.
 template<typename Flags>
+unsigned flags_of(const Flags& flags) noexcept {
+    return __atomic_load_n(&flags, __ATOMIC_ACQUIRE);
+}
+template<typename Flags>
 bool is_valid(const Flags& flags) noexcept {
-    return (__atomic_load_n(&flags, __ATOMIC_ACQUIRE) & SIW_WQE_VALID) != 0;
+    return (flags_of(flags) & SIW_WQE_VALID) != 0;
 }
 
 // Hands an element over, or back: partner of the kernel's read of the flags.

@@ -26,10 +26,10 @@ int destroy_qp(ibv_qp* qp) noexcept;
 
 // post_send.cpp
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept;
-// Hands COUNT elements from ring step FIRST over to the kernel, which are filled but for the
-// flag. TAKEN tells how many of them it has for good: on an error, the others are taken back.
-int publish(Qp& qp, std::uint32_t first, std::uint32_t count, std::uint32_t& taken) noexcept;
-// Our flags of an element for the flags of a request.
+// Makes the kernel look at the elements from ring step FIRST to the next one to be filled, which have
+// been handed over. TAKEN tells how many of them it has for good: on an error, the others are taken back.
+int make_seen(Qp& qp, std::uint32_t first, std::uint32_t& taken) noexcept;
+// An element's flags for those of a request, which are known ones.
 unsigned element_flags(const SendQueue& queue, unsigned send_flags) noexcept;
 constexpr std::uint32_t kMaxInline = SIW_MAX_INLINE;
 

@@ -4,6 +4,7 @@
 // that hands them over. An error in any piece is kept, and nothing of the batch is posted.
 #include <cstring>
 
+#include "provider/common/wr_functions.hpp"
 #include "provider/siw/verbs.hpp"
 
 namespace sluice::provider::siw {
@@ -140,7 +141,18 @@ void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     queue.lock.lock();
     queue.building = 0;
     queue.current = nullptr;
-    queue.error = 0;
+    queue.error = is_closed(qp_of(&qp->qp_base)) ? EIO : 0;
+}
+
+// Gives the kernel all that was built. The ring step of the first.
+std::uint32_t hand_over(SendQueue& queue) noexcept {
+    const std::uint32_t first = queue.ring.next;
+    for (std::uint32_t i = 0; i < queue.building; ++i) {
+        siw_sqe& sqe = queue.ring.at(first + i);
+        set_flags(sqe.flags, sqe.flags | unsigned{SIW_WQE_VALID});
+    }
+    queue.ring.next = first + queue.building;
+    return first;
 }
 
 int wr_complete(ibv_qp_ex* ex) noexcept SLUICE_TSA(no_thread_safety_analysis) {
@@ -148,7 +160,7 @@ int wr_complete(ibv_qp_ex* ex) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     int error = qp.send.error;
     if (error == 0 && qp.send.building != 0) {
         std::uint32_t taken = 0;
-        error = publish(qp, qp.send.ring.next, qp.send.building, taken);
+        error = make_seen(qp, hand_over(qp.send), taken);
         error = taken == qp.send.building ? 0 : error;
     }
     qp.send.lock.unlock();
@@ -162,23 +174,18 @@ void wr_abort(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
 } // namespace
 
 void set_wr_functions(Qp& qp, std::uint64_t send_ops_flags) noexcept {
-    const auto use = [send_ops_flags](std::uint64_t flag, auto*& slot, auto* function) {
-        slot = (send_ops_flags & flag) != 0 ? function : nullptr;
-    };
-    ibv_qp_ex& ex = qp.qp_ex;
-    use(IBV_QP_EX_WITH_RDMA_READ, ex.wr_rdma_read, wr_rdma_read);
-    use(IBV_QP_EX_WITH_RDMA_WRITE, ex.wr_rdma_write, wr_rdma_write);
-    use(IBV_QP_EX_WITH_SEND, ex.wr_send, wr_send);
-    use(IBV_QP_EX_WITH_SEND_WITH_INV, ex.wr_send_inv, wr_send_inv);
-    ex.wr_set_inline_data = wr_set_inline_data;
-    ex.wr_set_inline_data_list = wr_set_inline_data_list;
-    ex.wr_set_sge = wr_set_sge;
-    ex.wr_set_sge_list = wr_set_sge_list;
-    ex.wr_start = wr_start;
-    ex.wr_complete = wr_complete;
-    ex.wr_abort = wr_abort;
-    std::memcpy(qp.reserve + current_abi().layout.qp_mask_offset, &abi::kQpMaskExtended,
-                sizeof abi::kQpMaskExtended);
+    provider::set_wr_functions(qp, send_ops_flags,
+                               {.rdma_read = wr_rdma_read,
+                                .rdma_write = wr_rdma_write,
+                                .send = wr_send,
+                                .send_inv = wr_send_inv,
+                                .set_inline_data = wr_set_inline_data,
+                                .set_inline_data_list = wr_set_inline_data_list,
+                                .set_sge = wr_set_sge,
+                                .set_sge_list = wr_set_sge_list,
+                                .start = wr_start,
+                                .complete = wr_complete,
+                                .abort = wr_abort});
 }
 
 } // namespace sluice::provider::siw

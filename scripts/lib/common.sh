@@ -21,6 +21,9 @@ sluice_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sluice
 readonly sluice_root
 export sluice_cache
 
+# Whether these are the scripts of a source tree, and not those that a package installed.
+is_source_tree() { [ -e "$sluice_root/CMakeLists.txt" ]; }
+
 # A fresh machine may have no UTF-8 locale; tools that sort or translate must not care.
 export LC_ALL=C.UTF-8
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 #
-# Sources of Debian packages, for what must be compiled for an architecture that has no package.
+# Debian's archive as this machine is configured to reach it, without other vendors' archives, and
+# sources of Debian packages, for what must be compiled for an architecture that has no package.
 # apt fetches and verifies them with a package list of its own, kept in the cache: the machine's
 # configuration stays as it is, though it may name no source archives.
 
@@ -30,16 +31,27 @@ fetch_source() {
     printf '%s\n' "$target"
 }
 
-download_source() {
-    local name=$1 work=$2 file
-    mkdir -p "$work/parts" "$work/lists/partial" "$work/apt-cache/archives/partial"
-    : >"$work/none"
+# debian_sources TYPE DIR: this machine's entries for Debian's own archive, as deb or deb-src, in
+# files for apt.
+debian_sources() {
+    local type=$1 dir=$2 file
+    mkdir -p "$dir"
     for file in /etc/apt/sources.list.d/*.sources; do
-        [ -e "$file" ] && grep -q debian "$file" && sed 's/^Types:.*/Types: deb-src/' "$file" >"$work/parts/${file##*/}"
+        [ -e "$file" ] && grep -q debian "$file" &&
+            sed "s/^Types:.*/Types: $type/" "$file" >"$dir/${file##*/}"
     done
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-        [ -e "$file" ] && grep -E '^deb .*debian' "$file" | sed 's/^deb /deb-src /' >"$work/parts/${file##*/}.list"
+        [ -e "$file" ] && grep -E '^deb .*debian' "$file" | sed "s/^deb /$type /" >"$dir/${file##*/}.list"
     done
+    # One of these files may have nothing for us, which is no failure.
+    find "$dir" -type f -empty -delete
+}
+
+download_source() {
+    local name=$1 work=$2
+    mkdir -p "$work/lists/partial" "$work/apt-cache/archives/partial"
+    : >"$work/none"
+    debian_sources deb-src "$work/parts"
     local options=(-qq -o "Dir::Etc::sourcelist=$work/none" -o "Dir::Etc::sourceparts=$work/parts"
         -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/apt-cache" -o "Acquire::Retries=3"
         -o "APT::Sandbox::User=$(id -un)")

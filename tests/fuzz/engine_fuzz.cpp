@@ -8,25 +8,21 @@
 // bounds, each request completes at most once, and every loop ends.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
 #include "provider/uroce/engine/engine.hpp"
+#include "tests/fuzz/input.hpp"
 
 using namespace sluice::uroce;
+using sluice::fuzz::Input;
+using sluice::fuzz::must;
 
 namespace {
 
 constexpr std::size_t kGuardBytes = 1024, kOpenBytes = 4096;
 constexpr std::uint8_t kGuard = 0xa5;
 constexpr std::uint32_t kPd = 1;
-
-void must(bool holds) {
-    if (!holds) {
-        std::abort();
-    }
-}
 
 class Events final : public EventSink {
   public:
@@ -38,29 +34,6 @@ Address address(std::uint8_t last) {
     made.gid[15] = last;
     return made;
 }
-
-class Input {
-  public:
-    explicit Input(wire::ConstBytes bytes) : rest_(bytes) {}
-    bool empty() const { return rest_.empty(); }
-    std::uint8_t byte() {
-        if (rest_.empty()) {
-            return 0;
-        }
-        const std::uint8_t first = rest_.front();
-        rest_ = rest_.subspan(1);
-        return first;
-    }
-    std::uint32_t word() { return static_cast<std::uint32_t>(byte() << 8 | byte()); }
-    wire::ConstBytes take(std::size_t len) {
-        const wire::ConstBytes taken = rest_.first(std::min(len, rest_.size()));
-        rest_ = rest_.subspan(taken.size());
-        return taken;
-    }
-
-  private:
-    wire::ConstBytes rest_;
-};
 
 class Device {
   public:

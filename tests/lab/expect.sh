@@ -54,6 +54,7 @@ until_true() {
 
 # Somebody waits for connections at this port: of the connection manager, or TCP's own.
 listens() { rdma resource show cm_id | grep -q "LISTEN.*$1\|$1.*LISTEN"; }
+is_active() { rdma link show "$1/1" | grep -q 'state ACTIVE'; }
 listens_tcp() { ss -Hltn "sport = :$1" | grep -q .; }
 
 # A directory that goes when the test ends.

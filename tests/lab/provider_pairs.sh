@@ -13,24 +13,43 @@ with_stock() { env -u RDMAV_DRIVERS "$@"; }
 own_remarks='^((server|client) DISCONNECT EVENT|wait for RDMA_READ_ADV state|Device not recognized to implement inline|Correlation coefficient r\^2|Conflicting CPU frequency|$)'
 complaints() { grep -hvE "$own_remarks" "$work/server.err" "$work/client.err"; }
 
+# The kernel's siw loses one connection in twenty, on a busy machine one in three, with stock's provider on both
+# ends as well: a connect is never answered, or fails with EINVAL when the server's first message overtakes the
+# answer, or a last message is cut off by the peer's disconnect. What fails there is tried three times more, but
+# only as often in all as such luck explains: a provider that loses connections by itself still fails.
+if [[ $LAB_DEVICE == siw* ]]; then again_left=9; else again_left=0; fi
+
 # pair NAME SERVER_PROVIDER CLIENT_PROVIDER READY SERVER_COMMAND CLIENT_COMMAND
 # Both must succeed and say nothing on stderr. READY is a command that succeeds when the client
 # may start.
 pair() {
-    local name="$1 ($2 and $3)" server_provider=$2 client_provider=$3 ready=$4 server status=0
+    local name="$1 ($2 and $3)" tries said
+    for tries in 1 2 3 4; do
+        run_pair "${@:2}"
+        if ! complaints >"$work/complaints" && [ "$status" -eq 0 ]; then
+            pass "$name"
+            return
+        fi
+        said="$name: status $status; $(cat "$work/complaints"); $(tail -n 5 "$work/server.out" "$work/client.out")"
+        if [ "$tries" -eq 4 ] || [ "$again_left" -eq 0 ]; then break; fi
+        again_left=$((again_left - 1))
+        printf 'again: %s\n' "$said"
+    done
+    miss "$said"
+}
+
+# run_pair SERVER_PROVIDER CLIENT_PROVIDER READY SERVER_COMMAND CLIENT_COMMAND, which sets status
+run_pair() {
+    local server_provider=$1 client_provider=$2 ready=$3 server
+    status=0
     # shellcheck disable=SC2086  # commands are lists of words
     {
-        "with_$server_provider" timeout 30 stdbuf -oL $5 >"$work/server.out" 2>"$work/server.err" &
+        "with_$server_provider" timeout 30 stdbuf -oL $4 >"$work/server.out" 2>"$work/server.err" &
         server=$!
         until_true 15 $ready || status=1
-        "with_$client_provider" timeout 30 $6 >"$work/client.out" 2>"$work/client.err" || status=2
+        "with_$client_provider" timeout 30 $5 >"$work/client.out" 2>"$work/client.err" || status=2
         wait "$server" || status=$((status + 4))
     }
-    if [ "$status" -ne 0 ] || complaints >"$work/complaints"; then
-        miss "$name: status $status; $(cat "$work/complaints"); $(tail -n 5 "$work/server.out" "$work/client.out")"
-    else
-        pass "$name"
-    fi
 }
 
 # Ours on both ends, and ours against stock on either end.
@@ -39,14 +58,6 @@ pairs() {
     shift
     pair "$name" ours ours "$@"
     pair "$name" ours stock "$@"
-    pair "$name" stock ours "$@"
-}
-
-# The same with fewer boots of programs, for those whose ends do the same or where one end is idle.
-few_pairs() {
-    local name=$1
-    shift
-    pair "$name" ours ours "$@"
     pair "$name" stock ours "$@"
 }
 

@@ -1,111 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The `sluice` command as a person or a script calls it.
-#include <fcntl.h>
-#include <pwd.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
-#include <sstream>
-#include <string>
-#include <vector>
 
-#include "tests/cmocka.hpp"
-#include "tests/machine.hpp"
+#include "tests/tools/run_command.hpp"
 
-using Json = nlohmann::json;
-using sluice::test::Machine;
+using namespace sluice::test;
 
 namespace {
 
 constexpr const char* kDriverFile = "/etc/libibverbs.d/sluice.driver";
 constexpr const char* kPlugin = "/usr/lib/x86_64-linux-gnu/libibverbs/libsluice-rdmav34.so";
-
-struct Ran {
-    int status;
-    std::string out;
-    std::string err;
-};
-
-std::string content_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream content;
-    content << file.rdbuf();
-    return content.str();
-}
-
-Ran run_program(const std::string& program, std::vector<std::string> arguments) {
-    Machine scratch; // for what it prints
-    const std::string out = scratch.root() + "/out";
-    const std::string err = scratch.root() + "/err";
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    arguments.insert(arguments.begin(), "sluice");
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) {
-        pointers.push_back(argument.data());
-    }
-    pointers.push_back(nullptr);
-    pid_t child = 0;
-    assert_int_equal(posix_spawn(&child, program.c_str(), &actions, nullptr, pointers.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return {WEXITSTATUS(status), content_of(out), content_of(err)};
-}
-
-Ran run(std::vector<std::string> arguments) {
-    return run_program(TEST_COMMAND, std::move(arguments));
-}
-
-void assert_contains(const std::string& text, const std::string& part) {
-    if (text.find(part) == std::string::npos) {
-        fail_msg("'%s' is not in: %s", part.c_str(), text.c_str());
-    }
-}
-
-void assert_lacks(const std::string& text, const std::string& part) {
-    if (text.find(part) != std::string::npos) {
-        fail_msg("'%s' is in: %s", part.c_str(), text.c_str());
-    }
-}
-
-// The words of the line of TEXT that begins with WORD.
-std::vector<std::string> row(const std::string& text, const std::string& word) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        std::istringstream words(line);
-        std::vector<std::string> row;
-        for (std::string next; words >> next;) {
-            row.push_back(next);
-        }
-        if (!row.empty() && row[0] == word) {
-            return row;
-        }
-    }
-    fail_msg("no line begins with '%s' in: %s", word.c_str(), text.c_str());
-    return {};
-}
-
-Json json_of(const Ran& ran) {
-    Json document = Json::parse(ran.out, nullptr, false);
-    if (document.is_discarded()) {
-        fail_msg("no JSON: %s", ran.out.c_str());
-    }
-    assert_int_equal(document["schema"], 1);
-    return document;
-}
 
 int clean_environment(void**) {
     for (const char* name : {"SLUICE_LOG", "SLUICE_COHERENCE", "RDMAV_DRIVERS", "IBV_DRIVERS"}) {
@@ -255,29 +167,16 @@ void config__shows_value_and_origin(void**) {
 // A program with more rights than its caller doesn't hear the caller's environment. Nor does a
 // sanitizer's runtime work in one.
 void config__setuid__environment_is_not_heard(void**) {
-    const passwd* nobody = getpwnam("nobody");
-    // The copy loads its library from the build tree, which a stranger may not be able to reach.
-    bool reachable = true;
-    for (std::filesystem::path at = TEST_COMMAND; at.has_relative_path(); at = at.parent_path()) {
-        const auto mode = std::filesystem::status(at).permissions();
-        reachable = reachable && (mode & std::filesystem::perms::others_exec) != std::filesystem::perms::none;
-    }
-    if (geteuid() != 0 || nobody == nullptr || !reachable) {
-        print_message("needs root, a user nobody, and a build tree that everybody may enter\n");
-        skip();
-    }
     const Machine machine;
     chmod(machine.root().c_str(), 0755);
-    const std::string copy = "/tmp/sluice-setuid-" + std::to_string(getpid());
-    std::filesystem::copy_file(TEST_COMMAND, copy);
-    const bool ready =
-        chown(copy.c_str(), nobody->pw_uid, nobody->pw_gid) == 0 && chmod(copy.c_str(), 04755) == 0;
     setenv("SLUICE_COHERENCE", "simulated", 1);
-    const Ran ran = ready ? run_program(copy, {"--root", machine.root(), "config"}) : Ran{-1, "", ""};
+    const std::optional<Ran> ran = run_setuid({"--root", machine.root(), "config"});
     unsetenv("SLUICE_COHERENCE");
-    unlink(copy.c_str());
-    assert_int_equal(ran.status, 0);
-    assert_string_equal(row(ran.out, "SLUICE_COHERENCE")[1].c_str(), "auto");
+    if (!ran) {
+        skip();
+    }
+    assert_status(*ran, 0);
+    assert_string_equal(row(ran->out, "SLUICE_COHERENCE")[1].c_str(), "auto");
 }
 #endif
 
@@ -289,6 +188,11 @@ void usage__wrong__ends_with_2_and_names_what_is_valid(void**) {
                                                       {"provider"},
                                                       {"provider", "start"},
                                                       {"--root"},
+                                                      {"run"},
+                                                      {"run", "--device", "tcp", "--", "true"},
+                                                      {"run", "ls", "-l"},
+                                                      {"--json", "run", "--", "true"},
+                                                      {"--root", "/tmp", "run", "--", "true"},
                                                       {"--root", "/no/such", "devices"}};
     for (const auto& arguments : wrong) {
         const Ran ran = run(arguments);
@@ -296,7 +200,8 @@ void usage__wrong__ends_with_2_and_names_what_is_valid(void**) {
         assert_string_equal(ran.out.c_str(), "");
         assert_true(ran.err.starts_with("sluice: ") && std::ranges::count(ran.err, '\n') == 1);
     }
-    assert_contains(run({"device"}).err, "unknown command 'device'; commands: devices info config provider");
+    assert_contains(run({"device"}).err,
+                    "unknown command 'device'; commands: devices info config dat provider uroce run");
     assert_contains(run({"provider", "start"}).err,
                     "unknown command 'start'; commands: status enable disable");
 }
@@ -399,17 +304,102 @@ void provider_status__json__has_the_documented_members(void**) {
     assert_true(document.at("installed") == true && document.at("enabled") == false);
     assert_string_equal(document.at("claim").get<std::string>().c_str(), "none");
     assert_string_equal(document.at("claim-origin").get<std::string>().c_str(), "default");
+    assert_true(document.at("declines").is_null());
     const Json& device = document.at("devices").at(0);
     assert_string_equal(device.at("driver").get<std::string>().c_str(), "rxe");
     assert_true(device.at("provider").is_null() && device.at("sluice") == false &&
                 device.at("why").is_string());
 }
 
-void this_machine__is_looked_at_without_root(void**) {
+void provider_probe__plugin_that_fits__logs_that_it_knows_libibverbs(void**) {
+    const Ran ran = run_program(TEST_PROVIDER_PROBE, {TEST_PLUGIN});
+    assert_int_equal(ran.status, 0);
+    assert_contains(ran.out, "libibverbs speaks provider interface");
+    assert_lacks(ran.out, "no device is taken");
+}
+
+void provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded(void**) {
+    const Ran ran = run_program(TEST_PROVIDER_PROBE, {"/etc/passwd"});
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(ran.out.substr(0, 13).c_str(), "!/etc/passwd:");
+}
+
+void devices__this_machine__those_without_a_kernel_with_their_addresses(void**) {
+    setenv("SLUICE_UROCE", "uroce5=192.0.2.1", 1);
     const Ran ran = run({"devices"});
-    assert_true(ran.status == 0 || ran.status == 3);
+    const Json document = json_of(run({"devices", "--json"}));
+    unsetenv("SLUICE_UROCE");
+    assert_int_equal(ran.status, 0);
+    assert_contains(ran.out, "127.0.0.1");
+    assert_contains(ran.out, "no interface has this address");
+    const auto known = row(ran.out, "uroce5");
+    assert_true(std::ranges::find(known, "coherent") != known.end());
+    int found = 0;
+    for (const Json& device : document["devices"]) {
+        if (device["name"] == "uroce0") {
+            ++found;
+            assert_true(device["address"] == "127.0.0.1" && device["address-origin"] == "default");
+            assert_true(device["interface"] == "lo" && device["path-mtu"] == 4096);
+            assert_true(device["used-by"].is_string());
+        }
+        if (device["name"] == "uroce5") {
+            ++found;
+            assert_true(device["address-origin"] == "SLUICE_UROCE" && device["path-mtu"] == 0);
+        }
+    }
+    assert_int_equal(found, 2);
+}
+
+void devices__wrong_variable__says_which_entry_and_ends_with_1(void**) {
+    setenv("SLUICE_UROCE", "uroce0=somewhere", 1);
+    const Ran ran = run({"devices"});
+    unsetenv("SLUICE_UROCE");
+    assert_int_equal(ran.status, 1);
+    assert_contains(ran.err, "somewhere");
+}
+
+void info__device_without_a_kernel__coherent_because_of_this_process(void**) {
+    const Ran ran = run({"info", "uroce0"});
+    assert_int_equal(ran.status, 0);
+    assert_contains(ran.out, "sluice_open_uroce");
+    const auto coherence = row(ran.out, "cpu-coherence");
+    assert_string_equal(coherence[1].c_str(), "coherent");
+    assert_string_equal(coherence[2].c_str(), "certain");
+    assert_string_equal(coherence[3].c_str(), "process");
+    assert_string_equal(row(ran.out, "flush")[1].c_str(), "global+persistent");
+    assert_string_equal(row(ran.out, "atomic-write")[1].c_str(), "yes");
+    assert_contains(row(ran.out, "provider")[1], "libsluice");
+    // Not listed, but there.
+    assert_int_equal(run({"info", "uroce77"}).status, 0);
+}
+
+void this_machine__is_looked_at_without_root(void**) {
+    assert_int_equal(run({"devices"}).status, 0);
     assert_int_equal(run({"provider", "status"}).status, 0);
 }
+
+// A sanitizer's runtime can't be loaded into programs that weren't built with it.
+#ifndef SLUICE_UNDER_SANITIZER
+// The option's value doesn't depend on the command's.
+void run__uroce__command_sees_a_library_behind_those_preloaded_already(void**) {
+    setenv("LD_PRELOAD", "libm.so.6", 1);
+    const Ran behind = run({"run", "--device", "uroce", "--", "sh", "-c", "echo $LD_PRELOAD $0", "--device"});
+    unsetenv("LD_PRELOAD");
+    assert_string_equal(behind.err.c_str(), "");
+    assert_true(behind.out.starts_with("libm.so.6:/"));
+    assert_true(behind.out.ends_with("/libsluice-preload.so --device\n"));
+    const Ran alone = run({"run", "--device", "uroce", "--", "sh", "-c", "echo $LD_PRELOAD"});
+    assert_true(alone.out.starts_with("/") && alone.out.ends_with("/libsluice-preload.so\n"));
+}
+
+void run__uroce__status_is_the_command_s(void**) {
+    assert_int_equal(run({"run", "--device", "uroce", "--", "sh", "-c", "exit 42"}).status, 42);
+    const Ran missing = run({"run", "--device", "uroce", "--", "no-such-command"});
+    assert_int_equal(missing.status, 127);
+    assert_contains(missing.err, "no-such-command");
+    assert_int_equal(run({"run", "--device", "uroce", "--", "/etc/passwd"}).status, 126);
+}
+#endif
 
 } // namespace
 
@@ -418,6 +408,9 @@ int main() {
         cmocka_unit_test(devices__recorded_server__one_row_each),
         cmocka_unit_test(devices__none__says_what_to_do_and_ends_with_3),
         cmocka_unit_test(devices__json__has_the_documented_members),
+        cmocka_unit_test(devices__this_machine__those_without_a_kernel_with_their_addresses),
+        cmocka_unit_test(devices__wrong_variable__says_which_entry_and_ends_with_1),
+        cmocka_unit_test(info__device_without_a_kernel__coherent_because_of_this_process),
         cmocka_unit_test(info__one_device__tells_value_confidence_source_and_meaning),
         cmocka_unit_test(info__unknown_coherence__says_what_it_means),
         cmocka_unit_test(info__json__is_the_same_document_with_one_device),
@@ -436,7 +429,13 @@ int main() {
         cmocka_unit_test(enable__plugin_or_libibverbs_missing__refuses_and_says_why),
         cmocka_unit_test(enable_and_disable__file_of_somebody_else__is_left_alone),
         cmocka_unit_test(provider_status__json__has_the_documented_members),
+        cmocka_unit_test(provider_probe__plugin_that_fits__logs_that_it_knows_libibverbs),
+        cmocka_unit_test(provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded),
         cmocka_unit_test(this_machine__is_looked_at_without_root),
+#ifndef SLUICE_UNDER_SANITIZER
+        cmocka_unit_test(run__uroce__command_sees_a_library_behind_those_preloaded_already),
+        cmocka_unit_test(run__uroce__status_is_the_command_s),
+#endif
     };
     return cmocka_run_group_tests_name("tools.command", tests, clean_environment, nullptr);
 }

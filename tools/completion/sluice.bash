@@ -3,34 +3,60 @@
 # bash completion for sluice(1)
 
 _sluice() {
-    local word=${COMP_WORDS[COMP_CWORD]} command='' provider_command='' i
+    local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root) i=$((i + 1)) ;;
+            --root | --name) i=$((i + 1)) ;;
             -*) ;;
             *)
                 if [ -z "$command" ]; then
                     command=${COMP_WORDS[i]}
                 else
-                    provider_command=${COMP_WORDS[i]}
+                    subcommand=${COMP_WORDS[i]}
                 fi
                 ;;
         esac
     done
     COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; ++i)); do
+        if [ "$command" = run ] && [ "${COMP_WORDS[i]}" = -- ]; then
+            # From here on it is the command's own line.
+            _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
+            return
+        fi
+    done
+    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --device ]; then
+        mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word")
+        return
+    fi
     if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --root ]; then
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
     fi
-    local words="--json --root --help"
+    local words="--json --root --help" devices
+    devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info provider config --version $words" ;;
-        info) words="$(command ls /sys/class/infiniband 2>/dev/null) $words" ;;
+        '') words="devices info dat provider config uroce run --version $words" ;;
+        info) words="$devices $words" ;;
+        dat)
+            case $subcommand in
+                '') words="list check register unregister $words" ;;
+                register) words="$devices --name $words" ;;
+            esac
+            ;;
+        run) words="--device --help -- " ;;
         provider)
-            case $provider_command in
+            case $subcommand in
                 '') words="status enable disable $words" ;;
                 enable) words="--force $words" ;;
             esac
+            ;;
+        uroce)
+            if [ "$subcommand" = dump ]; then
+                mapfile -t COMPREPLY < <(compgen -f -W "$words" -- "$word")
+                return
+            fi
+            words="dump $words"
             ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

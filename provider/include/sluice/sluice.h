@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -140,7 +141,7 @@ struct sluice_device_attributes {
     char name[64];                               /* as `rdma link` calls it */
     char coherence_evidence[256];                /* what told cpu_coherence, in words */
     struct sluice_text_attribute provider;       /* the file whose code drives it here */
-    struct sluice_text_attribute kernel_driver;  /* the kernel's module */
+    struct sluice_text_attribute kernel_driver;  /* the kernel's module; "none": no kernel */
     struct sluice_text_attribute clean;          /* the CPU's instruction; "none": it has none */
     struct sluice_text_attribute invalidate;     /* the CPU's instruction; "none": it has none */
     struct sluice_attribute cpu_coherence;       /* does the device snoop the CPU's caches? */
@@ -230,6 +231,295 @@ struct sluice_setting {
  * the log names the line.
  */
 int sluice_describe_setting(const char* root, unsigned index, struct sluice_setting* setting, size_t size);
+
+/*
+ * uroce: an RDMA device with no kernel module, no root and no NIC.
+ *
+ * The device speaks RoCEv2 in user space. What it gives is an ordinary ibv_context: all public calls of
+ * libibverbs work on it but one, ibv_create_comp_channel(), in place of which there is
+ * sluice_create_comp_channel(). docs/uroce.md tells what else is different.
+ */
+struct ibv_comp_channel;
+
+/*
+ * Opens the device with this name or address: "uroce0" to "uroce253", which are 127.0.0.1 to
+ * 127.0.0.254 unless SLUICE_UROCE or sluice.conf says otherwise, or any IPv4 or IPv6 address of this machine;
+ * NULL is uroce0. Contexts of one address share one device. ibv_close_device() closes. Null with errno set
+ * when it can't be opened, and the log says why: EINVAL for what is neither, ENOENT for an address that no
+ * interface has, EOPNOTSUPP without a fitting libibverbs (rdma-core 37 or later).
+ *
+ * After fork() a context works in the parent only. In the child every call on it fails with EIO;
+ * destroying and closing give the child's memory back.
+ */
+struct ibv_context* sluice_open_uroce(const char* name_or_address);
+
+/* A device that sluice_open_uroce() can be asked for; size-versioned like the attributes. */
+struct sluice_uroce_device {
+    char name[64];      /* "uroce0" */
+    char address[64];   /* "127.0.0.1" */
+    char origin[128];   /* who gave it this address: "default", "SLUICE_UROCE", or the file and line */
+    char interface[32]; /* that has the address; empty: none has, and the device can't be opened */
+    char used_by[160];  /* who has its UDP port, in words; empty: nobody, so that it can be opened */
+    uint32_t path_mtu;  /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
+    uint32_t reserved;
+    uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */
+};
+
+/*
+ * The device at INDEX: 0, 1, ... until ENOENT. These are uroce0 and those that SLUICE_UROCE or sluice.conf
+ * gives an address; the others are there just as well, each at its own loopback address. Opens nothing.
+ * EINVAL and EPROTO when the variable or the file can't be understood; the log says where.
+ */
+int sluice_describe_uroce(unsigned index, struct sluice_uroce_device* device, size_t size);
+
+/*
+ * A completion channel for any context: one of uroce, or another, for which this is the same as
+ * ibv_create_comp_channel(). Everything else that there is for a channel works on it, and so does poll() on
+ * its fd. Null with errno set when there is none to be had.
+ */
+struct ibv_comp_channel* sluice_create_comp_channel(struct ibv_context* context);
+
+/* How a field's number is meant. */
+enum sluice_field_kind {
+    SLUICE_FIELD_TEXT = 0,   /* the text is enough; the number is the code that it stands for */
+    SLUICE_FIELD_NUMBER = 1, /* a count or a size */
+    SLUICE_FIELD_HEX = 2,    /* a key, an address, a number of something */
+    SLUICE_FIELD_FLAG = 3    /* 0 or 1 */
+};
+
+/* One field of a packet in words; size-versioned like the attributes. */
+struct sluice_packet_field {
+    const char* name; /* "opcode", "psn", "rkey": stays the same in all versions */
+    char value[96];   /* "RC write first", "17", "0x1234" */
+    uint64_t number;
+    uint32_t kind;  /* enum sluice_field_kind */
+    uint32_t brief; /* 1: belongs on a line that shows the packet at a glance */
+};
+
+/*
+ * The field at INDEX of a RoCEv2 packet: 0, 1, ... until ENOENT. DATAGRAM begins with the IPv4 or IPv6
+ * header. "icrc" comes last, "ok" or "bad"; a packet whose transport headers make no sense has
+ * a field "refusal" instead of them. EPROTO when the bytes are no RoCEv2 packet, EINVAL for null or an
+ * impossible SIZE. Any bytes are safe.
+ */
+int sluice_describe_packet(const void* datagram, size_t datagram_bytes, unsigned index,
+                           struct sluice_packet_field* field, size_t size);
+
+/*
+ * Connections over uroce.
+ *
+ * A device that lives in this process has no kernel that would connect its queue pairs. These calls
+ * do what librdmacm does for others, and speak the same protocol: the peer may be a program that uses
+ * librdmacm over the kernel's rdma_rxe or over hardware. The order of calls and events is the same as
+ * there, too:
+ *
+ *   passive side                          active side
+ *   listen
+ *                                         connect
+ *   CONNECT_REQUEST (a new id)
+ *   accept, or reject                     ESTABLISHED, or REJECTED
+ *   ESTABLISHED
+ *   disconnect, or DISCONNECTED           DISCONNECTED
+ *   destroy_id                            destroy_id
+ *
+ * A queue pair that is passed in `qp` is led through its states by the library: to INIT by connect
+ * (unless it is there), to RTR and RTS by accept, or when sluice_cm_get_event() finds the peer's
+ * answer; and to ERR, which flushes what is posted, by disconnect and when get_event finds the end of the
+ * connection. To post receives before all that, bring it to INIT with sluice_cm_qp_attr(). The queue pair
+ * stays the caller's, and must not be destroyed before its id. Without `qp` the caller does the same by
+ * itself, with sluice_cm_qp_attr(): see CONNECT_RESPONSE.
+ *
+ * Any function may be called from any thread at any time, but none with an id, channel or event that
+ * another thread is destroying or acknowledging. Nothing blocks, but for get_event with a timeout
+ * and destroy_id with events that were not acknowledged. Errors are as everywhere here: 0 or an errno.
+ * EINVAL is also a state in which the call makes no sense. In the child of a fork everything fails
+ * with EIO.
+ */
+struct ibv_qp;
+struct ibv_qp_attr;
+struct sluice_cm_channel;
+struct sluice_cm_id;
+
+enum sluice_cm_port_space {
+    SLUICE_CM_TCP = 0x0106, /* reliable connections */
+    SLUICE_CM_UDP = 0x0111  /* look-ups of datagram services */
+};
+
+enum sluice_cm_event_type {
+    /* Somebody wants to connect to `listen_id`: `id` is new and the receiver's, to accept, reject or
+     * destroy. Private data: 56 bytes, 180 for UDP. */
+    SLUICE_CM_CONNECT_REQUEST = 1,
+    /* Only without `qp`: the peer accepted. Lead the queue pair to RTS, then call
+     * sluice_cm_establish(), or sluice_cm_reject(). Private data: 196 bytes. */
+    SLUICE_CM_CONNECT_RESPONSE = 2,
+    /* Both sides are ready. On the active side with the private data of accept, 196 bytes. For UDP
+     * with qp_num, qkey and 136 bytes. */
+    SLUICE_CM_ESTABLISHED = 3,
+    /* By the peer's program (`status` is SLUICE_CM_STATUS_CONSUMER), or by what stands before it.
+     * Private data: 148 bytes. Also on the passive side, when the peer withdraws. */
+    SLUICE_CM_REJECTED = 4,
+    /* No answer came; `status` is ETIMEDOUT. */
+    SLUICE_CM_UNREACHABLE = 5,
+    /* The peer accepted, but the queue pair could not be made ready: `status` is the errno. */
+    SLUICE_CM_CONNECT_ERROR = 6,
+    /* By the peer, or as we asked; once for each connection that was established, or that was given
+     * up by sluice_cm_disconnect() before. `status` is ETIMEDOUT if the peer did not confirm. */
+    SLUICE_CM_DISCONNECTED = 7,
+    /* Seconds later: the queue pair may be used for another connection. */
+    SLUICE_CM_TIMEWAIT_EXIT = 8
+};
+
+/* `status` of SLUICE_CM_REJECTED: a reason of InfiniBand's. These are worth knowing. */
+enum sluice_cm_status {
+    SLUICE_CM_STATUS_NO_RESOURCES = 3,
+    SLUICE_CM_STATUS_TIMEOUT = 4, /* the peer gave up */
+    SLUICE_CM_STATUS_REFUSED = 8, /* nobody listens there */
+    SLUICE_CM_STATUS_STALE = 10,  /* the peer still held an old connection of this queue pair; try again */
+    SLUICE_CM_STATUS_INVALID_MTU = 26, /* the peer's link carries less than it understands to say */
+    SLUICE_CM_STATUS_CONSUMER = 28     /* the program said no */
+};
+
+/*
+ * What connecting and accepting take. Later versions add fields at the end; begin with
+ * sluice_cm_default_params(), and pass the struct's size as you know it. As many reads and
+ * atomics are granted as both sides and the device agree to; 255 is "as many as possible".
+ */
+struct sluice_cm_params {
+    struct ibv_qp* qp;        /* led by the library; NULL (the default): by the caller */
+    const void* private_data; /* the sizes above; more is EINVAL */
+    uint32_t private_data_len;
+    uint32_t qp_num;             /* instead of qp; in any case for UDP */
+    uint32_t qkey;               /* for accept with UDP */
+    uint32_t qp_access_flags;    /* for INIT; default: remote write, read and atomic */
+    uint32_t timeout_ms;         /* for connecting as a whole; 0 (the default): what the retries take */
+    uint16_t local_port;         /* told to the peer; 0 (the default): some free one */
+    uint8_t responder_resources; /* reads and atomics that the peer may have open here; default 255 */
+    uint8_t initiator_depth;     /* that this side may have open there; default 255 */
+    uint8_t flow_control;        /* default 0 */
+    uint8_t retry_count;         /* of the queue pairs, for connect; default 7 */
+    uint8_t rnr_retry_count;     /* default 7: without end */
+    uint8_t srq;                 /* without qp: it has an SRQ */
+    uint8_t min_rnr_timer;       /* code; default 0: 655 ms, as with librdmacm */
+    uint8_t qp_timeout;          /* code for this side's queue pair; default 0: as negotiated */
+    uint8_t response_timeout;    /* code: 4.096 us * 2^code for each answer; default 20, 4.3 s */
+    uint8_t packet_lifetime;     /* code: one way through the network; default 18, 1.1 s */
+    uint8_t max_retries;         /* of each message, at most 15; default 15 */
+    uint8_t reserved[3];
+};
+
+/* Later versions of the library may give more at the end. */
+struct sluice_cm_event {
+    struct sluice_cm_id* id;
+    struct sluice_cm_id* listen_id; /* of CONNECT_REQUEST */
+    void* id_context;               /* of id; of listen_id for CONNECT_REQUEST */
+    const void* private_data;       /* valid until the event is acknowledged; null if there is none */
+    uint32_t private_data_len;      /* what the message holds; how much of it was filled nobody tells */
+    uint32_t type;                  /* enum sluice_cm_event_type */
+    int32_t status;
+    uint32_t qp_num;             /* the peer's */
+    uint32_t qkey;               /* of ESTABLISHED for UDP */
+    uint8_t responder_resources; /* what this side is asked for, or grants */
+    uint8_t initiator_depth;
+    uint8_t flow_control;
+    uint8_t retry_count;
+    uint8_t rnr_retry_count;
+    uint8_t srq;
+    uint8_t reserved[2];
+    struct sockaddr_storage local;
+    struct sockaddr_storage peer;
+};
+
+/* Where events of one device arrive. EOPNOTSUPP when CONTEXT isn't a uroce device's, ENOMEM, EMFILE. */
+int sluice_cm_create_channel(struct ibv_context* context, struct sluice_cm_channel** channel);
+
+/* EBUSY while it has ids. Before its context is closed. */
+int sluice_cm_destroy_channel(struct sluice_cm_channel* channel);
+
+/* Readable while an event waits. To poll, not to read; it stays the channel's. */
+int sluice_cm_channel_fd(const struct sluice_cm_channel* channel);
+
+/* The next event. Waits TIMEOUT_MS milliseconds for one, or without end if that is negative; EAGAIN when
+ * there is none by then. EINTR, ENOMEM. Each event must be acknowledged. */
+int sluice_cm_get_event(struct sluice_cm_channel* channel, int timeout_ms, struct sluice_cm_event** event);
+
+/* Frees it. */
+void sluice_cm_ack_event(struct sluice_cm_event* event);
+
+/* PORT_SPACE is one of enum sluice_cm_port_space. CONTEXT comes back with each event. */
+int sluice_cm_create_id(struct sluice_cm_channel* channel, int port_space, void* context,
+                        struct sluice_cm_id** id);
+
+/* Ends what it is used for, without an event; events that wait are dropped. Waits until those that were
+ * taken are acknowledged. */
+int sluice_cm_destroy_id(struct sluice_cm_id* id);
+
+/* Events of ID, also those that wait, arrive at CHANNEL from now on. EINVAL if it is of another device. */
+int sluice_cm_migrate_id(struct sluice_cm_id* id, struct sluice_cm_channel* channel);
+
+/* For ids that CONNECT_REQUEST brings; theirs is null at first. */
+int sluice_cm_set_context(struct sluice_cm_id* id, void* context);
+
+/* Waits for requests at ADDRESS: the device's own, or the wildcard. Port 0 becomes a free one, see
+ * sluice_cm_local_port(). BACKLOG is how many may wait for an answer; 0 is 128. EADDRINUSE,
+ * EADDRNOTAVAIL, EAFNOSUPPORT. */
+int sluice_cm_listen(struct sluice_cm_id* id, const struct sockaddr* address, int backlog);
+
+/* 0 before listen or connect. */
+uint16_t sluice_cm_local_port(struct sluice_cm_id* id);
+
+/* Every member as its comment says; fields of a later version than this library's are left alone. */
+void sluice_cm_default_params(struct sluice_cm_params* params, size_t size);
+
+/* For UDP: asks the service at PEER for its queue pair. EBUSY when the queue pair has a connection
+ * already, or had one a moment ago (see TIMEWAIT_EXIT). */
+int sluice_cm_connect(struct sluice_cm_id* id, const struct sockaddr* peer,
+                      const struct sluice_cm_params* params, size_t size);
+int sluice_cm_accept(struct sluice_cm_id* id, const struct sluice_cm_params* params, size_t size);
+
+/* Before the connection is established. REASON 0 is SLUICE_CM_STATUS_CONSUMER. 148 bytes at most, 136 for
+ * UDP. No event follows. */
+int sluice_cm_reject(struct sluice_cm_id* id, int reason, const void* private_data, size_t len);
+
+/* At once; who wants posted work to be done first waits for its completions before. */
+int sluice_cm_disconnect(struct sluice_cm_id* id);
+
+/* After CONNECT_RESPONSE. */
+int sluice_cm_establish(struct sluice_cm_id* id);
+
+/* The queue pair of an accepted connection has received something (IBV_EVENT_COMM_EST): the peer is
+ * ready, even if its message got lost. */
+int sluice_cm_notify(struct sluice_cm_id* id);
+
+/* What ibv_modify_qp() needs to bring the connection's queue pair to attr->qp_state: INIT at any time, RTR
+ * and RTS from CONNECT_REQUEST or CONNECT_RESPONSE on. */
+int sluice_cm_qp_attr(struct sluice_cm_id* id, struct ibv_qp_attr* attr, int* attr_mask);
+
+/*
+ * The flush operation of RDMA, for programs that are built or run with a libibverbs older than 45,
+ * which has no ibv_wr_flush(). The numbers are those of libibverbs.
+ */
+#define SLUICE_QP_EX_WITH_FLUSH (UINT64_C(1) << 11) /* in send_ops_flags of ibv_create_qp_ex() */
+enum {
+    SLUICE_ACCESS_FLUSH_GLOBAL = 1 << 8, /* in the access of a memory region and a queue pair */
+    SLUICE_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+    SLUICE_FLUSH_TYPE_GLOBAL = 1 << 0,     /* type: visible to whoever looks */
+    SLUICE_FLUSH_TYPE_PERSISTENT = 1 << 1, /* type: survives a power cut */
+    SLUICE_FLUSH_LEVEL_RANGE = 0,          /* level: the range alone */
+    SLUICE_FLUSH_LEVEL_MR = 1              /* level: the whole memory region */
+};
+
+struct ibv_qp_ex;
+
+/*
+ * Adds a flush to the requests that are being built on QP, between ibv_wr_start() and
+ * ibv_wr_complete(): what was written to LENGTH bytes at REMOTE_ADDR before it has reached the
+ * place that TYPE tells when the flush completes. QP may be of any provider. EOPNOTSUPP, with
+ * nothing added, if it wasn't made with SLUICE_QP_EX_WITH_FLUSH or its provider can't; all other
+ * errors are those of ibv_wr_complete(). One thread at a time per queue pair, like the functions
+ * around it.
+ */
+int sluice_wr_flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t type,
+                    uint8_t level);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -42,7 +42,8 @@ struct QpContext {
 
     void complete(CompletionQueue& queue, Completion completion) noexcept {
         completion.qpn = qpn;
-        if (!queue.push(completion)) {
+        const bool broken = queue.overflowed();
+        if (!queue.push(completion) && !broken) {
             events.event(AsyncEvent::kCqError, qpn);
         }
     }

@@ -10,21 +10,22 @@ constexpr std::uint32_t kOwnQkey = 0x80000000;
 } // namespace
 
 bool Datagram::transmit(OutPacket& out) noexcept {
-    if (sends_.empty() || failed_) {
+    const std::uint32_t next = sends_.head() + given_out_;
+    if (next == sends_.tail() || failed_) {
         return false;
     }
-    const SendEntry& entry = sends_.at(sends_.head());
+    const SendEntry& entry = sends_.at(next);
     const SendWr& wr = entry.wr;
-    out.begin();
+    wire::Packet& packet = out.begin();
+    if (entry.len_bytes > context_.attr.path_mtu) {
+        return fail(Status::kLocalLength);
+    }
     const bool is_inline = entry.inline_data != nullptr;
     if (is_inline && entry.len_bytes != 0) {
         out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data), entry.len_bytes);
     } else if (!is_inline && !context_.gather(wr.sges, 0, entry.len_bytes, out)) {
-        sends_.flush(Status::kLocalProtection);
-        failed_ = true;
-        return false;
+        return fail(Status::kLocalProtection);
     }
-    wire::Packet packet;
     packet.bth.opcode = wr.opcode == WrOpcode::kSendImm ? wire::kUdSendOnlyImm : wire::kUdSendOnly;
     packet.bth.migrated = true;
     packet.bth.solicited = (wr.flags & kSolicited) != 0;
@@ -32,12 +33,27 @@ bool Datagram::transmit(OutPacket& out) noexcept {
     packet.bth.psn = next_psn_;
     packet.deth = {.qkey = (wr.qkey & kOwnQkey) != 0 ? context_.attr.qkey : wr.qkey, .src_qpn = context_.qpn};
     packet.imm.data = wr.imm_or_rkey;
-    out.finish(packet);
+    out.finish();
     out.source = context_.attr.local;
     out.destination = wr.destination;
     next_psn_ = wire::psn_add(next_psn_, 1);
-    sends_.retire(Status::kSuccess);
+    ++given_out_;
     return true;
+}
+
+// Completions keep their order: what was given out before comes first, and then this is called again.
+bool Datagram::fail(Status status) noexcept {
+    if (given_out_ == 0) {
+        sends_.flush(status);
+        failed_ = true;
+    }
+    return false;
+}
+
+void Datagram::settle() noexcept {
+    for (; given_out_ != 0; --given_out_) {
+        sends_.retire(Status::kSuccess);
+    }
 }
 
 void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexcept {

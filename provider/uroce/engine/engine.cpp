@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/engine/engine.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "provider/uroce/engine/draw.hpp"
@@ -21,8 +22,9 @@ constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
 Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
     : regions_(config.max_regions, config.seed), memory_(memory), events_(events),
       seats_(std::bit_ceil(std::clamp<std::uint32_t>(config.max_queue_pairs, 2, kMaxQueuePairs)) + 1),
-      index_mask_(static_cast<std::uint32_t>(seats_.size() - 2)), random_(~config.seed) {
-    deadlines_.reserve(seats_.size());
+      index_mask_(static_cast<std::uint32_t>(seats_.size() - 2)), random_(~config.seed),
+      deadlines_(seats_.size()) {
+    unsettled_.reserve(seats_.size());
 }
 
 Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
@@ -30,14 +32,28 @@ Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
         const std::uint32_t index = (next_seat_ + i) & index_mask_;
         if (seats_[index].qp == nullptr) {
             next_seat_ = index + 1;
-            // Random above the seat's number; 0 and 1 are taken by the standard.
-            const std::uint64_t tag = std::uint64_t{draw(random_)} << std::popcount(index_mask_);
-            std::uint32_t qpn = (static_cast<std::uint32_t>(tag) | index) & wire::kQpnMask;
-            qpn = qpn <= wire::kGsiQpn ? qpn | (index_mask_ + 1) : qpn;
-            return seat(index, qpn, config);
+            return seat(index, draw_number(index), config);
         }
     }
     return Error(ErrorKind::kInsufficientResources, "no room for another queue pair; destroy one first");
+}
+
+// Random above the seat's number; 0 and 1 are taken by the standard. Not one that the seat had a moment ago:
+// connections that have ended keep their numbers for seconds.
+std::uint32_t Engine::draw_number(std::uint32_t index) noexcept {
+    constexpr int kTries = 8; // an engine with very many seats has few numbers for each
+    auto& former = seats_[index].former_numbers;
+    std::uint32_t qpn = 0;
+    for (int tries = 0; tries < kTries; ++tries) {
+        const std::uint64_t tag = std::uint64_t{draw(random_)} << std::popcount(index_mask_);
+        qpn = (static_cast<std::uint32_t>(tag) | index) & wire::kQpnMask;
+        qpn = qpn <= wire::kGsiQpn ? qpn | (index_mask_ + 1) : qpn;
+        if (std::find(former.begin(), former.end(), qpn) == former.end()) {
+            break;
+        }
+    }
+    former = {qpn, former[0]};
+    return qpn;
 }
 
 Result<QueuePair*> Engine::create_gsi(const QpConfig& config) {
@@ -61,13 +77,18 @@ Result<QueuePair*> Engine::seat(std::uint32_t index, std::uint32_t qpn, const Qp
 
 void Engine::destroy_queue_pair(QueuePair& qp) noexcept {
     const std::uint32_t index = index_of(qp.qpn());
-    remove_deadline(index);
+    deadlines_.set(index, kNever);
     regions_.forget_queue_pair(qp.qpn());
     seats_[index].qp.reset(); // if it is in the ready list, take_ready() will skip it
 }
 
 std::uint32_t Engine::index_of(std::uint32_t qpn) const noexcept {
     return qpn == wire::kGsiQpn ? static_cast<std::uint32_t>(seats_.size() - 1) : qpn & index_mask_;
+}
+
+QueuePair* Engine::find(std::uint32_t qpn) const noexcept {
+    QueuePair* qp = seats_[index_of(qpn)].qp.get();
+    return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
 }
 
 void Engine::wake(QueuePair& qp) noexcept {
@@ -101,14 +122,14 @@ std::uint32_t Engine::take_ready() noexcept {
     return index;
 }
 
-void Engine::receive(const InPacket& in, Nanoseconds now) noexcept {
+void Engine::receive(const InPacket& in, const Moment& now) noexcept {
     ++counters_.packets_in;
     if (in.packet.info().transport == wire::Transport::kCnp) {
         return; // nothing here reacts to congestion
     }
     const std::uint32_t index = index_of(in.packet.bth.dest_qpn);
-    QueuePair* qp = seats_[index].qp.get();
-    if (qp == nullptr || qp->qpn() != in.packet.bth.dest_qpn) {
+    QueuePair* qp = find(in.packet.bth.dest_qpn);
+    if (qp == nullptr) {
         ++counters_.dropped_unknown_qp;
         return;
     }
@@ -116,12 +137,12 @@ void Engine::receive(const InPacket& in, Nanoseconds now) noexcept {
         ++counters_.dropped_wrong_peer;
         return;
     }
-    qp->receive(in.packet, in.source, in.destination, in.grh, now);
+    qp->receive(in.packet, in.source, in.destination, in.grh, now, in.not_ready);
     make_ready(index);
     reschedule(index);
 }
 
-bool Engine::transmit(OutPacket& out, Nanoseconds now) noexcept {
+bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
     for (std::uint32_t index = take_ready(); index != kNobody; index = take_ready()) {
         if (seats_[index].qp == nullptr) {
             continue;
@@ -130,20 +151,34 @@ bool Engine::transmit(OutPacket& out, Nanoseconds now) noexcept {
         reschedule(index);
         if (sent) {
             ++counters_.packets_out;
+            out.source_qpn = seats_[index].qp->qpn();
             make_ready(index);
+            if (seats_[index].qp->unsettled() && !seats_[index].unsettled) {
+                seats_[index].unsettled = true;
+                unsettled_.push_back(index); // within what was reserved
+            }
             return true;
         }
     }
     return false;
 }
 
-Nanoseconds Engine::next_deadline() const noexcept {
-    return deadlines_.empty() ? kNever : deadlines_.front().when;
+bool Engine::settle() noexcept {
+    const bool any = !unsettled_.empty();
+    for (const std::uint32_t index : unsettled_) {
+        seats_[index].unsettled = false;
+        if (seats_[index].qp != nullptr) {
+            seats_[index].qp->settle();
+            make_ready(index);
+        }
+    }
+    unsettled_.clear();
+    return any;
 }
 
 void Engine::advance(Nanoseconds now) noexcept {
-    while (next_deadline() <= now) {
-        const std::uint32_t index = deadlines_.front().index;
+    while (deadlines_.next() <= now) {
+        const std::uint32_t index = deadlines_.next_index();
         seats_[index].qp->advance(now);
         make_ready(index);
         reschedule(index);
@@ -151,61 +186,7 @@ void Engine::advance(Nanoseconds now) noexcept {
 }
 
 void Engine::reschedule(std::uint32_t index) noexcept {
-    const Nanoseconds when = seats_[index].qp == nullptr ? kNever : seats_[index].qp->deadline();
-    std::uint32_t& at = seats_[index].heap_at;
-    if (when == kNever) {
-        remove_deadline(index);
-    } else if (at == kNobody) {
-        deadlines_.push_back({when, index}); // within what was reserved
-        at = static_cast<std::uint32_t>(deadlines_.size() - 1);
-        sift(at);
-    } else if (deadlines_[at].when != when) {
-        deadlines_[at].when = when;
-        sift(at);
-    }
-}
-
-void Engine::remove_deadline(std::uint32_t index) noexcept {
-    const std::uint32_t at = seats_[index].heap_at;
-    if (at == kNobody) {
-        return;
-    }
-    const Deadline last = deadlines_.back();
-    deadlines_.pop_back();
-    seats_[index].heap_at = kNobody;
-    if (at < deadlines_.size()) {
-        deadlines_[at].when = last.when;
-        place(at, last.index);
-        sift(at);
-    }
-}
-
-void Engine::place(std::size_t at, std::uint32_t index) noexcept {
-    deadlines_[at].index = index;
-    seats_[index].heap_at = static_cast<std::uint32_t>(at);
-}
-
-// Up, then down, until the heap holds again around AT.
-void Engine::sift(std::size_t at) noexcept {
-    const auto exchange = [this](std::size_t a, std::size_t b) {
-        std::swap(deadlines_[a], deadlines_[b]);
-        place(a, deadlines_[a].index);
-        place(b, deadlines_[b].index);
-    };
-    for (; at > 0 && deadlines_[at].when < deadlines_[(at - 1) / 2].when; at = (at - 1) / 2) {
-        exchange(at, (at - 1) / 2);
-    }
-    for (;;) {
-        std::size_t least = at;
-        for (std::size_t child = 2 * at + 1; child <= 2 * at + 2 && child < deadlines_.size(); ++child) {
-            least = deadlines_[child].when < deadlines_[least].when ? child : least;
-        }
-        if (least == at) {
-            return;
-        }
-        exchange(at, least);
-        at = least;
-    }
+    deadlines_.set(index, seats_[index].qp == nullptr ? kNever : seats_[index].qp->deadline());
 }
 
 } // namespace sluice::uroce

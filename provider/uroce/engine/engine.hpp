@@ -5,7 +5,10 @@
 //
 //     engine.receive({packet, source, destination, grh}, now);     // for each that arrived
 //     engine.advance(now);                                         // if now >= next_deadline()
-//     while (engine.transmit(out, now)) { send(out); }             // as long as there is room
+//     do {
+//         while (engine.transmit(out, now)) { add to the batch }   // as long as there is room
+//         send the batch
+//     } while (engine.settle());
 //     while (cq.poll(completion)) { ... }
 //
 // After a post to a queue pair, wake(qp) tells the engine to look at it. The order of calls and the
@@ -15,9 +18,11 @@
 // Not thread safe: one lock around it, or one thread. create and destroy allocate; nothing else does.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
+#include "provider/uroce/engine/deadlines.hpp"
 #include "provider/uroce/engine/queue_pair.hpp"
 
 namespace sluice::uroce {
@@ -27,6 +32,8 @@ struct InPacket {
     Address source;
     Address destination;
     const wire::Grh& grh; // looked at for UD only
+    // Its sender is to be told that no receive is there. A test's wish: whether one is, isn't looked at.
+    bool not_ready = false;
 };
 
 struct EngineConfig {
@@ -47,30 +54,44 @@ class Engine {
     Result<QueuePair*> create_gsi(const QpConfig& config);
     void destroy_queue_pair(QueuePair& qp) noexcept;
 
+    QueuePair* find(std::uint32_t qpn) const noexcept;
+    // Calls VISIT(queue pair) for each that there is.
+    template<typename Visit>
+    void for_each(Visit&& visit) {
+        for (const Seat& seat : seats_) {
+            if (seat.qp != nullptr) {
+                visit(*seat.qp);
+            }
+        }
+    }
+
     void wake(QueuePair& qp) noexcept;
-    void receive(const InPacket& in, Nanoseconds now) noexcept;
+    void receive(const InPacket& in, const Moment& now) noexcept;
     // The next packet to send: queue pairs take turns.
-    bool transmit(OutPacket& out, Nanoseconds now) noexcept;
+    bool transmit(OutPacket& out, const Moment& now) noexcept;
+    // All packets that were pulled have left. True: because of that, there may be more of them.
+    bool settle() noexcept;
     void advance(Nanoseconds now) noexcept;
-    Nanoseconds next_deadline() const noexcept;
+    Nanoseconds next_deadline() const noexcept { return deadlines_.next(); }
+    // Whether transmit() is worth calling.
+    bool has_ready() const noexcept { return ready_head_ != kNobody; }
 
   private:
     struct Seat {
         std::unique_ptr<QueuePair> qp;
         std::uint32_t next_ready = kNobody; // in the list of those that may have something to send
-        std::uint32_t heap_at = kNobody;    // place in deadlines_
         bool ready = false;
+        bool unsettled = false; // is in unsettled_
+        std::array<std::uint32_t, 2> former_numbers{};
     };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
     Result<QueuePair*> seat(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
     std::uint32_t index_of(std::uint32_t qpn) const noexcept;
+    std::uint32_t draw_number(std::uint32_t index) noexcept;
     void make_ready(std::uint32_t index) noexcept;
     std::uint32_t take_ready() noexcept;
     void reschedule(std::uint32_t index) noexcept;
-    void sift(std::size_t at) noexcept;
-    void place(std::size_t at, std::uint32_t index) noexcept;
-    void remove_deadline(std::uint32_t index) noexcept;
 
     RegionTable regions_;
     Memory& memory_;
@@ -82,11 +103,8 @@ class Engine {
     std::uint32_t next_seat_ = 0;
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
-    struct Deadline {
-        Nanoseconds when;
-        std::uint32_t index;
-    };
-    std::vector<Deadline> deadlines_; // a binary heap; its memory is reserved
+    Deadlines deadlines_;
+    std::vector<std::uint32_t> unsettled_; // seats; its memory is reserved
 };
 
 } // namespace sluice::uroce

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/result.hpp"
+
 namespace sluice::uroce {
 
 class Memory {
@@ -19,6 +21,8 @@ class Memory {
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
+    // Before the program's memory is registered, and touched.
+    virtual Result<void> prepare() const { return {}; }
     // Each returns false when a page isn't there, or isn't there for this kind of access.
     virtual bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept = 0;
     virtual bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept = 0;

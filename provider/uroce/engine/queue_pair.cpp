@@ -22,7 +22,7 @@ bool carries_over_ud(WrOpcode opcode) noexcept {
 QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
                      EventSink& events, Counters& counters)
     : context_{regions, memory, events, counters, *config.send_cq, *config.recv_cq, qpn, config.pd, {}},
-      type_(config.type), has_srq_(config.srq != nullptr),
+      owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
       own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
       receives_(config.srq != nullptr ? *config.srq : own_receives_),
       sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,
@@ -41,8 +41,9 @@ bool QueuePair::transition_is_legal(QpState to) const noexcept {
     case QpState::kReadyToReceive:
         return state_ == QpState::kInit;
     case QpState::kReadyToSend:
-        return state_ == QpState::kReadyToReceive || state_ == QpState::kReadyToSend ||
-               state_ == QpState::kSendError;
+        return state_ == QpState::kReadyToReceive || sends_packets() || state_ == QpState::kSendError;
+    case QpState::kSendDrained:
+        return sends_packets();
     case QpState::kSendError:
         return false;
     }
@@ -90,7 +91,14 @@ Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
         datagram_.start();
     }
     datagram_.clear_failure();
+    if (to == QpState::kSendDrained && state_ != to) {
+        requester_.hold();
+        drained_told_ = false;
+    } else if (to == QpState::kReadyToSend) {
+        requester_.go_on();
+    }
     state_ = to;
+    look_if_drained();
     return {};
 }
 
@@ -98,13 +106,14 @@ void QueuePair::reset() noexcept {
     state_ = QpState::kReset;
     responder_.stop();
     sends_.clear();
+    datagram_.stop();
     own_receives_.clear();
     requester_.start();
     context_.regions.forget_queue_pair(context_.qpn);
 }
 
 Post QueuePair::post_send(const SendWr& wr) noexcept {
-    if (state_ != QpState::kReadyToSend && state_ != QpState::kSendError && state_ != QpState::kError) {
+    if (!takes_sends()) {
         return Post::kInvalid;
     }
     if (type_ == QpType::kUd && !carries_over_ud(wr.opcode)) {
@@ -114,10 +123,35 @@ Post QueuePair::post_send(const SendWr& wr) noexcept {
     if (posted != Post::kPosted) {
         return posted;
     }
-    if (state_ != QpState::kReadyToSend) {
+    if (!sends_packets()) {
         sends_.flush(Status::kFlushed);
     }
     return posted;
+}
+
+Post QueuePair::publish_sends(std::uint32_t count) noexcept {
+    if (!takes_sends()) {
+        return Post::kInvalid;
+    }
+    sends_.publish(count);
+    if (!sends_packets()) {
+        sends_.flush(Status::kFlushed);
+    }
+    return Post::kPosted;
+}
+
+void QueuePair::settle() noexcept {
+    datagram_.settle();
+    look_if_drained();
+}
+
+void QueuePair::look_if_drained() noexcept {
+    if (state_ == QpState::kSendDrained && !drained_told_ && is_drained()) {
+        drained_told_ = true;
+        if (context_.attr.tell_drained) {
+            context_.events.event(AsyncEvent::kSendQueueDrained, context_.qpn);
+        }
+    }
 }
 
 Post QueuePair::post_receive(const RecvWr& wr) noexcept {
@@ -135,12 +169,11 @@ Post QueuePair::post_receive(const RecvWr& wr) noexcept {
 }
 
 bool QueuePair::receives_packets() const noexcept {
-    return state_ == QpState::kReadyToReceive || state_ == QpState::kReadyToSend ||
-           state_ == QpState::kSendError;
+    return state_ == QpState::kReadyToReceive || sends_packets() || state_ == QpState::kSendError;
 }
 
 void QueuePair::receive(const wire::Packet& packet, const Address& source, const Address& destination,
-                        const wire::Grh& grh, Nanoseconds now) noexcept {
+                        const wire::Grh& grh, const Moment& now, bool not_ready) noexcept {
     const wire::OpcodeInfo& info = packet.info();
     if (!receives_packets()) {
         ++context_.counters.dropped_wrong_state;
@@ -160,7 +193,7 @@ void QueuePair::receive(const wire::Packet& packet, const Address& source, const
         return;
     }
     if (!info.is_response()) {
-        responder_.on_request(packet);
+        responder_.on_request(packet, not_ready);
     } else if (sends_packets()) {
         requester_.on_response(packet, now);
     } else {
@@ -170,13 +203,14 @@ void QueuePair::receive(const wire::Packet& packet, const Address& source, const
 }
 
 // Answers first: the peer waits for them, and its own requests can't be refused.
-bool QueuePair::transmit(OutPacket& out, Nanoseconds now) noexcept {
+bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
     if (state_ == QpState::kReset || state_ == QpState::kInit) {
         return false;
     }
     bool sent = type_ == QpType::kRc && responder_.transmit(out);
     if (!sent && sends_packets()) {
-        sent = type_ == QpType::kRc ? requester_.transmit(out, now) : datagram_.transmit(out);
+        sent = type_ == QpType::kRc ? requester_.transmit(out, now)
+                                    : state_ == QpState::kReadyToSend && datagram_.transmit(out);
     }
     check_failures();
     return sent;
@@ -197,6 +231,7 @@ void QueuePair::check_failures() noexcept {
     if (datagram_.failed() && state_ == QpState::kReadyToSend) {
         state_ = QpState::kSendError;
     }
+    look_if_drained();
     if (state_ == QpState::kError) {
         return;
     }
@@ -212,6 +247,7 @@ void QueuePair::check_failures() noexcept {
 void QueuePair::enter_error(Status first_send) noexcept {
     state_ = QpState::kError;
     sends_.flush(first_send);
+    datagram_.stop();
     responder_.flush();
     if (has_srq_) {
         context_.events.event(AsyncEvent::kLastWqeReached, context_.qpn);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "provider/uroce/engine/ring.hpp"
 #include "provider/uroce/engine/types.hpp"
@@ -64,8 +65,26 @@ class ReceiveQueue {
         return len;
     }
 
+    // What waits keeps its place. False where more wait than CAPACITY; may throw bad_alloc. Nothing has
+    // changed then.
+    bool resize(std::uint32_t capacity) {
+        if (entries_.size() > capacity) {
+            return false;
+        }
+        ReceiveQueue resized(capacity, max_sge_);
+        for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+            const Entry& entry = entries_[i];
+            (void)resized.post({.wr_id = entry.wr_id, .sges = {entry.sges, entry.sge_count}}); // it fits
+        }
+        entries_ = std::move(resized.entries_);
+        sges_ = std::move(resized.sges_);
+        next_ = resized.next_;
+        return true;
+    }
+
     // SRQ: an event once fewer than LIMIT are left; 0 is none.
     void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
+    std::uint32_t limit() const noexcept { return limit_; }
     bool take_limit_event() noexcept {
         const bool due = limit_ != 0 && entries_.size() < limit_;
         limit_ = due ? 0 : limit_;

@@ -100,8 +100,9 @@ Result<std::uint32_t> RegionTable::add_window(std::uint32_t pd, WindowType type)
 }
 
 Result<void> RegionTable::remove_window(std::uint32_t rkey) {
-    Slot* window = find(rkey);
-    if (window == nullptr || window->kind == Kind::kRegion) {
+    Slot* window = &slots_[rkey >> kVariantBits & (slots_.size() - 1)];
+    if (window->kind == Kind::kFree || window->kind == Kind::kRegion ||
+        (window->key ^ rkey) >> kVariantBits != 0) {
         return Error(ErrorKind::kNotFound, "no memory window has this key");
     }
     unbind(*window);
@@ -180,10 +181,11 @@ bool RegionTable::bind(const MwBind& bind, std::uint32_t pd, std::uint32_t qpn) 
     window->qpn = qpn;
     window->parent = static_cast<std::uint32_t>(region - slots_.data());
     window->access = bind.access;
-    window->iova = bind.addr;
+    window->iova = bind.zero_based ? 0 : bind.addr;
     window->host_addr = region->host_addr + (bind.addr - region->iova);
     window->len_bytes = bind.len_bytes;
     ++region->windows;
+    bound_type2_ += type2 ? 1 : 0;
     return true;
 }
 
@@ -198,6 +200,9 @@ bool RegionTable::invalidate(std::uint32_t rkey, std::uint32_t pd, std::uint32_t
 }
 
 void RegionTable::forget_queue_pair(std::uint32_t qpn) noexcept {
+    if (bound_type2_ == 0) {
+        return; // so that queue pairs without windows go quickly
+    }
     for (Slot& slot : slots_) {
         if (slot.kind == Kind::kWindow2 && slot.bound && slot.qpn == qpn) {
             unbind(slot);
@@ -208,6 +213,7 @@ void RegionTable::forget_queue_pair(std::uint32_t qpn) noexcept {
 void RegionTable::unbind(Slot& window) noexcept {
     if (window.bound) {
         --slots_[window.parent].windows;
+        bound_type2_ -= window.kind == Kind::kWindow2 ? 1 : 0;
         window.bound = false;
         window.access = 0;
     }

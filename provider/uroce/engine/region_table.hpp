@@ -34,7 +34,7 @@ class RegionTable {
                                      std::uint64_t len_bytes, std::uint32_t access);
     Result<void> remove_region(std::uint32_t key); // kBusy while a window is bound to it
     Result<std::uint32_t> add_window(std::uint32_t pd, WindowType type);
-    Result<void> remove_window(std::uint32_t rkey);
+    Result<void> remove_window(std::uint32_t rkey); // any key that it has had
 
     // The host address of bytes that may be touched in the asked way, or none. ACCESS are the
     // Access bits that are all needed. No key is looked at for zero bytes: callers don't ask.
@@ -84,7 +84,8 @@ class RegionTable {
 
     std::vector<Slot> slots_;
     std::uint32_t slot_bits_ = 0;
-    std::uint32_t next_ = 0; // where the search for a free slot begins
+    std::uint32_t next_ = 0;        // where the search for a free slot begins
+    std::uint32_t bound_type2_ = 0; // windows
     std::uint64_t random_;
 };
 

@@ -67,7 +67,7 @@ void Requester::start() noexcept {
     since_ack_request_ = rd_in_flight_ = 0;
     retries_left_ = context_.attr.retry_count;
     rnr_retries_left_ = context_.attr.rnr_retry;
-    rewound_ = false;
+    rewound_ = held_ = false;
     ack_deadline_ = rnr_until_ = kNever;
     local_error_.reset();
     refusal_.reset();
@@ -85,8 +85,8 @@ void Requester::assign_numbers(SendEntry& entry) noexcept {
     ++fresh_;
 }
 
-bool Requester::transmit(OutPacket& out, Nanoseconds now) noexcept {
-    while (!failure_ && !local_error_ && !refusal_ && rnr_until_ == kNever && cursor_ != queue_.tail()) {
+bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
+    while (!failure_ && !local_error_ && !refusal_ && rnr_until_ == kNever && cursor_ != end()) {
         SendEntry& entry = queue_.at(cursor_);
         if (cursor_ == fresh_) {
             assign_numbers(entry);
@@ -144,16 +144,15 @@ bool Requester::emit(SendEntry& entry, OutPacket& out) noexcept {
         local_error_ = Status::kLocalQpOperation;
         return false;
     }
-    out.begin();
+    Packet& packet = out.begin();
     if (!emit_payload(entry, out)) {
         local_error_ = Status::kLocalProtection;
         return false;
     }
-    Packet packet;
     emit_headers(entry, packet);
     packet.bth.ack_request = packet.info().ends() || since_ack_request_ + 1 >= kPacketsPerAckRequest;
     since_ack_request_ = packet.bth.ack_request ? 0 : since_ack_request_ + 1;
-    out.finish(packet);
+    out.finish();
     out.source = context_.attr.local;
     out.destination = context_.attr.remote;
     return true;
@@ -196,7 +195,7 @@ bool Requester::emit_payload(const SendEntry& entry, OutPacket& out) noexcept {
     return context_.gather(entry.wr.sges, offset, len, out);
 }
 
-void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, Nanoseconds now) noexcept {
+void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept {
     if (entry.needs_response() && !entry.in_flight) {
         entry.in_flight = true;
         ++rd_in_flight_;

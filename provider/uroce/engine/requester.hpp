@@ -39,11 +39,19 @@ class Requester {
     void start() noexcept;
 
     // The next request packet, if there is one to be sent now.
-    bool transmit(OutPacket& out, Nanoseconds now) noexcept;
-    void on_response(const wire::Packet& packet, Nanoseconds now) noexcept;
+    bool transmit(OutPacket& out, const Moment& now) noexcept;
+    void on_response(const wire::Packet& packet, const Moment& now) noexcept;
     void on_deadline(Nanoseconds now) noexcept;
     // When on_deadline() wants to be called; kNever when nothing is awaited.
     Nanoseconds deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
+
+    // While held, nothing is begun that wasn't begun before.
+    void hold() noexcept {
+        held_ = true;
+        hold_at_ = fresh_;
+    }
+    void go_on() noexcept { held_ = false; }
+    bool drained() const noexcept { return queue_.head() == hold_at_; }
 
     // Why the queue pair must enter the error state; the oldest request ends with it.
     std::optional<Status> failure() const noexcept { return failure_; }
@@ -59,17 +67,17 @@ class Requester {
     bool emit(SendEntry& entry, OutPacket& out) noexcept;
     void emit_headers(const SendEntry& entry, wire::Packet& packet) const noexcept;
     bool emit_payload(const SendEntry& entry, OutPacket& out) noexcept;
-    void moved_on(SendEntry& entry, std::uint32_t numbers, Nanoseconds now) noexcept;
+    void moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept;
 
-    void on_acknowledge(const wire::Packet& packet, Nanoseconds now) noexcept;
-    void on_nak(const wire::Packet& packet, Nanoseconds now) noexcept;
-    void on_rnr(const wire::Packet& packet, Nanoseconds now) noexcept;
-    void on_data(const wire::Packet& packet, Nanoseconds now) noexcept;
+    void on_acknowledge(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_nak(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_rnr(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_data(const wire::Packet& packet, const Moment& now) noexcept;
     bool take_data(const SendEntry& entry, const wire::Packet& packet) noexcept;
     bool take_read_data(const SendEntry& entry, const wire::Packet& packet) noexcept;
 
-    bool advance(std::uint32_t target, Nanoseconds now) noexcept;
-    void progressed(std::uint32_t una_psn, Nanoseconds now) noexcept;
+    bool advance(std::uint32_t target, const Moment& now) noexcept;
+    void progressed(std::uint32_t una_psn, const Moment& now) noexcept;
     void retire_answered() noexcept;
     void catch_up() noexcept;
     void retry() noexcept;
@@ -77,6 +85,7 @@ class Requester {
     void fail(Status status) noexcept { failure_ = failure_.value_or(status); }
 
     std::uint32_t cursor_psn() noexcept;
+    std::uint32_t end() const noexcept { return held_ ? hold_at_ : queue_.tail(); }
     // The oldest request of these kinds, sent or not, that isn't fully answered.
     SendEntry* first_unanswered() noexcept;
     std::uint32_t expected_psn(const SendEntry& entry) const noexcept;
@@ -94,7 +103,9 @@ class Requester {
     std::uint32_t rd_in_flight_ = 0;
     std::uint8_t retries_left_ = 0;
     std::uint8_t rnr_retries_left_ = 0;
-    bool rewound_ = false; // since the last progress or timeout
+    bool held_ = false;
+    std::uint32_t hold_at_ = 0; // the first request that isn't begun
+    bool rewound_ = false;      // since the last progress or timeout
     Nanoseconds ack_deadline_ = kNever;
     Nanoseconds rnr_until_ = kNever;
     std::optional<Status> local_error_; // of the request at the cursor

@@ -30,7 +30,7 @@ Status status_of(std::uint8_t nak_code) noexcept {
 
 } // namespace
 
-void Requester::on_response(const Packet& packet, Nanoseconds now) noexcept {
+void Requester::on_response(const Packet& packet, const Moment& now) noexcept {
     const std::uint32_t psn = packet.bth.psn;
     if (failure_ || psn_distance(psn, una_psn_) < 0 || psn_distance(psn, sent_limit_) >= 0) {
         ++context_.counters.stray_responses;
@@ -56,13 +56,13 @@ void Requester::on_response(const Packet& packet, Nanoseconds now) noexcept {
     }
 }
 
-void Requester::on_acknowledge(const Packet& packet, Nanoseconds now) noexcept {
+void Requester::on_acknowledge(const Packet& packet, const Moment& now) noexcept {
     if (!advance(psn_add(packet.bth.psn, 1), now)) {
         retry();
     }
 }
 
-void Requester::on_nak(const Packet& packet, Nanoseconds now) noexcept {
+void Requester::on_nak(const Packet& packet, const Moment& now) noexcept {
     const std::uint8_t code = wire::ack_value(packet.aeth.syndrome);
     const bool reached = advance(packet.bth.psn, now);
     if (code == static_cast<std::uint8_t>(wire::NakCode::kSequence)) {
@@ -75,7 +75,7 @@ void Requester::on_nak(const Packet& packet, Nanoseconds now) noexcept {
     }
 }
 
-void Requester::on_rnr(const Packet& packet, Nanoseconds now) noexcept {
+void Requester::on_rnr(const Packet& packet, const Moment& now) noexcept {
     ++context_.counters.rnr_naks_in;
     if (!advance(packet.bth.psn, now)) {
         retry();
@@ -95,7 +95,7 @@ void Requester::on_rnr(const Packet& packet, Nanoseconds now) noexcept {
     rnr_until_ = now + wire::rnr_timer_ns(wire::ack_value(packet.aeth.syndrome));
 }
 
-void Requester::on_data(const Packet& packet, Nanoseconds now) noexcept {
+void Requester::on_data(const Packet& packet, const Moment& now) noexcept {
     const SendEntry* entry = first_unanswered();
     if (entry == nullptr) {
         ++context_.counters.stray_responses;
@@ -193,7 +193,7 @@ std::uint32_t Requester::expected_psn(const SendEntry& entry) const noexcept {
 }
 
 // Everything before TARGET is executed. False when a missing response stops us earlier.
-bool Requester::advance(std::uint32_t target, Nanoseconds now) noexcept {
+bool Requester::advance(std::uint32_t target, const Moment& now) noexcept {
     const SendEntry* missing = first_unanswered();
     const bool stopped = missing != nullptr && psn_distance(target, expected_psn(*missing)) > 0;
     const std::uint32_t reached = stopped ? expected_psn(*missing) : target;
@@ -203,7 +203,7 @@ bool Requester::advance(std::uint32_t target, Nanoseconds now) noexcept {
     return !stopped;
 }
 
-void Requester::progressed(std::uint32_t una_psn, Nanoseconds now) noexcept {
+void Requester::progressed(std::uint32_t una_psn, const Moment& now) noexcept {
     una_psn_ = una_psn;
     retries_left_ = context_.attr.retry_count;
     rnr_retries_left_ = context_.attr.rnr_retry;

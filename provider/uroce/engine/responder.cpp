@@ -15,7 +15,8 @@ using wire::psn_distance;
 
 void Responder::start() {
     expected_psn_ = context_.attr.recv_psn & wire::kPsnMask;
-    msn_ = 0;
+    msn_ = acknowledged_msn_ = 0;
+    acknowledged_psn_ = psn_add(expected_psn_, wire::kPsnMask); // one back
     silence_ = Silence::kNone;
     message_ = Message::kNone;
     receiving_ = false;
@@ -27,7 +28,7 @@ void Responder::start() {
     failure_.reset();
 }
 
-void Responder::on_request(const Packet& packet) noexcept {
+void Responder::on_request(const Packet& packet, bool not_ready) noexcept {
     if (replies_.full()) {
         ++context_.counters.dropped_no_room;
         return;
@@ -46,7 +47,7 @@ void Responder::on_request(const Packet& packet) noexcept {
         return;
     }
     silence_ = Silence::kNone;
-    const Verdict verdict = execute(packet);
+    const Verdict verdict = not_ready ? Verdict::kNotReady : execute(packet);
     if (verdict != Verdict::kDone) {
         refuse(verdict);
     }
@@ -182,6 +183,8 @@ Responder::Verdict Responder::send(const Packet& packet) noexcept {
         msn_ = psn_add(msn_, 1);
         finish_receive(packet, WcOpcode::kRecv, received_bytes_);
     }
+    acknowledged_psn_ = packet.bth.psn;
+    acknowledged_msn_ = msn_;
     if (packet.bth.ack_request) {
         acknowledge();
     }
@@ -225,6 +228,8 @@ Responder::Verdict Responder::write(const Packet& packet) noexcept {
             finish_receive(packet, WcOpcode::kRecvWriteImm, write_bytes_);
         }
     }
+    acknowledged_psn_ = packet.bth.psn;
+    acknowledged_msn_ = msn_;
     if (packet.bth.ack_request) {
         acknowledge();
     }

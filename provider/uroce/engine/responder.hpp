@@ -35,7 +35,7 @@ class Responder {
 
     // The queue pair has become ready to receive, with these attributes. Allocates.
     void start();
-    void on_request(const wire::Packet& packet) noexcept;
+    void on_request(const wire::Packet& packet, bool not_ready = false) noexcept;
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 
@@ -100,12 +100,16 @@ class Responder {
     Reply& queue(Answer answer, std::uint32_t psn, std::uint32_t msn) noexcept;
     bool emit_read(Reply& reply, OutPacket& out) noexcept;
     void fail_read(Reply& reply, wire::NakCode code) noexcept;
-    void emit(wire::Packet& packet, const Reply& reply, OutPacket& out) noexcept;
+    static std::uint8_t opcode_of(Answer answer) noexcept;
+    void emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) noexcept;
 
     QpContext& context_;
     ReceiveQueue& receives_;
     std::uint32_t expected_psn_ = 0;
     std::uint32_t msn_ = 0;
+    // The last packet of a send or write that was executed, and how many messages were then.
+    std::uint32_t acknowledged_psn_ = 0;
+    std::uint32_t acknowledged_msn_ = 0;
     Silence silence_ = Silence::kNone;
     Message message_ = Message::kNone;
     bool receiving_ = false; // receive_ is in use

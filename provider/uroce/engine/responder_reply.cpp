@@ -15,15 +15,17 @@ Responder::Reply& Responder::queue(Answer answer, std::uint32_t psn, std::uint32
     return reply;
 }
 
-// Acknowledges everything executed so far. One that waits already just says more.
+// Acknowledges the sends and writes executed so far. One that waits already just says more. It never names
+// a read or an atomic, though that may be what was executed last: the response alone answers those,
+// and a requester that takes the acknowledgement of a copy for it, as rxe does, would complete the
+// request without its data.
 void Responder::acknowledge() noexcept {
-    const std::uint32_t last = psn_add(expected_psn_, wire::kPsnMask); // one back
     if (!replies_.empty() && replies_.back().answer == Answer::kAck) {
-        replies_.back().psn = last;
-        replies_.back().msn = msn_;
+        replies_.back().psn = acknowledged_psn_;
+        replies_.back().msn = acknowledged_msn_;
         return;
     }
-    queue(Answer::kAck, last, msn_);
+    queue(Answer::kAck, acknowledged_psn_, acknowledged_msn_);
 }
 
 // A NAK names the number that it refuses and acknowledges what is before, so that it can take the
@@ -60,15 +62,32 @@ void Responder::refuse(Verdict verdict) noexcept {
     }
 }
 
-void Responder::emit(Packet& packet, const Reply& reply, OutPacket& out) noexcept {
+void Responder::emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) noexcept {
+    Packet& packet = out.packet;
+    packet.bth.opcode = opcode;
     packet.bth.migrated = true;
     packet.bth.dest_qpn = context_.attr.dest_qpn;
     packet.bth.psn = reply.psn;
     packet.aeth = {.syndrome = reply.syndrome, .msn = reply.msn};
     packet.atomic_ack.original = reply.value;
-    out.finish(packet);
+    out.finish();
     out.source = context_.attr.local;
     out.destination = context_.attr.remote;
+}
+
+// Of an answer in one packet. A read that can't be answered any more has become a refusal.
+std::uint8_t Responder::opcode_of(Answer answer) noexcept {
+    switch (answer) {
+    case Answer::kAck:
+    case Answer::kNak:
+    case Answer::kRead:
+        return wire::kRcAcknowledge;
+    case Answer::kAtomic:
+        return wire::kRcAtomicAcknowledge;
+    case Answer::kEmptyRead:
+        return wire::kRcReadResponseOnly;
+    }
+    return wire::kRcAcknowledge;
 }
 
 bool Responder::transmit(OutPacket& out) noexcept {
@@ -76,25 +95,11 @@ bool Responder::transmit(OutPacket& out) noexcept {
         return false;
     }
     Reply& reply = replies_.front();
-    out.begin();
+    (void)out.begin();
     if (reply.answer == Answer::kRead && emit_read(reply, out)) {
         return true;
     }
-    Packet packet;
-    switch (reply.answer) {
-    case Answer::kAck:
-    case Answer::kNak:
-    case Answer::kRead:
-        packet.bth.opcode = wire::kRcAcknowledge;
-        break;
-    case Answer::kAtomic:
-        packet.bth.opcode = wire::kRcAtomicAcknowledge;
-        break;
-    case Answer::kEmptyRead:
-        packet.bth.opcode = wire::kRcReadResponseOnly;
-        break;
-    }
-    emit(packet, reply, out);
+    emit(opcode_of(reply.answer), reply, out);
     const bool is_operation = reply.answer == Answer::kAtomic || reply.answer == Answer::kEmptyRead;
     answered_ += is_operation && !reply.again ? 1 : 0;
     replies_.pop_front();
@@ -115,13 +120,9 @@ bool Responder::emit_read(Reply& reply, OutPacket& out) noexcept {
         out.add_piece(*host, len);
     }
     const bool last = len == reply.len_bytes;
-    Packet packet;
-    if (reply.began) {
-        packet.bth.opcode = last ? wire::kRcReadResponseLast : wire::kRcReadResponseMiddle;
-    } else {
-        packet.bth.opcode = last ? wire::kRcReadResponseOnly : wire::kRcReadResponseFirst;
-    }
-    emit(packet, reply, out);
+    const std::uint8_t begins = last ? wire::kRcReadResponseOnly : wire::kRcReadResponseFirst;
+    const std::uint8_t goes_on = last ? wire::kRcReadResponseLast : wire::kRcReadResponseMiddle;
+    emit(reply.began ? goes_on : begins, reply, out);
     reply.began = true;
     reply.psn = psn_add(reply.psn, 1);
     reply.addr += len;

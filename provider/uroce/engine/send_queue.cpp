@@ -2,7 +2,6 @@
 #include "provider/uroce/engine/send_queue.hpp"
 
 #include <bit>
-#include <cstring>
 
 namespace sluice::uroce {
 namespace {
@@ -35,8 +34,8 @@ WcOpcode completion_opcode(WrOpcode opcode) noexcept {
 }
 
 // Atomics move eight bytes; operations on keys and flushes move none.
-bool length_fits(const SendWr& wr, std::uint64_t len_bytes) noexcept {
-    switch (wr.opcode) {
+bool length_fits(WrOpcode opcode, std::uint32_t len_bytes) noexcept {
+    switch (opcode) {
     case WrOpcode::kCompareSwap:
     case WrOpcode::kFetchAdd:
     case WrOpcode::kAtomicWrite:
@@ -48,6 +47,14 @@ bool length_fits(const SendWr& wr, std::uint64_t len_bytes) noexcept {
     default:
         return len_bytes <= kMaxMessageBytes;
     }
+}
+
+std::uint64_t total_bytes(std::span<const Sge> sges) noexcept {
+    std::uint64_t total = 0;
+    for (const Sge& sge : sges) {
+        total += sge.len_bytes;
+    }
+    return total;
 }
 
 bool inline_fits(WrOpcode opcode) noexcept {
@@ -65,37 +72,60 @@ SendQueue::SendQueue(QpContext& context, std::uint32_t capacity, std::uint32_t m
       inline_(std::make_unique<std::uint8_t[]>(std::size_t{mask_ + 1} * max_inline)), max_sge_(max_sge),
       max_inline_(max_inline), signal_all_(signal_all) {}
 
+SendEntry& SendQueue::stage(std::uint32_t ahead) noexcept {
+    SendEntry& entry = at(tail_ + ahead);
+    entry = {};
+    return entry;
+}
+
+bool SendQueue::put_sges(SendEntry& entry, std::span<const Sge> sges) noexcept {
+    const std::uint64_t len_bytes = total_bytes(sges);
+    if (sges.size() > max_sge_ || len_bytes > kMaxMessageBytes) {
+        return false;
+    }
+    Sge* to = sges_.get() + slot_of(entry) * max_sge_;
+    std::ranges::copy(sges, to);
+    entry.wr.sges = {to, sges.size()};
+    entry.inline_data = nullptr;
+    entry.len_bytes = static_cast<std::uint32_t>(len_bytes);
+    return true;
+}
+
+bool SendQueue::put_inline(SendEntry& entry, std::span<const Sge> pieces) noexcept {
+    const std::uint64_t len_bytes = total_bytes(pieces);
+    if (len_bytes > max_inline_) {
+        return false;
+    }
+    std::uint8_t* to = inline_.get() + slot_of(entry) * max_inline_;
+    entry.wr.sges = {};
+    entry.wr.flags |= kInline;
+    entry.inline_data = to;
+    entry.len_bytes = static_cast<std::uint32_t>(len_bytes);
+    for (const Sge& piece : pieces) {
+        if (!context_.memory.copy_out(to, piece.addr, piece.len_bytes)) {
+            return false;
+        }
+        to += piece.len_bytes;
+    }
+    return true;
+}
+
+bool SendQueue::is_sound(const SendEntry& entry) noexcept {
+    return length_fits(entry.wr.opcode, entry.len_bytes) &&
+           (entry.inline_data == nullptr || inline_fits(entry.wr.opcode));
+}
+
 Post SendQueue::post(const SendWr& wr) noexcept {
-    std::uint64_t len_bytes = 0;
-    for (const Sge& sge : wr.sges) {
-        len_bytes += sge.len_bytes;
-    }
-    const bool is_inline = (wr.flags & kInline) != 0;
-    if (!length_fits(wr, len_bytes) ||
-        (is_inline ? len_bytes > max_inline_ || !inline_fits(wr.opcode) : wr.sges.size() > max_sge_)) {
-        return Post::kInvalid;
-    }
-    if (tail_ - head_ == capacity_) {
+    if (room() == 0) {
         return Post::kFull;
     }
-    SendEntry& entry = at(tail_);
-    entry = {.wr = wr, .len_bytes = static_cast<std::uint32_t>(len_bytes)};
-    if (is_inline) {
-        std::uint8_t* to = inline_.get() + std::size_t{tail_ & mask_} * max_inline_;
-        entry.inline_data = to;
-        for (const Sge& sge : wr.sges) {
-            if (!context_.memory.copy_out(to, sge.addr, sge.len_bytes)) {
-                return Post::kInvalid;
-            }
-            to += sge.len_bytes;
-        }
-        entry.wr.sges = {};
-    } else {
-        Sge* to = sges_.get() + std::size_t{tail_ & mask_} * max_sge_;
-        std::ranges::copy(wr.sges, to);
-        entry.wr.sges = {to, wr.sges.size()};
+    SendEntry& entry = stage(0);
+    entry.wr = wr;
+    const bool put = (wr.flags & kInline) != 0 ? put_inline(entry, wr.sges) : put_sges(entry, wr.sges);
+    if (!put || !is_sound(entry)) {
+        return Post::kInvalid;
     }
-    ++tail_;
+    publish(1);
     return Post::kPosted;
 }
 

@@ -43,9 +43,23 @@ class SendQueue {
     // Copies the request, and with kInline its data.
     Post post(const SendWr& wr) noexcept;
 
+    // Building in place. The request AHEAD of the last is nobody's before publish(), so that it may be
+    // filled without what protects the queue otherwise; there is room for it.
+    std::uint32_t room() const noexcept { return capacity_ - (tail_ - head_); }
+    SendEntry& stage(std::uint32_t ahead) noexcept;
+    // Its data, by reference or copied. False: too much, or the memory can't be read.
+    bool put_sges(SendEntry& entry, std::span<const Sge> sges) noexcept;
+    bool put_inline(SendEntry& entry, std::span<const Sge> pieces) noexcept;
+    // Whether length and operation fit each other.
+    static bool is_sound(const SendEntry& entry) noexcept;
+    void publish(std::uint32_t count) noexcept { tail_ += count; }
+
     std::uint32_t head() const noexcept { return head_; }
     std::uint32_t tail() const noexcept { return tail_; }
     bool empty() const noexcept { return head_ == tail_; }
+    std::size_t slot_of(const SendEntry& entry) const noexcept {
+        return static_cast<std::size_t>(&entry - entries_.get());
+    }
     SendEntry& at(std::uint32_t number) noexcept { return entries_[number & mask_]; }
 
     // Ends the oldest request.

@@ -4,6 +4,7 @@
 // (statuses, access flags) are the same as in verbs, so that the face above converts by a cast.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,26 @@ namespace sluice::uroce {
 using Nanoseconds = std::uint64_t;
 inline constexpr Nanoseconds kNever = ~Nanoseconds{0};
 
+// What time it is, for calls that seldom need it: a clock that is read when first asked, and then stands.
+class Moment {
+  public:
+    using Clock = Nanoseconds (*)() noexcept;
+
+    constexpr Moment(Nanoseconds at) noexcept : at_(at) {} // NOLINT(google-explicit-constructor): it is one
+    explicit constexpr Moment(Clock clock) noexcept : clock_(clock) {}
+
+    operator Nanoseconds() const noexcept { // NOLINT(google-explicit-constructor): it is one
+        if (at_ == kNever) {
+            at_ = clock_();
+        }
+        return at_;
+    }
+
+  private:
+    Clock clock_ = nullptr;
+    mutable Nanoseconds at_ = kNever;
+};
+
 inline constexpr std::uint32_t kMaxSge = 32;
 // A quarter of the sequence space at the smallest MTU: what is in flight stays comparable.
 inline constexpr std::uint32_t kMaxMessageBytes = std::uint32_t{1} << 30;
@@ -22,6 +43,13 @@ struct Address {
     std::array<std::uint8_t, 16> gid{};
     bool operator==(const Address&) const = default;
 };
+
+// What an IPv4 address, in the last four bytes, is led by: ::ffff:a.b.c.d.
+inline constexpr std::array<std::uint8_t, 12> kMappedPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+constexpr bool is_ipv4(const Address& address) noexcept {
+    return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), address.gid.begin());
+}
 
 // ibv_wc_status.
 enum class Status : std::uint8_t {
@@ -82,7 +110,8 @@ enum class WcOpcode : std::uint8_t {
 
 enum WrFlags : std::uint8_t { kSignaled = 1, kSolicited = 2, kFence = 4, kInline = 8 };
 
-struct Sge {
+// The layout of struct ibv_sge; a list of those may be passed as it is.
+struct [[gnu::may_alias]] Sge {
     std::uint64_t addr = 0;
     std::uint32_t len_bytes = 0;
     std::uint32_t lkey = 0;
@@ -95,6 +124,7 @@ struct MwBind {
     std::uint64_t addr = 0;
     std::uint64_t len_bytes = 0; // 0 unbinds a window of type 1
     std::uint32_t access = 0;
+    bool zero_based = false; // addresses count from the window's start
 };
 
 struct SendWr {
@@ -137,7 +167,15 @@ struct Completion {
     std::uint32_t src_qpn = 0; // UD
 };
 
-enum class QpState : std::uint8_t { kReset, kInit, kReadyToReceive, kReadyToSend, kSendError, kError };
+enum class QpState : std::uint8_t {
+    kReset,
+    kInit,
+    kReadyToReceive,
+    kReadyToSend,
+    kSendDrained, // or about to be
+    kSendError,
+    kError
+};
 
 enum class QpType : std::uint8_t { kRc, kUd };
 
@@ -148,6 +186,7 @@ enum class AsyncEvent : std::uint8_t {
     kQpAccessError,  // the peer asked for what it may not
     kSrqLimit,
     kLastWqeReached,
+    kSendQueueDrained,
 };
 
 // Where asynchronous events go. Called from within the engine: must not call back.
@@ -176,6 +215,7 @@ struct QpAttributes {
     std::uint8_t retry_count = 0;
     std::uint8_t rnr_retry = 0;
     std::uint32_t qkey = 0;
+    bool tell_drained = false; // by an event
     Address local;
     Address remote;
 };

@@ -43,6 +43,7 @@ bool always() noexcept {
 
 constexpr Crc32Implementation kImplementations[] = {
 #if defined(__x86_64__)
+    {"vpclmul", crc32_vpclmul, crc32_vpclmul_usable},
     {"pclmul", crc32_pclmul, crc32_pclmul_usable},
 #elif defined(__aarch64__)
     {"arm64-crc", crc32_arm64, crc32_arm64_usable},
@@ -75,6 +76,11 @@ std::uint32_t crc32_slicing(std::uint32_t state, const std::uint8_t* data, std::
         state = kTables[7][low & 0xff] ^ kTables[6][low >> 8 & 0xff] ^ kTables[5][low >> 16 & 0xff] ^
                 kTables[4][low >> 24] ^ kTables[3][high & 0xff] ^ kTables[2][high >> 8 & 0xff] ^
                 kTables[1][high >> 16 & 0xff] ^ kTables[0][high >> 24];
+    }
+    for (; len_bytes >= 4; data += 4, len_bytes -= 4) {
+        state ^= load_le32(data);
+        state = kTables[3][state & 0xff] ^ kTables[2][state >> 8 & 0xff] ^ kTables[1][state >> 16 & 0xff] ^
+                kTables[0][state >> 24];
     }
     for (; len_bytes != 0; ++data, --len_bytes) {
         state = state >> 8 ^ kTables[0][(state ^ *data) & 0xff];

@@ -5,8 +5,8 @@
 // matters.
 //
 // crc32_update() uses the fastest way that this processor has, found at the first call: carry-less
-// multiplication on x86-64, the CRC instructions on arm64, eight bytes per step by tables
-// everywhere. All are listed by crc32_implementations(), so that tests can compare them.
+// multiplication on x86-64 (with AVX-512 in wide registers), the CRC instructions on arm64, eight bytes per
+// step by tables everywhere. All are listed by crc32_implementations(), so that tests can compare them.
 #pragma once
 
 #include <cstddef>

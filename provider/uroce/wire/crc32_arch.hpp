@@ -9,6 +9,8 @@
 namespace sluice::uroce::wire {
 
 #if defined(__x86_64__)
+bool crc32_vpclmul_usable() noexcept;
+std::uint32_t crc32_vpclmul(std::uint32_t state, const std::uint8_t* data, std::size_t len_bytes) noexcept;
 bool crc32_pclmul_usable() noexcept;
 std::uint32_t crc32_pclmul(std::uint32_t state, const std::uint8_t* data, std::size_t len_bytes) noexcept;
 #elif defined(__aarch64__)

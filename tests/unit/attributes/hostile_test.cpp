@@ -13,7 +13,7 @@
 #include "tests/cmocka.hpp"
 #include "tests/machine.hpp"
 
-using sluice::attributes::FileTree;
+using sluice::FileTree;
 using sluice::attributes::parse_pci_control;
 using sluice::test::Machine;
 namespace attributes = sluice::attributes;

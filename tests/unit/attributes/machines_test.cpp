@@ -10,7 +10,7 @@
 #include "tests/cmocka.hpp"
 #include "tests/machine.hpp"
 
-using sluice::attributes::FileTree;
+using sluice::FileTree;
 using sluice::attributes::LiveFacts;
 using sluice::test::Machine;
 namespace attributes = sluice::attributes;

@@ -322,6 +322,15 @@ void coherent__same_checks_one_barrier_and_no_lines(void**) {
     assert_int_equal(engine->edge_counts().regions, 0);
 }
 
+void validate__bad_segment_in_the_middle__its_index_and_no_line(void**) {
+    Bench bench;
+    const std::vector<Segment> bad{bench.segment(0, 64), bench.segment(4090, 7), bench.segment(64, 64)};
+    bench.recorder.clear();
+    assert_fault(bench.engine->validate(bad.data(), bad.size()), SegmentFault::kOutOfRange, 1);
+    assert_true(bench.engine->validate(bad.data(), 1).ok());
+    assert_true(bench.recorder.events().empty());
+}
+
 void coherent__native_barriers__work(void**) {
     const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::cacheflush::native_barriers());
     const std::uint32_t context = *engine->add({.address = kBase, .length = 64}, true);
@@ -359,6 +368,7 @@ int main() {
         cmocka_unit_test(edges__counted_by_invalidate_only_where_met),
         cmocka_unit_test(edges__refused_under_the_strict_policy),
         cmocka_unit_test(coherent__same_checks_one_barrier_and_no_lines),
+        cmocka_unit_test(validate__bad_segment_in_the_middle__its_index_and_no_line),
         cmocka_unit_test(coherent__native_barriers__work),
     };
     return cmocka_run_group_tests_name("coherence.engine", tests, nullptr, nullptr);

@@ -15,7 +15,7 @@
 #include "tests/cmocka.hpp"
 #include "tests/machine.hpp"
 
-using sluice::attributes::FileTree;
+using sluice::FileTree;
 using sluice::test::Machine;
 namespace config = sluice::config;
 
@@ -107,11 +107,11 @@ void file__that_is_a_directory_a_loop_or_huge__fails_the_query(void**) {
 }
 
 void trust__only_root_may_have_written_it(void**) {
-    assert_true(config::is_trustworthy(0, 0100644));
-    assert_true(config::is_trustworthy(0, 0100600));
-    assert_false(config::is_trustworthy(1000, 0100644));
-    assert_false(config::is_trustworthy(0, 0100664));
-    assert_false(config::is_trustworthy(0, 0100646));
+    assert_true(sluice::is_trustworthy({0, 0100644}));
+    assert_true(sluice::is_trustworthy({0, 0100600}));
+    assert_false(sluice::is_trustworthy({1000, 0100644}));
+    assert_false(sluice::is_trustworthy({0, 0100664}));
+    assert_false(sluice::is_trustworthy({0, 0100646}));
 }
 
 void file__that_others_may_write__is_ignored_by_root_with_a_line(void**) {

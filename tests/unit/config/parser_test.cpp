@@ -2,6 +2,9 @@
 #include "provider/config/parser.hpp"
 
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/cmocka.hpp"
 
@@ -69,7 +72,11 @@ void claim__none__is_said_and_claims_nothing(void**) {
 void error__names_line_and_what_is_valid(void**) {
     assert_refused("\ncoherence", "2", "KEY = VALUE");
     assert_refused("coherance = auto", "1", "valid: claim, coherence, io-coherence");
-    assert_refused("[device a]\nx = 1", "2", "valid: coherence, io-coherence");
+    assert_refused("[device a]\nx = 1", "2", "valid: coherence, io-coherence, address");
+    assert_refused("address = 10.0.0.1", "1", "valid: claim, coherence, io-coherence");
+    assert_refused("[device rxe0]\naddress = 10.0.0.1", "2", "only uroce devices");
+    assert_refused("[device uroce0]\naddress = host", "2", "names are not looked up");
+    assert_refused("[device uroce0]\naddress = 1.2.3.4\naddress = ::1", "3", "line 2");
     assert_refused("coherence = yes", "1", "auto, coherent, noncoherent, simulated");
     assert_refused("coherence =", "1", "valid: auto");
     assert_refused("io-coherence = simulated", "1", "valid: auto, coherent, noncoherent");
@@ -136,6 +143,28 @@ void environment__wrong__error_names_values_even_for_other_devices(void**) {
     }
 }
 
+// What the packages install must change nothing, with or without its comments' advice.
+void file__as_packages_install_it__says_nothing_and_its_examples_hold(void**) {
+    std::ifstream shipped(TEST_SHIPPED_CONFIG);
+    std::string text{std::istreambuf_iterator<char>(shipped), {}};
+    assert_true(text.size() > 100);
+    auto silent = parse_file(text, kPath);
+    assert_true(silent.ok());
+    assert_false(silent->claim.is_said() || silent->general.coherence.is_said());
+    assert_int_equal(silent->devices.size(), 0);
+
+    for (std::size_t at = 0; (at = text.find("\n#", at)) != std::string::npos; ++at) {
+        if (text[at + 2] != ' ') {
+            text.erase(at + 1, 1);
+        }
+    }
+    auto followed = parse_file(text, kPath);
+    assert_true(followed.ok());
+    assert_true(followed->claim.value.rxe && followed->claim.value.siw);
+    assert_int_equal(followed->devices.size(), 1);
+    assert_int_equal(followed->devices[0].coherence.value, Coherence::kNoncoherent);
+}
+
 } // namespace
 
 int main() {
@@ -149,6 +178,7 @@ int main() {
         cmocka_unit_test(hostile__bytes_that_move_a_cursor__are_not_repeated),
         cmocka_unit_test(environment__value_for_all_or_single_devices),
         cmocka_unit_test(environment__wrong__error_names_values_even_for_other_devices),
+        cmocka_unit_test(file__as_packages_install_it__says_nothing_and_its_examples_hold),
     };
     return cmocka_run_group_tests_name("config.parser", tests, nullptr, nullptr);
 }

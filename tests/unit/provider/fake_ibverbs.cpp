@@ -3,8 +3,8 @@
 // A libibverbs as a provider sees it, in any layout: built once for each, with
 //   FAKE_VERSION  the NN of verbs_register_driver_NN
 //   FAKE_SLOTS    operations in its table
-//   FAKE_CONTEXT  sizeof(struct verbs_context)
-//   FAKE_QP_MASK  offset of comp_mask in struct verbs_qp
+//   FAKE_CONTEXT  sizeof(struct verbs_context), as on x86-64
+//   FAKE_QP_MASK  offset of comp_mask in struct verbs_qp, as on x86-64
 //   FAKE_SHUFFLED two operations have changed places
 //   FAKE_LACKS_SET_OPS  a function that providers need is not there
 #include <algorithm>
@@ -19,7 +19,10 @@ using namespace sluice::abi;
 
 namespace {
 
-constexpr std::size_t kIbvContextAt = FAKE_CONTEXT - sizeof(ibv_context);
+// Both hold a mutex.
+constexpr std::size_t kContextBytes = FAKE_CONTEXT + kMutexExtra;
+constexpr std::size_t kQpMaskAt = FAKE_QP_MASK + kMutexExtra;
+constexpr std::size_t kIbvContextAt = kContextBytes - sizeof(ibv_context);
 
 // The nearest known table, for a number of operations that is none.
 constexpr std::size_t kTable = std::min<std::size_t>(FAKE_SLOTS, 83);
@@ -90,7 +93,7 @@ EXPORTED void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std
     context->async_fd = -1;
     context->abi_compat = reinterpret_cast<void*>(~std::uintptr_t{0});
     verbs_context* view = public_view(base);
-    view->sz = FAKE_CONTEXT;
+    view->sz = kContextBytes;
     void* priv = std::calloc(1, sizeof(Priv));
     view->priv = static_cast<verbs_ex_private*>(priv);
     return memory;
@@ -141,7 +144,7 @@ EXPORTED void verbs_uninit_context(verbs_context* base) {
 
 EXPORTED ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
     std::uint32_t mask = 0;
-    std::memcpy(&mask, reinterpret_cast<const std::byte*>(qp) + FAKE_QP_MASK, sizeof mask);
+    std::memcpy(&mask, reinterpret_cast<const std::byte*>(qp) + kQpMaskAt, sizeof mask);
     return (mask & kQpMaskExtended) != 0 ? reinterpret_cast<ibv_qp_ex*>(qp) : nullptr;
 }
 

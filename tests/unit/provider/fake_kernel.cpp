@@ -56,8 +56,9 @@ void put(void* out, const T& value) {
 
 } // namespace
 
-const abi::KernelCalls FakeKernel::calls{FakeKernel::ioctl, FakeKernel::write, FakeKernel::mmap,
-                                         FakeKernel::munmap};
+const abi::KernelCalls FakeKernel::kCalls{FakeKernel::ioctl,  FakeKernel::write, FakeKernel::mmap,
+                                          FakeKernel::munmap, FakeKernel::open,  FakeKernel::pread,
+                                          FakeKernel::close};
 
 FakeKernel::FakeKernel() {
     assert(current == nullptr);
@@ -110,9 +111,11 @@ int FakeKernel::run_siw(std::uint32_t command, const void* in, void* out, void* 
     switch (command) {
     case IB_USER_VERBS_EX_CMD_CREATE_CQ | kExtended: {
         const auto cmd = read<ib_uverbs_ex_create_cq>(in);
+        last_cq = cmd.user_handle;
         const std::uint32_t count = std::bit_ceil(cmd.cqe);
         ib_uverbs_ex_create_cq_resp answer{};
         answer.base.cq_handle = ++last_handle;
+        last_cq_handle = last_handle;
         answer.base.cqe = count;
         put(out, answer);
         put(driver_out, siw_uresp_create_cq{1, siw_count != 0 ? siw_count : count,
@@ -182,8 +185,10 @@ int FakeKernel::run(std::uint32_t command, const void* in, void* out, const void
         return 0;
     case IB_USER_VERBS_EX_CMD_CREATE_CQ | kExtended: {
         const auto cmd = read<ib_uverbs_ex_create_cq>(in);
+        last_cq = cmd.user_handle;
         ib_uverbs_ex_create_cq_resp answer{};
         answer.base.cq_handle = handle;
+        last_cq_handle = handle;
         answer.base.cqe = std::bit_ceil(cmd.cqe + 1) - 1;
         put(out, answer);
         put(driver_out, rxe_create_cq_resp{make_ring(cmd.cqe, sizeof(ib_uverbs_wc))});
@@ -203,10 +208,15 @@ int FakeKernel::run(std::uint32_t command, const void* in, void* out, const void
         put(driver_out, rxe_resize_cq_resp{info});
         return 0;
     }
-    case IB_USER_VERBS_CMD_DESTROY_CQ:
-        put(out, ib_uverbs_destroy_cq_resp{});
+    case IB_USER_VERBS_CMD_DESTROY_CQ: {
+        ib_uverbs_destroy_cq_resp answer{};
+        if (read<ib_uverbs_destroy_cq>(in).cq_handle == last_cq_handle) {
+            answer.async_events_reported = events_of_last_cq;
+        }
+        put(out, answer);
         --live[IB_USER_VERBS_CMD_CREATE_CQ];
         return 0;
+    }
     case IB_USER_VERBS_CMD_CREATE_QP: {
         struct {
             std::uint64_t response, user_handle;
@@ -227,8 +237,11 @@ int FakeKernel::run(std::uint32_t command, const void* in, void* out, const void
         ++live[command];
         return 0;
     }
-    case IB_USER_VERBS_CMD_MODIFY_QP:
+    case IB_USER_VERBS_CMD_MODIFY_QP: {
+        const auto cmd = read<ib_uverbs_modify_qp>(in);
+        qp_states[cmd.qp_handle] = cmd.qp_state;
         return 0;
+    }
     case IB_USER_VERBS_CMD_DESTROY_QP:
         put(out, std::uint32_t{0});
         --live[IB_USER_VERBS_CMD_CREATE_QP];
@@ -294,12 +307,12 @@ int FakeKernel::ioctl(int /*fd*/, unsigned long /*request*/, void* argument) {
         return fail(EOPNOTSUPP);
     }
     switch (header.method_id) {
-    case UVERBS_METHOD_GET_CONTEXT:
-    case UVERBS_METHOD_QUERY_CONTEXT:
+    case UVERBS_METHOD_GET_CONTEXT: // but not QUERY_CONTEXT, which neither driver answers
         put(output(find(header, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS)), std::uint32_t{2});
         return 0;
     case UVERBS_METHOD_INVOKE_WRITE:
-        return kernel.run(read<std::uint32_t>(input(find(header, UVERBS_ATTR_WRITE_CMD))),
+        // A constant is a number of 64 bits, wherever its low half lies.
+        return kernel.run(static_cast<std::uint32_t>(find(header, UVERBS_ATTR_WRITE_CMD)->data),
                           input(find(header, UVERBS_ATTR_CORE_IN)),
                           output(find(header, UVERBS_ATTR_CORE_OUT)), input(find(header, UVERBS_ATTR_UHW_IN)),
                           output(find(header, UVERBS_ATTR_UHW_OUT)));
@@ -340,6 +353,24 @@ void* FakeKernel::mmap(void* address, std::size_t len_bytes, int /*protection*/,
 
 int FakeKernel::munmap(void* /*address*/, std::size_t /*len_bytes*/) {
     --current->live_mappings;
+    return 0;
+}
+
+int FakeKernel::open(const char* /*path*/) {
+    ++current->open_files;
+    return 43;
+}
+
+ssize_t FakeKernel::pread(int /*fd*/, void* data, std::size_t len_bytes) {
+    if (current->removed) {
+        return fail(ENODEV);
+    }
+    std::memset(data, '1', len_bytes);
+    return static_cast<ssize_t>(len_bytes);
+}
+
+int FakeKernel::close(int /*fd*/) {
+    --current->open_files;
     return 0;
 }
 

@@ -31,7 +31,7 @@ struct FakeRing {
 class FakeKernel {
   public:
     // The calls to give to the provider; they reach the one instance that lives.
-    static const abi::KernelCalls calls;
+    static const abi::KernelCalls kCalls;
 
     FakeKernel();
     ~FakeKernel();
@@ -46,6 +46,7 @@ class FakeKernel {
     int write_error = 0;              // of each doorbell by write()
     int ioctl_error = 0;              // of each ioctl
     int mmap_error = 0;               // of each mapping of a ring
+    bool removed = false;             // its file says that the device has gone
     std::uint32_t fail_command = ~0U; // the number of a command that fails with EINVAL
     std::uint64_t device_flags = 0;
     std::uint32_t ah_number = 77;
@@ -57,6 +58,11 @@ class FakeKernel {
     std::uint32_t last_handle = 0;
     std::map<std::uint32_t, int> live; // by the command that makes the object
     int live_mappings = 0;
+    int open_files = 0;
+    std::map<std::uint32_t, std::uint32_t> qp_states; // as led by commands, by handle
+    std::uint64_t last_cq = 0;                        // the program's name for the CQ made last
+    std::uint32_t last_cq_handle = 0;                 // and ours
+    std::uint32_t events_of_last_cq = 0;              // asynchronous ones, that the program has read
 
     // Rings by the order in which they were made; a queue pair makes its receive ring first.
     FakeRing& ring(std::size_t number) { return *rings_.at(number).second; }
@@ -70,6 +76,9 @@ class FakeKernel {
     static ssize_t write(int fd, const void* data, std::size_t len_bytes);
     static void* mmap(void* address, std::size_t len_bytes, int protection, int flags, int fd, off_t offset);
     static int munmap(void* address, std::size_t len_bytes);
+    static int open(const char* path);
+    static ssize_t pread(int fd, void* data, std::size_t len_bytes);
+    static int close(int fd);
 
     int run(std::uint32_t command, const void* in, void* out, const void* driver_in, void* driver_out);
     int run_siw(std::uint32_t command, const void* in, void* out, void* driver_out);

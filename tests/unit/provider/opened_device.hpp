@@ -6,6 +6,8 @@
 
 #include <dlfcn.h>
 
+#include <string>
+
 #include "provider/abi/probe.hpp"
 #include "provider/common/context.hpp"
 #include "tests/cmocka.hpp"
@@ -24,15 +26,17 @@ class OpenedDevice {
         return reinterpret_cast<Signature*>(const_cast<void*>(function))(arguments...); // NOLINT
     }
 
-    explicit OpenedDevice(Open open) {
-        library_ = dlopen(FAKE_IBVERBS_DIR "/libfake_ibverbs_v45.so", RTLD_NOW | RTLD_LOCAL);
+    explicit OpenedDevice(Open open, bool siw = false, const char* version = "v45") {
+        kernel.siw = siw;
+        const std::string path = std::string(FAKE_IBVERBS_DIR "/libfake_ibverbs_") + version + ".so";
+        library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         assert_non_null(library_);
         const Result<abi::Symbols> symbols = abi::find_symbols(library_);
         assert_true(symbols.ok());
         const Result<abi::Layout> layout = abi::measure(*symbols);
         assert_true(layout.ok());
         set_current_abi({*symbols, *layout});
-        set_kernel_calls(FakeKernel::calls);
+        set_kernel_calls(FakeKernel::kCalls);
         device_.refcount = 1;
         verbs_context* verbs = open(&device_.device, 42, nullptr);
         assert_non_null(verbs);
@@ -44,6 +48,7 @@ class OpenedDevice {
         call<void(ibv_context*)>(abi::Slot::free_context, context_);
         assert_int_equal(*static_cast<int*>(dlsym(library_, "fake_live_contexts")), 0);
         assert_int_equal(kernel.live_mappings, 0);
+        assert_int_equal(kernel.open_files, 0);
         for (const auto& [command, count] : kernel.live) {
             assert_int_equal(count, 0);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <cstring>
 
 #include "provider/siw/verbs.hpp"
 #include "tests/unit/provider/opened_device.hpp"
@@ -16,11 +17,16 @@ constexpr std::uint64_t kOps = siw::kWrOps;
 // A device with a domain, a completion queue and an extended queue pair. The kernel makes the
 // rings in this order: completions, sends, receives.
 struct Rig {
-    Rig() : device(siw::open) {
+    explicit Rig(std::uint32_t cq_flags = 0, int signal_all = 0) : device(siw::open) {
         device.kernel.siw = true;
         pd = device.call<ibv_pd*(ibv_context*)>(Slot::alloc_pd, device.context());
-        cq = siw::create_cq(device.context(), kDepth, nullptr, 0);
-        assert_non_null(cq);
+        ibv_cq_init_attr_ex cq_attr{};
+        cq_attr.cqe = kDepth;
+        cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+        cq_attr.flags = cq_flags;
+        ibv_cq_ex* const cq_ex = siw::create_cq_ex(device.context(), &cq_attr);
+        assert_non_null(cq_ex);
+        cq = ibv_cq_ex_to_cq(cq_ex);
         ibv_qp_init_attr_ex attr{};
         attr.send_cq = cq;
         attr.recv_cq = cq;
@@ -30,6 +36,7 @@ struct Rig {
                     .max_recv_sge = 2,
                     .max_inline_data = 80};
         attr.qp_type = IBV_QPT_RC;
+        attr.sq_sig_all = signal_all;
         attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
         attr.pd = pd;
         attr.send_ops_flags = kOps;
@@ -140,6 +147,48 @@ void post_send__bad_requests__positive_errno_and_no_trace(void**) {
     assert_int_equal(rig.post(wr), ENOMEM);
 }
 
+void post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over(void**) {
+    Rig rig;
+    ibv_sge list = {.addr = 0x100, .length = 30, .lkey = 7};
+    ibv_send_wr wr[3] = {request(IBV_WR_SEND, &list, 1), request(IBV_WR_LOCAL_INV), request(IBV_WR_SEND)};
+    wr[0].next = &wr[1];
+    wr[1].next = &wr[2];
+    ibv_send_wr* refused = nullptr;
+    assert_int_equal(rig.post(wr[0], &refused), EINVAL);
+    assert_ptr_equal(refused, &wr[1]);
+    assert_int_equal(rig.sqe(0).flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
+    assert_int_equal(rig.sqe(1).flags & SIW_WQE_VALID, 0);
+    assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
+    // The place of the refused one is the next one's.
+    wr[2].wr_id = 77;
+    assert_int_equal(rig.post(wr[2]), 0);
+    assert_int_equal(rig.sqe(1).id, 77);
+}
+
+void post_send__flags__are_the_elements(void**) {
+    const struct {
+        unsigned asked;
+        unsigned written;
+    } flags[] = {{0, 0},
+                 {IBV_SEND_FENCE, SIW_WQE_READ_FENCE},
+                 {IBV_SEND_SIGNALED, SIW_WQE_SIGNALLED},
+                 {IBV_SEND_SOLICITED, SIW_WQE_SOLICITED},
+                 {IBV_SEND_INLINE, SIW_WQE_INLINE},
+                 {IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+                  SIW_WQE_READ_FENCE | SIW_WQE_SIGNALLED | SIW_WQE_SOLICITED | SIW_WQE_INLINE}};
+    for (const unsigned all : {0U, 1U}) {
+        Rig rig(0, static_cast<int>(all));
+        char text[] = "inline";
+        ibv_sge list = {.addr = reinterpret_cast<std::uintptr_t>(text), .length = 6, .lkey = 0};
+        for (std::size_t i = 0; i < std::size(flags); ++i) {
+            ibv_send_wr wr = request(IBV_WR_SEND, &list, 1, flags[i].asked);
+            assert_int_equal(rig.post(wr), 0);
+            const unsigned always = SIW_WQE_VALID | (all != 0 ? unsigned{SIW_WQE_SIGNALLED} : 0U);
+            assert_int_equal(rig.sqe(i).flags, flags[i].written | always);
+        }
+    }
+}
+
 void post_send__not_connected__takes_the_requests_back(void**) {
     Rig rig;
     rig.device.kernel.write_error = ENOTCONN;
@@ -220,6 +269,30 @@ void poll_cq__completions__are_translated_and_given_back(void**) {
     }
 }
 
+void poll_cq__one_at_a_time__is_translated_with_a_lock_and_without(void**) {
+    for (const std::uint32_t flags : {0U, std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
+        Rig rig(flags);
+        ibv_wc wc{};
+        for (std::uint32_t i = 0; i < 3 * kDepth; ++i) {
+            assert_int_equal(siw::poll_cq(rig.cq, 1, &wc), 0);
+            siw_cqe& cqe = rig.cqe(i % kDepth);
+            cqe.id = i;
+            cqe.opcode = i % 2 == 0 ? SIW_OP_RECEIVE : UINT8_MAX;
+            cqe.status = i % 2 == 0 ? SIW_WC_SUCCESS : UINT16_MAX;
+            cqe.inval_stag = 0x99;
+            cqe.flags = i % 2 == 0 ? SIW_WQE_VALID | SIW_WQE_REM_INVAL : SIW_WQE_VALID;
+            std::memset(&wc, 0xff, sizeof wc);
+            assert_int_equal(siw::poll_cq(rig.cq, 1, &wc), 1);
+            assert_int_equal(wc.wr_id, i);
+            assert_int_equal(wc.status, i % 2 == 0 ? IBV_WC_SUCCESS : IBV_WC_GENERAL_ERR);
+            assert_int_equal(wc.opcode, i % 2 == 0 ? IBV_WC_RECV : IBV_WC_SEND);
+            assert_int_equal(wc.wc_flags, i % 2 == 0 ? IBV_WC_WITH_INV : 0);
+            assert_int_equal(wc.invalidated_rkey, i % 2 == 0 ? 0x99 : 0);
+            assert_int_equal(cqe.flags, 0);
+        }
+    }
+}
+
 void completion_ring__any_byte_wrong__stays_inside(void**) {
     Rig rig;
     std::vector<std::uint8_t>& memory = rig.device.kernel.ring(0).memory;
@@ -272,8 +345,14 @@ void req_notify_cq__arms_by_a_word__and_no_system_call(void**) {
     const auto& control = *reinterpret_cast<siw_cq_ctrl*>(&rig.cqe(kDepth));
     assert_int_equal(siw::req_notify_cq(rig.cq, 0), 0);
     assert_int_equal(control.flags, SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
+}
+
+// The kernel's siw notifies nobody who asks for solicited receives alone.
+void req_notify_cq__solicited_only__arms_for_each(void**) {
+    Rig rig;
+    const auto& control = *reinterpret_cast<siw_cq_ctrl*>(&rig.cqe(kDepth));
     assert_int_equal(siw::req_notify_cq(rig.cq, 1), 0);
-    assert_int_equal(control.flags, SIW_NOTIFY_SOLICITED);
+    assert_int_equal(control.flags, SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION);
 }
 
 } // namespace
@@ -284,14 +363,18 @@ int main() {
         cmocka_unit_test(post_send__with_invalidate__sends_the_key_to_invalidate),
         cmocka_unit_test(post_send__inline__lies_behind_the_first_place),
         cmocka_unit_test(post_send__bad_requests__positive_errno_and_no_trace),
+        cmocka_unit_test(post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over),
+        cmocka_unit_test(post_send__flags__are_the_elements),
         cmocka_unit_test(post_send__not_connected__takes_the_requests_back),
         cmocka_unit_test(post_recv__nothing_to_scatter__is_taken),
         cmocka_unit_test(wr_api__an_error__hands_nothing_over),
         cmocka_unit_test(poll_cq__completions__are_translated_and_given_back),
+        cmocka_unit_test(poll_cq__one_at_a_time__is_translated_with_a_lock_and_without),
         cmocka_unit_test(completion_ring__any_byte_wrong__stays_inside),
         cmocka_unit_test(send_ring__any_byte_wrong__stays_inside),
         cmocka_unit_test(create_cq__number_of_elements_wrong__is_refused),
         cmocka_unit_test(req_notify_cq__arms_by_a_word__and_no_system_call),
+        cmocka_unit_test(req_notify_cq__solicited_only__arms_for_each),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -146,6 +146,15 @@ void solve_identification__every_length__found(void**) {
     }
 }
 
+// A single wrong bit of the checksum is no identification, however long the packet is.
+void solve_identification__one_bit_of_the_checksum__none_at_any_length(void**) {
+    for (std::size_t len = 12; len <= 5000; ++len) {
+        for (unsigned bit = 0; bit < 32; ++bit) {
+            assert_false(solve_identification(std::uint32_t{1} << bit, 0, len).has_value());
+        }
+    }
+}
+
 // The sixteen bits of redundancy that remain: 200 000 tries, 3.05 expected to pass.
 void solve_identification__random_damage__passes_one_in_65536(void**) {
     Random random(kSeed);
@@ -176,6 +185,7 @@ int main() {
         cmocka_unit_test(icrc__any_other_bit__is_covered),
         cmocka_unit_test(solve_identification__every_identification__found),
         cmocka_unit_test(solve_identification__every_length__found),
+        cmocka_unit_test(solve_identification__one_bit_of_the_checksum__none_at_any_length),
         cmocka_unit_test(solve_identification__random_damage__passes_one_in_65536),
         cmocka_unit_test(solve_identification__longer_than_ip_allows__none),
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recordings as tcpdump writes them: classic pcap, Ethernet, of either byte order and either
-// resolution. For files of our own repository: a broken one fails the test that reads it.
+// Recordings as tcpdump and our recorder write them: classic pcap, Ethernet or bare IP, of either byte
+// order and either resolution. For files of our own repository: a broken one fails the test that reads it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline std::vector<std::uint8_t> read_file(const std::string& path) {
 
 // The IP datagrams of a recording, in order.
 inline std::vector<std::vector<std::uint8_t>> read_pcap(const std::string& path) {
-    constexpr std::size_t kFileHeader = 24, kRecordHeader = 16, kEthernet = 14;
+    constexpr std::size_t kFileHeader = 24, kRecordHeader = 16, kRawIp = 101;
     const std::vector<std::uint8_t> file = read_file(path);
     std::vector<std::vector<std::uint8_t>> datagrams;
     if (file.size() < kFileHeader) {
@@ -34,13 +34,14 @@ inline std::vector<std::vector<std::uint8_t>> read_pcap(const std::string& path)
         }
         return value;
     };
+    const std::size_t link_header = load32(20) == kRawIp ? 0 : 14;
     for (std::size_t at = kFileHeader; at + kRecordHeader <= file.size();) {
         const std::size_t len = load32(at + 8);
         at += kRecordHeader;
-        if (len < kEthernet || len > file.size() - at) {
+        if (len < link_header || len > file.size() - at) {
             break;
         }
-        datagrams.emplace_back(file.begin() + static_cast<std::ptrdiff_t>(at + kEthernet),
+        datagrams.emplace_back(file.begin() + static_cast<std::ptrdiff_t>(at + link_header),
                                file.begin() + static_cast<std::ptrdiff_t>(at + len));
         at += len;
     }

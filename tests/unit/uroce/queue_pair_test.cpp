@@ -295,23 +295,103 @@ void completion_queue__full__keeps_the_old_and_tells(void**) {
 }
 
 void completion_queue__armed__one_event_for_what_was_asked(void**) {
-    CompletionQueue queue(16);
+    static int told;
+    static bool deaf;
+    told = 0;
+    deaf = false;
+    CompletionQueue queue(16, [](CompletionQueue&) noexcept { return deaf ? false : ++told != 0; });
+    const auto take_event = [] { return std::exchange(told, 0) == 1; };
     queue.push({});
-    assert_false(queue.take_event());
+    assert_false(take_event());
     queue.arm(CompletionQueue::Arm::kAny);
     queue.arm(CompletionQueue::Arm::kSolicited); // asks for less: no change
     queue.push({});
-    assert_true(queue.take_event());
+    assert_true(take_event());
     queue.push({});
-    assert_false(queue.take_event());
+    assert_false(take_event());
     queue.arm(CompletionQueue::Arm::kSolicited);
     queue.push({});
-    assert_false(queue.take_event());
+    assert_false(take_event());
     queue.push({.flags = kSolicitedEvent});
-    assert_true(queue.take_event());
+    assert_true(take_event());
     queue.arm(CompletionQueue::Arm::kSolicited);
     queue.push({.status = Status::kFlushed});
-    assert_true(queue.take_event());
+    assert_true(take_event());
+    // What couldn't be told stays asked for.
+    queue.arm(CompletionQueue::Arm::kAny);
+    deaf = true;
+    queue.push({});
+    deaf = false;
+    queue.push({});
+    assert_true(take_event());
+}
+
+void completion_queue__resized__keeps_what_waits_in_order(void**) {
+    CompletionQueue queue(3);
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+        assert_true(queue.push({.wr_id = id}));
+    }
+    assert_int_equal(Bench::poll(queue)->wr_id, 1);
+    assert_false(queue.resize(1));
+    assert_true(queue.resize(5));
+    for (std::uint64_t id = 4; id <= 6; ++id) {
+        assert_true(queue.push({.wr_id = id}));
+    }
+    assert_int_equal(queue.size(), 5);
+    assert_false(queue.push({.wr_id = 7}));
+    for (std::uint64_t id = 2; id <= 6; ++id) {
+        assert_int_equal(Bench::poll(queue)->wr_id, id);
+    }
+    // It has lost one, and stays broken.
+    assert_true(queue.overflowed());
+    assert_false(queue.push({.wr_id = 8}));
+}
+
+void completion_queue__overrun_ignored__drops_in_silence(void**) {
+    CompletionQueue queue(2);
+    queue.ignore_overrun();
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+        assert_true(queue.push({.wr_id = id}));
+    }
+    assert_false(queue.overflowed());
+    assert_int_equal(Bench::poll(queue)->wr_id, 1);
+    assert_true(queue.push({.wr_id = 4}));
+    assert_int_equal(Bench::poll(queue)->wr_id, 2);
+    assert_int_equal(Bench::poll(queue)->wr_id, 4);
+}
+
+void settle__datagrams_given_out__complete_only_then(void**) {
+    Simulation net(1, Faults{});
+    QpConfig config = usual_config(net.left);
+    config.type = QpType::kUd;
+    QueuePair& qp = **net.left.engine.create_queue_pair(config);
+    assert_true(bring_up(qp, usual_attributes()));
+    std::vector<std::uint8_t> bytes(64, 1);
+    const std::uint32_t key = net.left.add(bytes, 0);
+    const Sge good = {Bench::addr(bytes), 64, key};
+    const Sge bad = {Bench::addr(bytes), 65, key};
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+        SendWr wr;
+        wr.wr_id = i;
+        wr.flags = kSignaled;
+        wr.sges = {i == 3 ? &bad : &good, 1};
+        assert_true(qp.post_send(wr) == Post::kPosted);
+    }
+    net.left.engine.wake(qp);
+    OutPacket out;
+    assert_true(net.left.engine.transmit(out, 1));
+    assert_true(net.left.engine.transmit(out, 1));
+    assert_false(net.left.engine.transmit(out, 1));
+    assert_int_equal(net.left.send_cq.size(), 0); // a peer may still be reading our memory
+    assert_true(net.left.engine.settle());
+    assert_int_equal(Bench::poll(net.left.send_cq)->wr_id, 1);
+    assert_int_equal(Bench::poll(net.left.send_cq)->wr_id, 2);
+    assert_false(net.left.engine.transmit(out, 1));
+    const auto failed = Bench::poll(net.left.send_cq);
+    assert_int_equal(failed->wr_id, 3);
+    assert_true(failed->status == Status::kLocalProtection);
+    assert_true(qp.state() == QpState::kSendError);
+    assert_false(net.left.engine.settle());
 }
 
 void create__many__numbers_are_unique_and_not_in_order(void**) {
@@ -339,6 +419,26 @@ void create__many__numbers_are_unique_and_not_in_order(void**) {
     bad.recv_cq = nullptr;
     engine.destroy_queue_pair(*qps[6]);
     assert_true(engine.create_queue_pair(bad).error().kind() == ErrorKind::kInvalidArgument);
+}
+
+// A connection that has ended keeps its number for seconds, and a queue pair that got it again couldn't
+// connect. Seats are taken in turn; with so many of them there are 256 numbers for each.
+void create__seat_used_again__number_is_none_of_its_last_two(void**) {
+    constexpr std::uint32_t kSeats = 1 << 16;
+    HoledMemory memory;
+    EventLog events;
+    Engine engine({.max_queue_pairs = kSeats, .max_regions = 4, .seed = 9}, memory, events);
+    CompletionQueue cq(4);
+    const QpConfig config = {.send_cq = &cq, .recv_cq = &cq};
+    std::vector<std::array<std::uint32_t, 2>> former(kSeats);
+    for (std::uint32_t i = 0; i < 4 * kSeats; ++i) {
+        QueuePair& qp = **engine.create_queue_pair(config);
+        auto& before = former[i % kSeats];
+        assert_int_not_equal(qp.qpn(), before[0]);
+        assert_int_not_equal(qp.qpn(), before[1]);
+        before = {qp.qpn(), before[0]};
+        engine.destroy_queue_pair(qp);
+    }
 }
 
 // Many timers at once: each fires at its own time, whatever the order of their making.
@@ -414,7 +514,11 @@ int main() {
         cmocka_unit_test(srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event),
         cmocka_unit_test(completion_queue__full__keeps_the_old_and_tells),
         cmocka_unit_test(completion_queue__armed__one_event_for_what_was_asked),
+        cmocka_unit_test(completion_queue__resized__keeps_what_waits_in_order),
+        cmocka_unit_test(completion_queue__overrun_ignored__drops_in_silence),
+        cmocka_unit_test(settle__datagrams_given_out__complete_only_then),
         cmocka_unit_test(create__many__numbers_are_unique_and_not_in_order),
+        cmocka_unit_test(create__seat_used_again__number_is_none_of_its_last_two),
         cmocka_unit_test(deadlines__of_many_queue_pairs__in_order),
         cmocka_unit_test(transmit__two_busy_queue_pairs__alternate),
     };

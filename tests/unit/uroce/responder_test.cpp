@@ -64,6 +64,18 @@ void duplicate_write__acknowledged_not_executed(void**) {
     assert_int_equal(bench.right[0], 1);
 }
 
+// The atomic's own answer may be lost or late, and nothing else may pass for it.
+void duplicate_write__atomic_executed_since__acknowledgement_names_the_write(void**) {
+    Bench bench;
+    bench.ask(bench.request(wire::kRcWriteOnly, 100, 8), 8);
+    bench.ask(bench.request(wire::kRcFetchAdd, 101));
+    bench.ask(bench.request(wire::kRcReadRequest, 102, 8));
+    bench.ask(bench.request(wire::kRcWriteOnly, 100, 8), 8);
+    assert_int_equal(bench.verdict(), kAck);
+    assert_int_equal(bench.answer(0).bth.psn, 100);
+    assert_int_equal(bench.answer(0).aeth.msn, 1);
+}
+
 void duplicate_atomic__same_answer_one_execution(void**) {
     Bench bench;
     const std::uint64_t before = 40;
@@ -418,6 +430,7 @@ int main() {
         cmocka_unit_test(request__half_the_sequence_space_away__ahead_or_behind),
         cmocka_unit_test(sequence__wraps__goes_on),
         cmocka_unit_test(duplicate_write__acknowledged_not_executed),
+        cmocka_unit_test(duplicate_write__atomic_executed_since__acknowledgement_names_the_write),
         cmocka_unit_test(duplicate_atomic__same_answer_one_execution),
         cmocka_unit_test(duplicate_atomic__older_than_what_is_kept__no_answer),
         cmocka_unit_test(duplicate_flush_and_atomic_write__answered_not_executed),

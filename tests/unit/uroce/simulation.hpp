@@ -206,6 +206,12 @@ class Simulation {
     static constexpr Nanoseconds kDelayNs = 5000, kExtraNs = 40000;
 
     void pump(Host& from, Host& to) {
+        do {
+            give_out(from, to);
+        } while (from.engine.settle());
+    }
+
+    void give_out(Host& from, Host& to) {
         OutPacket out;
         while (from.engine.transmit(out, now)) {
             ++packets;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The files that tell about a machine: /sys, /proc and /etc of this one, or those that were
-// recorded under a directory. Everything in provider/attributes and provider/config reads through
-// here, so a test can play any machine.
+// recorded under a directory. Everything that asks about a machine reads through here, so a test
+// can play any machine.
 //
 // What is read is hostile: paths have a bounded length, links are followed a bounded number of
 // times and never out of the tree, only regular files are opened, and never more than a stated
@@ -18,12 +18,19 @@
 
 #include "core/result.hpp"
 
-namespace sluice::attributes {
+namespace sluice {
 
 struct FileStatus {
     unsigned owner;
     unsigned mode;
 };
+
+// Whether this program can do more than whoever started it may be meant to: it runs as root, or
+// with more rights than its caller (setuid, file capabilities).
+bool runs_with_privileges() noexcept;
+// Whether such a program may do what the file says: it belongs to root, and nobody else may write
+// it.
+bool is_trustworthy(const FileStatus& status) noexcept;
 
 class FileTree {
   public:
@@ -64,4 +71,4 @@ std::string_view parent_of(std::string_view path) noexcept;
 // The last name of a path.
 std::string_view name_of(std::string_view path) noexcept;
 
-} // namespace sluice::attributes
+} // namespace sluice

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "provider/attributes/file_tree.hpp"
+#include "core/file_tree.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,29 +14,15 @@
 #include <cstring>
 #include <memory>
 
-namespace sluice::attributes {
+#include "core/descriptor.hpp"
+
+namespace sluice {
 
 namespace {
 
 constexpr int kMaxLinks = 40; // as the kernel
 constexpr std::size_t kMaxEntries = 4096;
 constexpr std::size_t kMaxLine = 4096;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) noexcept : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) {
-            close(fd_);
-        }
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const noexcept { return fd_; }
-
-  private:
-    int fd_;
-};
 
 Error file_error(int os_errno, std::string_view path) {
     return Error::format(kind_of_errno(os_errno), os_errno, "%.*s: %s", static_cast<int>(path.size()),
@@ -51,6 +38,14 @@ std::string_view next_name(std::string_view& path) {
 }
 
 } // namespace
+
+bool runs_with_privileges() noexcept {
+    return getauxval(AT_SECURE) != 0 || geteuid() == 0;
+}
+
+bool is_trustworthy(const FileStatus& status) noexcept {
+    return status.owner == 0 && (status.mode & (S_IWGRP | S_IWOTH)) == 0;
+}
 
 std::string_view parent_of(std::string_view path) noexcept {
     const std::size_t slash = path.rfind('/');
@@ -200,4 +195,4 @@ Result<std::vector<std::string>> FileTree::list(std::string_view path) const {
     return names;
 }
 
-} // namespace sluice::attributes
+} // namespace sluice

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// `sluice dat`, with recorded machines, and on this one with the providers that the registry's tests use.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "tests/tools/run_command.hpp"
+
+using namespace sluice::test;
+
+namespace {
+
+constexpr const char* kOwnFile = "/etc/dat.conf.d/sluice.conf";
+const std::string kConf = std::string("plain u1.2 nonthreadsafe default ") + TEST_FOREIGN +
+                          " test.1.0 \"\" \"\"\n" + "absent u1.2 threadsafe default " + TEST_FOREIGN +
+                          " test.1.0 \"absent\" \"\"\n" +
+                          "v2 u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"eth0 0\" \"\"\n";
+
+// Lets programs on this machine see CONF and nothing else.
+class Override {
+  public:
+    explicit Override(const std::string& conf) {
+        machine_.write("/dat.conf", conf);
+        chmod(machine_.root().c_str(), 0755); // for programs that run as somebody else
+        setenv("DAT_OVERRIDE", path().c_str(), 1);
+    }
+    ~Override() { unsetenv("DAT_OVERRIDE"); }
+    Override(const Override&) = delete;
+    Override& operator=(const Override&) = delete;
+    std::string path() const { return machine_.root() + "/dat.conf"; }
+
+  private:
+    Machine machine_;
+};
+
+int clean_environment(void**) {
+    for (const char* name : {"SLUICE_LOG", "SLUICE_COHERENCE", "DAT_OVERRIDE"}) {
+        unsetenv(name);
+    }
+    return 0;
+}
+
+void list__entries_that_count__one_row_each_with_their_origin(void**) {
+    const Override conf(kConf);
+    const Ran ran = run({"dat", "list"});
+    assert_status(ran, 0);
+    const auto plain = row(ran.out, "plain");
+    assert_string_equal(plain[1].c_str(), "1.2");
+    assert_string_equal(plain[2].c_str(), "no");
+    assert_string_equal(plain[3].c_str(), (conf.path() + ":1").c_str());
+    assert_string_equal(plain[4].c_str(), TEST_FOREIGN);
+    assert_string_equal(row(ran.out, "absent")[2].c_str(), "yes");
+    assert_lacks(ran.out, "v2");
+    assert_string_equal(ran.err.c_str(), "");
+}
+
+void list__json__has_the_documented_members(void**) {
+    const Override conf(kConf);
+    const Ran ran = run({"dat", "list", "--json"});
+    assert_status(ran, 0);
+    const Json adapters = json_of(ran).at("adapters");
+    assert_int_equal(adapters.size(), 2);
+    assert_true(adapters[0] == Json({{"name", "plain"},
+                                     {"api", "1.2"},
+                                     {"thread-safe", false},
+                                     {"library", TEST_FOREIGN},
+                                     {"origin", conf.path() + ":1"}}));
+}
+
+void list__nothing__says_so_and_ends_with_3(void**) {
+    const Override conf("# nothing\n");
+    const Ran ran = run({"dat", "list"});
+    assert_status(ran, 3);
+    assert_contains(ran.out, "No dat.conf names a provider");
+    assert_int_equal(json_of(run({"dat", "list", "--json"})).at("adapters").size(), 0);
+}
+
+void list__recorded_machine__its_files_alone(void**) {
+    const Override conf(kConf);
+    const Machine machine;
+    machine.write("/etc/dat.conf", "there u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
+    const Ran ran = run({"dat", "list", "--root", machine.root()});
+    assert_status(ran, 0);
+    assert_string_equal(row(ran.out, "there")[3].c_str(), "/etc/dat.conf:1");
+    assert_lacks(ran.out, "plain");
+}
+
+void check__tells_what_is_wrong_and_what_opening_gives(void**) {
+    const Override conf(kConf + "nonsense\n");
+    const Ran ran = run({"dat", "check"});
+    assert_status(ran, 1);
+    assert_contains(ran.out, conf.path() + ":3: passed over: it is for API 2");
+    assert_contains(ran.out, conf.path() + ":4: wrong: the API version is missing; an entry has 8 fields");
+    assert_string_equal(row(ran.out, "plain")[2].c_str(), "opens");
+    assert_contains(ran.out, "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_DEVICE");
+    assert_string_equal(ran.err.c_str(), "");
+}
+
+void check__one_adapter__is_judged_alone(void**) {
+    const Override conf(kConf + "nonsense\n");
+    const Ran good = run({"dat", "check", "plain"});
+    assert_status(good, 0);
+    assert_lacks(good.out, "nonsense");
+    assert_lacks(good.out, "absent");
+    assert_status(run({"dat", "check", "absent"}), 1);
+    const Ran unknown = run({"dat", "check", "nobody"});
+    assert_status(unknown, 3);
+    assert_contains(unknown.err, "there is no 'nobody'; see `sluice dat list`");
+}
+
+void check__json__has_the_documented_members(void**) {
+    const Override conf(kConf + "nonsense\n");
+    const Ran ran = run({"dat", "check", "--json"});
+    assert_status(ran, 1);
+    const Json document = json_of(ran);
+    assert_int_equal(document.at("passed-over").size(), 2);
+    assert_true(document.at("passed-over")[0].at("entry") == true &&
+                document.at("passed-over")[1].at("entry") == false);
+    assert_true(document.at("passed-over")[1].at("line") == 4 &&
+                document.at("passed-over")[1].at("file") == conf.path());
+    assert_true(document.at("adapters")[0].at("result") == "opens");
+    assert_true(document.at("adapters")[1].at("result") == "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_DEVICE");
+}
+
+void check__file_can_t_be_read__is_wrong(void**) {
+    setenv("DAT_OVERRIDE", "/no/such/dat.conf", 1);
+    const Ran ran = run({"dat", "check"});
+    unsetenv("DAT_OVERRIDE");
+    assert_status(ran, 1);
+    assert_contains(ran.out, "/no/such/dat.conf: wrong: ");
+}
+
+void register__device__is_named_in_a_file_of_its_own(void**) {
+    Machine machine("x86-server");
+    machine.add("/etc/");
+    const std::string file = machine.root() + kOwnFile;
+    Ran ran = run({"dat", "register", "mlx5_0", "--root", machine.root()});
+    assert_status(ran, 0);
+    assert_string_equal(row(ran.out, "mlx5_0")[3].c_str(), "/etc/dat.conf.d/sluice.conf:2");
+    ran = run({"dat", "register", "mlx5_0", "--name", "my \"ia\" \\", "--root", machine.root(), "--json"});
+    assert_status(ran, 0);
+    assert_true(json_of(ran).at("adapters")[1].at("name") == "my \"ia\" \\");
+    assert_contains(content_of(file), "\"mlx5_0\" u1.2 threadsafe default libdapl-sluice.so.1 sluice.0.");
+    assert_contains(content_of(file), " \"mlx5_0\" \"\"\n");
+    ran = run({"dat", "unregister", "mlx5_0", "--root", machine.root()});
+    assert_status(ran, 0);
+    assert_contains(ran.out, "my \"ia\"");
+    assert_lacks(ran.out, "mlx5_0 ");
+    ran = run({"dat", "unregister", "my \"ia\" \\", "--root", machine.root()});
+    assert_status(ran, 0);
+    assert_false(std::filesystem::exists(file));
+    assert_status(run({"dat", "unregister", "mlx5_0", "--root", machine.root()}), 3);
+}
+
+void register__wrong__changes_nothing_and_says_why(void**) {
+    const Machine machine("x86-server");
+    machine.write("/etc/dat.conf", "taken u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
+    const auto assert_refused = [&machine](std::vector<std::string> arguments, int status, const char* why) {
+        arguments.insert(arguments.end(), {"--root", machine.root()});
+        const Ran ran = run(std::move(arguments));
+        assert_status(ran, status);
+        assert_contains(ran.err, why);
+        assert_false(std::filesystem::exists(machine.root() + kOwnFile));
+    };
+    assert_refused({"dat", "register", "nobody"}, 3, "nobody");
+    assert_refused({"dat", "register", "mlx5_0", "--name", "taken"}, 1,
+                   "'taken' is named already, in /etc/dat.conf:1");
+    assert_refused({"dat", "register", "mlx5_0", "--name", std::string(256, 'n')}, 2, "1 to 255 characters");
+    assert_refused({"dat", "register", "mlx5_0", "--name", "a\nb"}, 2, "control character");
+    assert_refused({"dat", "unregister", "taken"}, 3, "has not named a 'taken'");
+    assert_refused({"dat", "register"}, 2, "DEV");
+}
+
+void register__file_of_somebody_else__is_left_alone(void**) {
+    const Machine machine("x86-server");
+    machine.write(kOwnFile, "mine u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
+    for (const char* command : {"register", "unregister"}) {
+        const Ran ran = run({"dat", command, "mlx5_0", "--root", machine.root()});
+        assert_status(ran, 1);
+        assert_contains(ran.err, "was not written by `sluice dat register`");
+    }
+    assert_contains(content_of(machine.root() + kOwnFile), "mine u1.2");
+}
+
+#ifndef SLUICE_UNDER_SANITIZER
+void list__setuid__override_is_not_heard(void**) {
+    const Override conf("private u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
+    const std::optional<Ran> ran = run_setuid({"dat", "list"});
+    if (!ran) {
+        skip();
+    }
+    assert_lacks(ran->out, "private");
+    assert_contains(run({"dat", "list"}).out, "private");
+}
+#endif
+
+void usage__wrong__names_the_commands(void**) {
+    assert_status(run({"dat"}), 2);
+    assert_contains(run({"dat", "frobnicate"}).err,
+                    "unknown command 'frobnicate'; commands: list check register unregister");
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(list__entries_that_count__one_row_each_with_their_origin),
+        cmocka_unit_test(list__json__has_the_documented_members),
+        cmocka_unit_test(list__nothing__says_so_and_ends_with_3),
+        cmocka_unit_test(list__recorded_machine__its_files_alone),
+        cmocka_unit_test(check__tells_what_is_wrong_and_what_opening_gives),
+        cmocka_unit_test(check__one_adapter__is_judged_alone),
+        cmocka_unit_test(check__json__has_the_documented_members),
+        cmocka_unit_test(check__file_can_t_be_read__is_wrong),
+        cmocka_unit_test(register__device__is_named_in_a_file_of_its_own),
+        cmocka_unit_test(register__wrong__changes_nothing_and_says_why),
+        cmocka_unit_test(register__file_of_somebody_else__is_left_alone),
+#ifndef SLUICE_UNDER_SANITIZER
+        cmocka_unit_test(list__setuid__override_is_not_heard),
+#endif
+        cmocka_unit_test(usage__wrong__names_the_commands),
+    };
+    return cmocka_run_group_tests_name("tools.dat", tests, clean_environment, nullptr);
+}

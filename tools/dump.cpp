@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// `sluice uroce dump`: each RoCEv2 packet of a recording in a line, or in a JSON object.
+#include <sluice/sluice.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/capture_file.hpp"
+#include "tools/commands.hpp"
+
+namespace sluice::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Fields = std::vector<sluice_packet_field>;
+
+constexpr int kSchema = 1;
+
+// None: no RoCEv2 packet.
+Fields fields_of(std::span<const std::uint8_t> datagram) {
+    Fields fields;
+    sluice_packet_field field{};
+    for (unsigned i = 0; !datagram.empty() && sluice_describe_packet(datagram.data(), datagram.size(), i,
+                                                                     &field, sizeof field) == 0;
+         ++i) {
+        fields.push_back(field);
+    }
+    return fields;
+}
+
+const char* find(const Fields& fields, const char* name) {
+    for (const sluice_packet_field& field : fields) {
+        if (std::strcmp(field.name, name) == 0) {
+            return field.value;
+        }
+    }
+    return "";
+}
+
+Json value_of(const sluice_packet_field& field) {
+    switch (field.kind) {
+    case SLUICE_FIELD_NUMBER:
+    case SLUICE_FIELD_HEX:
+        return field.number;
+    case SLUICE_FIELD_FLAG:
+        return field.number != 0;
+    default:
+        return field.value;
+    }
+}
+
+Json to_json(const Captured& packet, const Fields& fields) {
+    Json object{{"seconds", packet.seconds}, {"nanoseconds", packet.nanoseconds}};
+    for (const sluice_packet_field& field : fields) {
+        object[field.name] = value_of(field);
+    }
+    return object;
+}
+
+// Addresses and opcode stand alone; everything else has its name. Of flags the name is enough.
+std::string to_line(const Captured& packet, const Fields& fields) {
+    std::array<char, 64> time{};
+    std::snprintf(time.data(), time.size(), "%llu.%09u", static_cast<unsigned long long>(packet.seconds),
+                  packet.nanoseconds);
+    std::string line = std::string(time.data()) + " " + find(fields, "source") + " > " +
+                       find(fields, "destination") + " " + find(fields, "opcode");
+    for (const sluice_packet_field& field : fields) {
+        const std::string_view name = field.name;
+        if (field.brief == 0 || name == "source" || name == "destination" || name == "opcode") {
+            continue;
+        }
+        line.append(", ").append(name);
+        if (field.kind != SLUICE_FIELD_FLAG) {
+            line.append(" ").append(field.value);
+        }
+    }
+    return line;
+}
+
+struct Totals {
+    std::uint64_t roce = 0;
+    std::uint64_t others = 0;
+    std::uint64_t bad_icrc = 0;
+};
+
+// Calls SHOW(packet, fields) for each RoCEv2 packet.
+template<typename Show>
+Totals read_all(std::istream& in, const std::string& name, Show&& show) {
+    CaptureFile file(in, name);
+    Totals totals;
+    for (Captured packet; file.next(packet);) {
+        // What wasn't recorded to its end has no checksum, and is no packet any more.
+        const Fields fields = packet.is_whole ? fields_of(ip_datagram(packet)) : Fields();
+        if (fields.empty()) {
+            ++totals.others;
+            continue;
+        }
+        ++totals.roce;
+        totals.bad_icrc += std::strcmp(find(fields, "icrc"), "bad") == 0 ? 1 : 0;
+        show(packet, fields);
+    }
+    return totals;
+}
+
+ExitStatus dump_text(std::istream& in, const std::string& name) {
+    const Totals totals = read_all(in, name, [](const Captured& packet, const Fields& fields) {
+        std::cout << to_line(packet, fields) << '\n';
+    });
+    std::cout << totals.roce << " RoCEv2 packets, " << totals.bad_icrc << " with a bad ICRC; "
+              << totals.others << " others\n";
+    return kExitOk;
+}
+
+ExitStatus dump_json(std::istream& in, const std::string& name) {
+    Json packets = Json::array();
+    const Totals totals = read_all(in, name, [&](const Captured& packet, const Fields& fields) {
+        packets.push_back(to_json(packet, fields));
+    });
+    const Json document{{"schema", kSchema},
+                        {"packets", std::move(packets)},
+                        {"bad-icrc", totals.bad_icrc},
+                        {"others", totals.others}};
+    std::cout << document.dump(2) << '\n';
+    return kExitOk;
+}
+
+} // namespace
+
+ExitStatus run_uroce_dump(const Options& options, const std::string& path) {
+    const auto dump = options.json ? dump_json : dump_text;
+    if (path == "-") {
+        return dump(std::cin, "standard input");
+    }
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        throw Failure(kExitFailure, path + ": " + std::strerror(errno));
+    }
+    return dump(file, path);
+}
+
+} // namespace sluice::tools

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Files that the command needs beside itself, wherever it lies: paths from the command's directory to them.
+#pragma once
+
+#include <string>
+
+namespace sluice::tools {
+
+struct Part {
+    const char* built; // in the build tree
+    const char* installed;
+};
+
+inline constexpr Part kProviderProbe{"provider-probe", SLUICE_LIBEXEC_FROM_BIN "/provider-probe"};
+inline constexpr Part kPreload{"../preload/libsluice-preload.so",
+                               SLUICE_LIB_FROM_BIN "/libsluice-preload.so"};
+
+// Throws a Failure when the part isn't there.
+std::string find_part(const Part& part);
+
+} // namespace sluice::tools
