@@ -3,11 +3,20 @@
 // How service points come about.
 #pragma once
 
+#include <cerrno>
+
 #include "core/boundary.hpp"
 #include "udapl/provider/front_free.hpp"
 #include "udapl/provider/service_points.hpp"
 
 namespace sluice::dapl {
+
+// WHY it can't listen. Where any qualifier would have done, none is free.
+inline DAT_RETURN cannot_listen(const Error& why, bool is_any) noexcept {
+    const DAT_RETURN status = to_dat(why);
+    const bool is_taken = why.kind() == ErrorKind::kExists || why.os_errno() == EADDRNOTAVAIL;
+    return is_any && is_taken ? failure(DAT_CONN_QUAL_UNAVAILABLE) : status;
+}
 
 // Gives POINT its handle, and lets it listen; QUALIFIER 0 becomes what it is. It listens under its handle.
 template<typename T>
@@ -25,7 +34,7 @@ DAT_RETURN start_listening(Ia& ia, std::unique_ptr<T> point, DAT_RETURN_SUBTYPE 
     if (!listens) {
         (*pinned)->abandon();
         (void)Ia::destroy(*std::move(pinned));
-        return to_dat(listens.error());
+        return cannot_listen(listens.error(), qualifier == 0);
     }
     *handle = *given;
     return kSuccess;

@@ -250,6 +250,121 @@ void status__nothing_wanted_or_posted__answered(void**) {
     assert_int_equal(request_idle, DAT_TRUE);
 }
 
+// Requests that wait for a receive, as many as the endpoint takes.
+void fill_with_requests(const Side& side) {
+    for (int i = 0; i < 16; ++i) {
+        assert_int_equal(side.send(0, 1), DAT_SUCCESS);
+    }
+}
+
+void rdma__regions_ranges_and_lengths__the_code_of_each(void**) {
+    const Pair pair;
+    pair.connect();
+    const Side& side = pair.active;
+    const Block only_read(side.opened, side.pz, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+    const Block only_written(side.opened, side.pz, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
+    const Block elsewhere(side.opened, side.opened.make_pz());
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 8};
+    const auto post = [&](auto function, DAT_LMR_TRIPLET part) {
+        return function(side.ep, 1, &part, DAT_DTO_COOKIE{}, &remote, DAT_COMPLETION_DEFAULT_FLAG);
+    };
+    const auto send = [&](DAT_LMR_TRIPLET part) {
+        return dat_ep_post_send(side.ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG);
+    };
+    assert_int_equal(post(dat_ep_post_rdma_read, only_read.part(0, 8)),
+                     coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
+    assert_int_equal(post(dat_ep_post_rdma_write, only_written.part(0, 8)),
+                     coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ));
+    assert_int_equal(send(only_written.part(0, 8)), coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ));
+    for (const auto function : {dat_ep_post_rdma_read, dat_ep_post_rdma_write}) {
+        assert_int_equal(post(function, side.block.part(0, 9)), coded(DAT_LENGTH_ERROR));
+        assert_int_equal(post(function, side.block.part(4090, 7)), coded(DAT_PROTECTION_VIOLATION));
+        assert_int_equal(post(function, side.block.part(1, ~DAT_VLEN{0})), coded(DAT_PROTECTION_VIOLATION));
+        assert_int_equal(post(function, elsewhere.part(0, 8)), coded(DAT_PROTECTION_VIOLATION));
+    }
+    if (is_over_iwarp()) {
+        return; // a send doesn't wait for a receive
+    }
+    fill_with_requests(side);
+    for (const auto function : {dat_ep_post_rdma_read, dat_ep_post_rdma_write}) {
+        assert_int_equal(DAT_GET_TYPE(post(function, side.block.part(0, 8))), DAT_INSUFFICIENT_RESOURCES);
+    }
+    assert_int_equal(DAT_GET_TYPE(send(side.block.part(0, 8))), DAT_INSUFFICIENT_RESOURCES);
+}
+
+void memory__wrong_arguments__the_code_of_each(void**) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    const Block block(opened, pz);
+    DAT_LMR_PARAM lmr_param{};
+    assert_int_equal(dat_pz_create(opened.ia, nullptr), argument(2));
+    assert_int_equal(dat_lmr_query(block.lmr, wild<DAT_LMR_PARAM_MASK>(0x400), &lmr_param), argument(2));
+    assert_int_equal(dat_lmr_query(block.lmr, DAT_LMR_FIELD_ALL, nullptr), argument(3));
+    DAT_SRQ_ATTR attr{4, 1, DAT_SRQ_LW_DEFAULT};
+    DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+    assert_int_equal(dat_srq_create(opened.ia, pz, &attr, &srq), DAT_SUCCESS);
+    DAT_SRQ_PARAM srq_param{};
+    assert_int_equal(dat_srq_query(srq, wild<DAT_SRQ_PARAM_MASK>(0x100), &srq_param), argument(2));
+    assert_int_equal(dat_srq_query(srq, DAT_SRQ_FIELD_ALL, nullptr), argument(3));
+}
+
+void ia_close__wild_flag__argument_2_and_open(void**) {
+    const Opened opened;
+    assert_int_equal(dat_ia_close(opened.ia, wild<DAT_CLOSE_FLAGS>(2)), argument(2));
+    (void)opened.make_pz();
+}
+
+void ep_create_with_srq__quality_of_service__model_not_supported(void**) {
+    const Side side(0);
+    DAT_SRQ_ATTR attr{4, 1, DAT_SRQ_LW_DEFAULT};
+    DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+    assert_int_equal(dat_srq_create(side.opened.ia, side.pz, &attr, &srq), DAT_SUCCESS);
+    DAT_EP_PARAM param{};
+    assert_int_equal(dat_ep_query(side.ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
+    param.ep_attr.qos = DAT_QOS_PREMIUM;
+    DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+    assert_int_equal(dat_ep_create_with_srq(side.opened.ia, side.pz, side.transfers, side.transfers,
+                                            side.connections, srq, &param.ep_attr, &ep),
+                     coded(DAT_MODEL_NOT_SUPPORTED));
+    assert_null(ep);
+}
+
+// uroce has room for fewer listeners than there are ports. In the lab the guest has a few ports only.
+void psp_create_any__as_many_as_there_are__the_code_until_one_is_free(void**) {
+    const DAT_RETURN none_left = is_own_device_named()
+                                     ? coded(DAT_CONN_QUAL_UNAVAILABLE)
+                                     : coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+    const Side side(0);
+    std::vector<DAT_PSP_HANDLE> points;
+    const auto create = [&](DAT_CONN_QUAL& qualifier) {
+        DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+        const DAT_RETURN status =
+            dat_psp_create_any(side.opened.ia, &qualifier, side.connections, DAT_PSP_CONSUMER_FLAG, &psp);
+        assert_int_equal(status == DAT_SUCCESS, psp != DAT_HANDLE_NULL);
+        if (status == DAT_SUCCESS) {
+            points.push_back(psp);
+        }
+        return status;
+    };
+    DAT_CONN_QUAL qualifier = 0;
+    DAT_RETURN status = DAT_SUCCESS;
+    while (status == DAT_SUCCESS && points.size() < 0x10000) {
+        status = create(qualifier);
+    }
+    const DAT_CONN_QUAL last = qualifier;
+    assert_int_equal(status, none_left);
+    assert_int_equal(create(qualifier), none_left);
+    assert_int_equal(qualifier, last);
+    for (int i = 0; i < 2; ++i) { // the kernel doesn't give the last one again at once
+        assert_int_equal(dat_psp_free(points.back()), DAT_SUCCESS);
+        points.pop_back();
+    }
+    assert_int_equal(create(qualifier), DAT_SUCCESS);
+    assert_int_equal(dat_psp_create_any(side.opened.ia, &qualifier, side.connections, DAT_PSP_PROVIDER_FLAG,
+                                        &points.back()),
+                     coded(DAT_MODEL_NOT_SUPPORTED));
+}
+
 } // namespace
 
 int main() {
@@ -266,6 +381,11 @@ int main() {
         cmocka_unit_test(psp_free__request_delivered__stays_valid),
         cmocka_unit_test(cr__wrong_arguments__the_code_of_each_and_it_stays),
         cmocka_unit_test(status__nothing_wanted_or_posted__answered),
+        cmocka_unit_test(rdma__regions_ranges_and_lengths__the_code_of_each),
+        cmocka_unit_test(memory__wrong_arguments__the_code_of_each),
+        cmocka_unit_test(ia_close__wild_flag__argument_2_and_open),
+        cmocka_unit_test(ep_create_with_srq__quality_of_service__model_not_supported),
+        cmocka_unit_test(psp_create_any__as_many_as_there_are__the_code_until_one_is_free),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

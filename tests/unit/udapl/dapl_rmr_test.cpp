@@ -273,6 +273,18 @@ bool has_windows() {
     return attr.max_rmrs != 0;
 }
 
+void bind__as_many_requests_as_the_endpoint_takes__insufficient_resources(void**) {
+    const WindowPair pair;
+    pair.connect();
+    for (int i = 0; i < 16; ++i) { // which wait for a receive
+        assert_int_equal(pair.passive.send(0, 1), DAT_SUCCESS);
+    }
+    DAT_RMR_CONTEXT key = 7;
+    assert_int_equal(DAT_GET_TYPE(pair.bind(pair.inner.part(0, 64), kReadWrite, &key)),
+                     DAT_INSUFFICIENT_RESOURCES);
+    assert_int_equal(key, 7);
+}
+
 } // namespace
 
 int main() {
@@ -293,6 +305,7 @@ int main() {
         cmocka_unit_test(bind__disconnected__flushed_and_later_binds_work),
         cmocka_unit_test(pz_free__used_by_a_window__in_use),
         cmocka_unit_test(ia_close__abrupt_with_a_bound_window__all_goes),
+        cmocka_unit_test(bind__as_many_requests_as_the_endpoint_takes__insufficient_resources),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

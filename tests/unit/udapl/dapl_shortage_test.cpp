@@ -106,10 +106,13 @@ void parts__no_memory__told_and_nothing_is_left(void**) {
     const DAT_RSP_HANDLE rsp = made_in_the_end("dat_rsp_create", [&](auto* made) {
         return dat_rsp_create(ia, qualifier + 1, ep, connections, made);
     });
+    const DAT_PSP_HANDLE chosen = made_in_the_end("dat_psp_create", [&](auto* made) {
+        return dat_psp_create(ia, qualifier + 2, connections, DAT_PSP_CONSUMER_FLAG, made);
+    });
     for (const DAT_RETURN status :
-         {dat_rsp_free(rsp), dat_psp_free(psp), dat_ep_free(ep), dat_ep_free(sharing), dat_srq_free(srq),
-          dat_rmr_free(rmr), dat_evd_free(transfers), dat_evd_free(connections), dat_cno_free(cno),
-          dat_pz_free(pz)}) {
+         {dat_rsp_free(rsp), dat_psp_free(psp), dat_psp_free(chosen), dat_ep_free(ep), dat_ep_free(sharing),
+          dat_srq_free(srq), dat_rmr_free(rmr), dat_evd_free(transfers), dat_evd_free(connections),
+          dat_cno_free(cno), dat_pz_free(pz)}) {
         assert_int_equal(status, DAT_SUCCESS);
     }
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
@@ -152,6 +155,13 @@ void connect__no_memory__told_and_unconnected(void**) {
                             [&] { return dat_cr_accept(request, pair.passive.ep, 0, nullptr); });
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
     pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    const Side third(2);
+    fails_until_it_succeeds("dat_ep_dup_connect", [&] {
+        return dat_ep_dup_connect(third.ep, pair.active.ep, DAT_TIMEOUT_INFINITE, 0, nullptr,
+                                  DAT_QOS_BEST_EFFORT);
+    });
+    assert_int_equal(dat_cr_reject(pair.request()), DAT_SUCCESS);
+    third.must_hear(DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 
 } // namespace
