@@ -318,9 +318,8 @@ void Ep::on_event(glue::ConnectionEvent& event) {
     case glue::ConnectionEventKind::kUnreachable:
     case glue::ConnectionEventKind::kFailed:
         if (is_pending) {
-            const EventKind why =
-                event.os_errno == ETIMEDOUT ? EventKind::kTimedOut : EventKind::kUnreachable;
-            end_locked(is_active ? why : EventKind::kAcceptError);
+            // Also when nobody answers: what times out is the program's own time, which on_time() looks after.
+            end_locked(is_active ? EventKind::kUnreachable : EventKind::kAcceptError);
         }
         return;
     case glue::ConnectionEventKind::kDisconnected:

@@ -27,7 +27,8 @@ inline DAT_PVOID mutable_data(const char* text) {
 struct Side {
     explicit Side(unsigned number, unsigned privileges = DAT_MEM_PRIV_ALL_FLAG,
                   const DAT_EP_ATTR* attr = nullptr)
-        : opened(own_device(number)), pz(opened.make_pz()), transfers(opened.make_evd(32, DAT_EVD_DTO_FLAG)),
+        : opened(own_device(number)), pz(opened.make_pz()),
+          transfers(opened.make_evd(32, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG)),
           connections(opened.make_evd(8, DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG)),
           block(opened, pz, privileges) {
         assert_int_equal(dat_ep_create(opened.ia, pz, transfers, transfers, connections, attr, &ep),

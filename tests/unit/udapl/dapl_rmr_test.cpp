@@ -217,11 +217,17 @@ void bind__wrong_arguments_or_state__each_its_code(void**) {
     assert_int_equal(bind(pair.rmr, &part, kReadWrite, ep, DAT_COMPLETION_SOLICITED_WAIT_FLAG, &pair.key),
                      bad(6));
     assert_int_equal(bind(pair.rmr, &part, kReadWrite, ep, 0, nullptr), bad(7));
-    // The active side's endpoint has no dispatcher for binds; nor is it of that zone.
-    DAT_RMR_HANDLE other = DAT_HANDLE_NULL;
-    assert_int_equal(dat_rmr_create(pair.active.pz, &other), DAT_SUCCESS);
-    const DAT_LMR_TRIPLET there = pair.active.block.part(0, 1);
-    assert_int_equal(bind(other, &there, kReadWrite, pair.active.ep, 0, &pair.key),
+    assert_int_equal(dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    assert_int_equal(dat_ep_reset(ep), DAT_SUCCESS);
+    DAT_EP_PARAM param{};
+    param.request_evd_handle = pair.passive.opened.make_evd(16, DAT_EVD_DTO_FLAG);
+    assert_int_equal(dat_ep_modify(ep, DAT_EP_FIELD_REQUEST_EVD_HANDLE, &param), DAT_SUCCESS);
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    assert_int_equal(dat_ep_reset(pair.active.ep), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    pair.connect();
+    assert_int_equal(bind(pair.rmr, &part, kReadWrite, ep, 0, &pair.key),
                      coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_EVD_REQUEST));
 }
 
