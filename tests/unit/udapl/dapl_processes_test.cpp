@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A peer in another process, which is killed while data flows.
+#include <arpa/inet.h>
+#include <csignal>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "tests/unit/udapl/dapl_pair.hpp"
+#include "tests/unit/udapl/patience.hpp"
+
+using namespace sluice::dapl::test;
+
+namespace {
+
+constexpr int kDeep = 16; // what an endpoint takes each way
+constexpr int kFlowing = 200;
+constexpr DAT_CONN_QUAL kServer = 4800;
+
+struct Card {
+    DAT_RMR_CONTEXT key;
+    DAT_VADDR address;
+};
+
+// An endpoint on DEVICE, whose EVDs are its own.
+struct End {
+    explicit End(std::string device)
+        : opened(std::move(device)), pz(opened.make_pz()), receives(opened.make_evd(64, DAT_EVD_DTO_FLAG)),
+          requests(opened.make_evd(64, DAT_EVD_DTO_FLAG)),
+          connections(opened.make_evd(8, DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG)), block(opened, pz) {
+        assert_int_equal(dat_ep_create(opened.ia, pz, receives, requests, connections, nullptr, &ep),
+                         DAT_SUCCESS);
+    }
+    void receive() const {
+        DAT_LMR_TRIPLET part = block.part(0, 64);
+        assert_int_equal(dat_ep_post_recv(ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG), DAT_SUCCESS);
+    }
+    DAT_RETURN send() const {
+        DAT_LMR_TRIPLET part = block.part(64, 64);
+        return dat_ep_post_send(ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG);
+    }
+    DAT_RETURN write(const Card& to) const {
+        DAT_LMR_TRIPLET part = block.part(64, 64);
+        const DAT_RMR_TRIPLET remote{to.key, 0, to.address + 1024, 64};
+        return dat_ep_post_rdma_write(ep, 1, &part, {}, &remote, DAT_COMPLETION_DEFAULT_FLAG);
+    }
+    Opened opened;
+    DAT_PZ_HANDLE pz;
+    DAT_EVD_HANDLE receives;
+    DAT_EVD_HANDLE requests;
+    DAT_EVD_HANDLE connections;
+    Block block;
+    DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+};
+
+// Takes what comes until it is killed, and tells FD when data flows.
+[[noreturn]] void serve(const std::string& device, int fd) {
+    const End end(device);
+    DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
+    assert_int_equal(dat_psp_create(end.opened.ia, kServer, end.connections, DAT_PSP_CONSUMER_FLAG, &psp),
+                     DAT_SUCCESS);
+    for (int i = 0; i < kDeep; ++i) {
+        end.receive();
+    }
+    const Card card{end.block.key, end.block.address()};
+    assert_int_equal(write(fd, &card, sizeof card), sizeof card);
+    const DAT_EVENT asked = next(end.connections);
+    assert_int_equal(dat_cr_accept(asked.event_data.cr_arrival_event_data.cr_handle, end.ep, 0, nullptr),
+                     DAT_SUCCESS);
+    for (int count = 1;; ++count) {
+        assert_int_equal(next(end.receives).event_data.dto_completion_event_data.status, DAT_DTO_SUCCESS);
+        end.receive();
+        if (count == kFlowing) {
+            assert_int_equal(write(fd, "f", 1), 1);
+        }
+    }
+}
+
+class Server {
+  public:
+    explicit Server(std::string device) : device_(std::move(device)) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds_), 0);
+        pid_ = fork();
+        assert_true(pid_ >= 0);
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            close(fds_[0]);
+            serve(device_, fds_[1]);
+        }
+        close(fds_[1]);
+    }
+    ~Server() { close(fds_[0]); }
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    template<typename T>
+    T hear() const {
+        T what{};
+        assert_int_equal(read(fds_[0], &what, sizeof what), sizeof what);
+        return what;
+    }
+    void kill() const {
+        int status = -1;
+        assert_int_equal(::kill(pid_, SIGKILL), 0);
+        assert_int_equal(waitpid(pid_, &status, 0), pid_);
+        assert_int_equal(WTERMSIG(status), SIGKILL);
+    }
+    // On another device, or on the one that there is.
+    sockaddr_in address(const End& end) const {
+        DAT_IA_ATTR attr{};
+        assert_int_equal(dat_ia_query(end.opened.ia, nullptr, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, nullptr),
+                         DAT_SUCCESS);
+        sockaddr_in address{};
+        std::memcpy(&address, attr.ia_address_ptr, sizeof address);
+        if (!is_own_device_named()) {
+            assert_int_equal(inet_pton(AF_INET, device_.c_str(), &address.sin_addr), 1);
+        }
+        return address;
+    }
+
+  private:
+    const std::string device_;
+    int fds_[2] = {-1, -1};
+    pid_t pid_ = -1;
+};
+
+std::unique_ptr<Server> server;
+
+// Keeps the requests of END's endpoint coming until one fails, and waits for each without a limit.
+struct Traffic {
+    Traffic(const End& its_end, const Card& its_peer) : end(its_end), peer(its_peer) {}
+    void run() {
+        for (int i = 0; i < kDeep / 2; ++i) {
+            post();
+        }
+        while (completed < posted) {
+            DAT_EVENT event{};
+            DAT_COUNT left = 0;
+            if (dat_evd_wait(end.requests, DAT_TIMEOUT_INFINITE, 1, &event, &left) != DAT_SUCCESS) {
+                return;
+            }
+            ++completed;
+            const DAT_DTO_COMPLETION_STATUS status = event.event_data.dto_completion_event_data.status;
+            after_failure += has_failed && status == DAT_DTO_SUCCESS ? 1 : 0;
+            if (!has_failed && status == DAT_DTO_SUCCESS) {
+                post();
+            } else if (!has_failed) {
+                has_failed = true;
+                first_failure = status;
+            }
+        }
+    }
+    void post() {
+        const DAT_RETURN status = posted % 2 == 0 ? end.send() : end.write(peer);
+        posted += status == DAT_SUCCESS ? 1 : 0;
+    }
+    const End& end;
+    const Card& peer;
+    int posted = 0;
+    int completed = 0;
+    int after_failure = 0; // done although another one had failed before
+    bool has_failed = false;
+    DAT_DTO_COMPLETION_STATUS first_failure = DAT_DTO_SUCCESS;
+};
+
+void peer__killed_while_data_flows__told_flushed_and_every_wait_returns(void**) {
+    ack_timeout = 12; // 17 ms
+    const Card card = server->hear<Card>();
+    const End end(own_device(0));
+    sockaddr_in address = server->address(end);
+    for (int i = 0; i < kDeep; ++i) {
+        end.receive();
+    }
+    assert_int_equal(dat_ep_connect(end.ep, reinterpret_cast<DAT_IA_ADDRESS_PTR>(&address), kServer,
+                                    DAT_TIMEOUT_INFINITE, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                                    DAT_CONNECT_DEFAULT_FLAG),
+                     DAT_SUCCESS);
+    assert_int_equal(next(end.connections).event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
+    Traffic traffic(end, card);
+    std::thread sender([&] { traffic.run(); });
+    DAT_EVENT heard{};
+    std::thread listener([&] {
+        DAT_COUNT left = 0;
+        (void)dat_evd_wait(end.connections, DAT_TIMEOUT_INFINITE, 1, &heard, &left);
+    });
+    assert_int_equal(server->hear<char>(), 'f');
+    server->kill();
+    listener.join();
+    sender.join();
+    assert_true(heard.event_number == DAT_CONNECTION_EVENT_BROKEN ||
+                heard.event_number == DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_ptr_equal(heard.event_data.connect_event_data.ep_handle, end.ep);
+    assert_true(traffic.posted >= kFlowing);
+    assert_int_equal(traffic.completed, traffic.posted);
+    assert_int_equal(traffic.after_failure, 0);
+    if (!is_own_device_named()) { // whose connection manager disconnects for who died
+        assert_int_equal(heard.event_number, DAT_CONNECTION_EVENT_BROKEN);
+        assert_int_equal(traffic.first_failure, DAT_DTO_ERR_TRANSPORT);
+    }
+    for (int i = 0; i < kDeep; ++i) {
+        assert_int_equal(next(end.receives).event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+    }
+    DAT_EP_STATE state{};
+    assert_int_equal(dat_ep_get_status(end.ep, &state, nullptr, nullptr), DAT_SUCCESS);
+    assert_int_equal(state, DAT_EP_STATE_DISCONNECTED);
+    assert_int_equal(dat_ep_reset(end.ep), DAT_SUCCESS);
+}
+
+} // namespace
+
+int main() {
+    server = std::make_unique<Server>(own_device(1)); // before anything is opened here
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(peer__killed_while_data_flows__told_flushed_and_every_wait_returns),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
