@@ -34,16 +34,37 @@ void fill_region(MemoryRegion& region, ibv_pd* pd, void* address, std::size_t le
 
 } // namespace
 
-int release_parent_domain(ProtectionDomain& domain) noexcept {
-    if (domain.users.load(std::memory_order_acquire) != 0) {
-        return EBUSY;
+// The rings are allocated by the kernel, so that a program's own allocators have nothing to do
+// here; they are accepted, as the manual allows.
+int check_parent_domain(const ibv_context* context, const ibv_parent_domain_init_attr& attr) noexcept {
+    constexpr std::uint32_t kKnown =
+        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    if (attr.pd == nullptr || attr.pd->context != context ||
+        (attr.td != nullptr && attr.td->context != context)) {
+        return EINVAL;
     }
-    domain.parent->users.fetch_sub(1, std::memory_order_release);
+    return (attr.comp_mask & ~kKnown) != 0 ? EOPNOTSUPP : 0;
+}
+
+void wrap(ProtectionDomain& domain, const ibv_parent_domain_init_attr& attr) noexcept {
+    ProtectionDomain& wrapped = kernel_domain_of(attr.pd);
+    domain.context = wrapped.context;
+    domain.handle = wrapped.handle;
+    wrapped.users.fetch_add(1, std::memory_order_relaxed);
+    domain.parent = &wrapped;
+    if (attr.td != nullptr) {
+        domain.thread_domain = static_cast<ThreadDomain*>(attr.td);
+        domain.thread_domain->users.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+void unwrap(const ProtectionDomain& domain) noexcept {
+    if (domain.parent != nullptr) {
+        domain.parent->users.fetch_sub(1, std::memory_order_release);
+    }
     if (domain.thread_domain != nullptr) {
         domain.thread_domain->users.fetch_sub(1, std::memory_order_release);
     }
-    delete &domain;
-    return 0;
 }
 
 ibv_pd* alloc_pd(ibv_context* context) noexcept {
@@ -62,17 +83,18 @@ ibv_pd* alloc_pd(ibv_context* context) noexcept {
 
 int dealloc_pd(ibv_pd* pd) noexcept {
     ProtectionDomain& domain = domain_of(pd);
-    if (domain.parent != nullptr) {
-        return release_parent_domain(domain);
-    }
     if (domain.users.load(std::memory_order_acquire) != 0) {
         return EBUSY;
     }
     const ib_uverbs_dealloc_pd command{.pd_handle = domain.handle};
-    if (const int error =
-            destroy_result(uverbs_of(pd->context).invoke(IB_USER_VERBS_CMD_DEALLOC_PD, command))) {
+    const int error =
+        domain.parent != nullptr
+            ? 0
+            : destroy_result(uverbs_of(pd->context).invoke(IB_USER_VERBS_CMD_DEALLOC_PD, command));
+    if (error != 0) {
         return error;
     }
+    unwrap(domain);
     delete &domain;
     return 0;
 }
@@ -111,29 +133,15 @@ int dealloc_td(ibv_td* td) noexcept {
     return 0;
 }
 
-// The rings are allocated by the kernel, so that a program's own allocators have nothing to do
-// here; they are accepted, as the manual allows.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept {
-    constexpr std::uint32_t kKnown =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-    if (attr->pd == nullptr || attr->pd->context != context ||
-        (attr->td != nullptr && attr->td->context != context)) {
-        return fail_with<ibv_pd>(EINVAL);
+    if (const int error = check_parent_domain(context, *attr)) {
+        return fail_with<ibv_pd>(error);
     }
-    if ((attr->comp_mask & ~kKnown) != 0) {
-        return fail_with<ibv_pd>(EOPNOTSUPP);
-    }
-    ProtectionDomain& wrapped = kernel_domain_of(attr->pd);
-    auto pd = new_domain(context, wrapped.handle);
+    auto pd = new_domain(context, 0);
     if (pd == nullptr) {
         return fail_with<ibv_pd>(ENOMEM);
     }
-    wrapped.users.fetch_add(1, std::memory_order_relaxed);
-    pd->parent = &wrapped;
-    if (attr->td != nullptr) {
-        pd->thread_domain = static_cast<ThreadDomain*>(attr->td);
-        pd->thread_domain->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    wrap(*pd, *attr);
     return pd.release();
 }
 

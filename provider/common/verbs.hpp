@@ -23,8 +23,10 @@ ibv_pd* import_pd(ibv_context* context, std::uint32_t handle) noexcept;
 void unimport_pd(ibv_pd* pd) noexcept;
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept;
 int dealloc_td(ibv_td* td) noexcept;
-// A parent domain lets go of what it wraps.
-int release_parent_domain(ProtectionDomain& domain) noexcept;
+// What a parent domain is made of. 0, or the errno for ATTR.
+int check_parent_domain(const ibv_context* context, const ibv_parent_domain_init_attr& attr) noexcept;
+void wrap(ProtectionDomain& domain, const ibv_parent_domain_init_attr& attr) noexcept;
+void unwrap(const ProtectionDomain& domain) noexcept; // nothing for a domain that is real
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept;
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access) noexcept;

@@ -19,7 +19,7 @@ Address destination_of(const ibv_ah_attr& attr) noexcept {
 }
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept {
-    if (context_of(pd->context).device.poisoned()) {
+    if (context_of(pd->context).gone()) {
         return fail_with<ibv_ah>(EIO);
     }
     if (const int error = check_path(*attr)) {
@@ -32,6 +32,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept {
     ah->context = pd->context;
     ah->pd = pd;
     ah->destination = destination_of(*attr);
+    ah->belonging.join(ah->context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return ah;
 }

@@ -33,24 +33,17 @@ abi::OpsTable make_ops() noexcept;
 void free_context(ibv_context* ibcontext) noexcept {
     Context& context = context_of(ibcontext);
     Device& device = context.device;
-    if (!device.poisoned()) {
-        // What the program has left behind must not report to what is gone.
-        const Device::Session session(device);
-        session.engine().for_each([&](QueuePair& qp) {
-            if (qp.owner() != nullptr && &static_cast<Qp*>(qp.owner())->owner == &context) {
-                session.engine().destroy_queue_pair(qp);
-            }
-        });
+    if (device.poisoned() || !leave_behind(context)) {
+        context.~Context();
+        provider::free_context_memory(ibcontext);
     }
-    context.~Context();
-    provider::free_context_memory(ibcontext);
     Registry::instance().release(device);
 }
 
 // The program has read an event: there is room for one that waits.
 void note_async_event(ibv_context* ibcontext, ibv_async_event* /*event*/) noexcept {
     Context& context = context_of(ibcontext);
-    if (context.events.pending() && !context.device.poisoned()) {
+    if (context.events.pending() && !context.gone()) {
         const Device::Session session(context.device);
         context.events.refill();
     }
@@ -115,9 +108,9 @@ abi::OpsTable make_ops() noexcept {
     ops.set(Slot::query_port, query_port);
     ops.set(Slot::alloc_pd, alloc_pd);
     ops.set(Slot::dealloc_pd, dealloc_pd);
-    ops.set(Slot::alloc_td, provider::alloc_td);
-    ops.set(Slot::dealloc_td, provider::dealloc_td);
-    ops.set(Slot::alloc_parent_domain, provider::alloc_parent_domain);
+    ops.set(Slot::alloc_td, alloc_td);
+    ops.set(Slot::dealloc_td, dealloc_td);
+    ops.set(Slot::alloc_parent_domain, alloc_parent_domain);
     ops.set(Slot::reg_mr, reg_mr);
     ops.set(Slot::reg_dmabuf_mr, reg_dmabuf_mr);
     ops.set(Slot::rereg_mr, rereg_mr);
@@ -283,7 +276,7 @@ Result<cm::Service*> connections_of(ibv_context* context) {
     if (!is_ours(context)) {
         return Error(ErrorKind::kNotSupported, "this device isn't uroce's: librdmacm connects it");
     }
-    if (context_of(context).device.poisoned()) {
+    if (context_of(context).gone()) {
         return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent", EIO);
     }
     return context_of(context).device.connections();
@@ -293,7 +286,7 @@ Result<ibv_comp_channel*> create_comp_channel(ibv_context* context) {
     if (!is_ours(context)) {
         return ask_libibverbs_for_channel(context);
     }
-    if (context_of(context).device.poisoned()) {
+    if (context_of(context).gone()) {
         return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent");
     }
     Result<int> fd = make_event_socket();

@@ -20,6 +20,10 @@ struct CqRequest {
     bool ignores_overrun;
 };
 
+void leave_device(void* object, Device& device) noexcept {
+    device.end_queue(static_cast<Cq*>(object)->queue);
+}
+
 // Runs in the engine, with the device's lock. libibverbs reads the queue's address from the channel.
 bool tell_channel(CompletionQueue& queue) noexcept {
     Cq& cq = static_cast<Cq::Queue&>(queue).cq;
@@ -31,7 +35,7 @@ bool tell_channel(CompletionQueue& queue) noexcept {
 
 Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
     Context& context = context_of(ibcontext);
-    if (context.device.poisoned()) {
+    if (context.gone()) {
         return fail_with<Cq>(EIO);
     }
     if (request.cqe < 1 || request.cqe > std::int64_t{kMaxCqe} || request.vector < 0 ||
@@ -41,16 +45,15 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
     }
     std::unique_ptr<Cq> cq;
     try {
-        cq = std::make_unique<Cq>(context, static_cast<std::uint32_t>(request.cqe),
+        cq = std::make_unique<Cq>(*ibcontext, static_cast<std::uint32_t>(request.cqe),
                                   request.channel != nullptr ? tell_channel : nullptr);
     } catch (const std::bad_alloc&) {
         return fail_with<Cq>(ENOMEM);
     }
     context.device.prepare_queue(cq->queue, [](CompletionQueue& queue) noexcept {
         Cq& its_cq = static_cast<Cq::Queue&>(queue).cq;
-        its_cq.owner.device.before_completion(queue);
+        its_cq.owner().device.before_completion(queue);
     });
-    cq->context = ibcontext;
     cq->channel = request.channel;
     cq->cq_context = request.cq_context;
     cq->cqe = static_cast<int>(request.cqe);
@@ -61,6 +64,10 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
     }
     if (request.ignores_overrun) {
         cq->queue.ignore_overrun();
+    }
+    cq->belonging.join(cq->context, cq.get(), leave_device);
+    if (cq->channel != nullptr) {
+        cq->channel_belonging.join(cq->channel->context); // libibverbs looks there, too
     }
     return cq.release();
 }
@@ -73,10 +80,10 @@ struct EventsRead {
 
 EventsRead events_read(Cq& cq) noexcept {
     ibv_cq* ibcq = ibv_cq_ex_to_cq(&cq);
-    const Device::Session session(cq.owner.device);
+    const Device::Session session(cq.owner().device);
     const std::uint32_t unread = cq.channel != nullptr ? take_back_events(cq.channel->fd, ibcq) : 0;
     return {.completions = cq.completions_reported - unread,
-            .events = cq.events_reported - cq.owner.events.forget(ibcq)};
+            .events = cq.events_reported - cq.owner().events.forget(ibcq)};
 }
 
 } // namespace
@@ -121,14 +128,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
 // start_poll() and end_poll() while it posts, and then the device's.
 int resize_cq(ibv_cq* ibcq, int cqe) noexcept {
     Cq& cq = cq_of(ibcq);
-    if (cq.owner.device.poisoned()) {
+    if (cq.owner().gone()) {
         return EIO;
     }
     if (cqe < 1 || static_cast<std::uint32_t>(cqe) > kMaxCqe) {
         return EINVAL;
     }
     const LockGuard guard(cq.lock);
-    const Device::Session session(cq.owner.device);
+    const Device::Session session(cq.owner().device);
     try {
         if (!cq.queue.resize(static_cast<std::uint32_t>(cqe))) {
             return EINVAL;
@@ -145,11 +152,11 @@ int destroy_cq(ibv_cq* ibcq) noexcept {
     if (cq.users.load(std::memory_order_acquire) != 0) {
         return EBUSY;
     }
-    if (!cq.owner.device.poisoned()) {
+    if (!cq.owner().gone()) {
         const EventsRead read = events_read(cq);
         provider::await_events(cq.mutex, cq.cond, cq.comp_events_completed, read.completions);
         provider::await_events(cq.mutex, cq.cond, cq.async_events_completed, read.events);
-        cq.owner.device.end_queue(cq.queue);
+        cq.owner().device.end_queue(cq.queue);
     }
     delete &cq;
     return 0;
@@ -157,7 +164,7 @@ int destroy_cq(ibv_cq* ibcq) noexcept {
 
 int req_notify_cq(ibv_cq* ibcq, int solicited_only) noexcept {
     Cq& cq = cq_of(ibcq);
-    if (cq.owner.device.poisoned()) {
+    if (cq.owner().gone()) {
         return EIO;
     }
     cq.queue.arm(solicited_only != 0 ? CompletionQueue::Arm::kSolicited : CompletionQueue::Arm::kAny);

@@ -48,15 +48,15 @@ std::uint32_t AsyncEvents::forget(const void* element) noexcept {
 namespace {
 
 void report_of(Qp& qp, ibv_event_type type) noexcept {
-    qp.events_reported += qp.owner.events.report(&qp.qp, type) ? 1 : 0;
+    qp.events_reported += qp.owner().events.report(&qp.qp, type) ? 1 : 0;
 }
 
 void report_of(Cq& cq, ibv_event_type type) noexcept {
-    cq.events_reported += cq.owner.events.report(ibv_cq_ex_to_cq(&cq), type) ? 1 : 0;
+    cq.events_reported += cq.owner().events.report(ibv_cq_ex_to_cq(&cq), type) ? 1 : 0;
 }
 
 void report_of(Srq& srq, ibv_event_type type) noexcept {
-    srq.events_reported += srq.owner.events.report(&srq.srq, type) ? 1 : 0;
+    srq.events_reported += srq.owner().events.report(&srq.srq, type) ? 1 : 0;
 }
 
 void report_failed(Cq& cq) noexcept {

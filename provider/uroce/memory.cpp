@@ -26,6 +26,10 @@ Device& device_of(const ibv_pd* pd) noexcept {
     return context_of(pd->context).device;
 }
 
+bool is_gone(const ibv_pd* pd) noexcept {
+    return context_of(pd->context).gone();
+}
+
 // All of it is mapped. A page that goes later is another matter; but what never was there is an error
 // of the caller's that would show up far away. MS_ASYNC does nothing but look.
 bool is_mapped(std::uint64_t address, std::size_t len_bytes) noexcept {
@@ -79,8 +83,7 @@ void fill(MemoryRegion& region, ibv_pd* pd, const Range& range, std::uint32_t ke
 }
 
 std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexcept {
-    Device& device = device_of(pd);
-    const int error = device.poisoned() ? EIO : check(range);
+    const int error = is_gone(pd) ? EIO : check(range);
     if (error != 0) {
         errno = error;
         return nullptr;
@@ -90,13 +93,14 @@ std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexce
         errno = ENOMEM;
         return nullptr;
     }
-    const Device::Session session(device);
+    const Device::Session session(device_of(pd));
     const Result<std::uint32_t> key = add_region(session.engine(), pd, range);
     if (!key) {
         errno = key.error().to_errno();
         return nullptr;
     }
     fill(*region, pd, range, *key);
+    region->belonging.join(region->mr.context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return region;
 }
@@ -105,32 +109,74 @@ MemoryRegion& region_of(abi::VerbsMr* mr) noexcept {
     return *static_cast<MemoryRegion*>(mr);
 }
 
+// With its regions and windows.
+void leave_device(void* object, Device& device) noexcept {
+    const auto& domain = *static_cast<const Domain*>(object);
+    if (domain.users.load(std::memory_order_acquire) != 0) {
+        const Device::Session session(device);
+        session.engine().regions().remove_domain(domain.handle);
+    }
+}
+
 } // namespace
 
 ibv_pd* alloc_pd(ibv_context* context) noexcept {
-    Device& device = context_of(context).device;
-    if (device.poisoned()) {
+    if (context_of(context).gone()) {
         return fail_with<ibv_pd>(EIO);
     }
-    auto* pd = new (std::nothrow) ProtectionDomain;
+    auto* pd = new (std::nothrow) Domain;
     if (pd == nullptr) {
         return fail_with<ibv_pd>(ENOMEM);
     }
     pd->context = context;
-    pd->handle = device.new_domain();
+    pd->handle = context_of(context).device.new_domain();
+    pd->belonging.join(pd->context, pd, leave_device);
     return pd;
 }
 
 int dealloc_pd(ibv_pd* pd) noexcept {
-    ProtectionDomain& domain = domain_of(pd);
-    if (domain.parent != nullptr) {
-        return provider::release_parent_domain(domain);
-    }
+    auto& domain = static_cast<Domain&>(domain_of(pd));
     if (domain.users.load(std::memory_order_acquire) != 0) {
         return EBUSY;
     }
+    provider::unwrap(domain);
     delete &domain;
     return 0;
+}
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept {
+    if (context_of(context).gone() || attr->comp_mask != 0) {
+        return fail_with<ibv_td>(attr->comp_mask != 0 ? EOPNOTSUPP : EIO);
+    }
+    auto* td = new (std::nothrow) ThreadDomain;
+    if (td == nullptr) {
+        return fail_with<ibv_td>(ENOMEM);
+    }
+    td->context = context;
+    td->belonging.join(td->context);
+    return td;
+}
+
+int dealloc_td(ibv_td* td) noexcept {
+    auto* domain = static_cast<ThreadDomain*>(td);
+    if (domain->users.load(std::memory_order_acquire) != 0) {
+        return EBUSY;
+    }
+    delete domain;
+    return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept {
+    if (const int error = context_of(context).gone() ? EIO : provider::check_parent_domain(context, *attr)) {
+        return fail_with<ibv_pd>(error);
+    }
+    auto* pd = new (std::nothrow) Domain;
+    if (pd == nullptr) {
+        return fail_with<ibv_pd>(ENOMEM);
+    }
+    provider::wrap(*pd, *attr);
+    pd->belonging.join(pd->context);
+    return pd;
 }
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access) noexcept {
@@ -180,15 +226,15 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
     constexpr int kKnown =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
     MemoryRegion& region = region_of(mr);
-    Device& device = device_of(region.mr.pd);
     const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
-    if (device.poisoned()) {
+    if (is_gone(region.mr.pd)) {
         return EIO;
     }
-    if ((flags & ~kKnown) != 0 || flags == 0 || (moves && region.mapping != nullptr)) {
+    ibv_pd* domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : region.mr.pd;
+    if ((flags & ~kKnown) != 0 || flags == 0 || (moves && region.mapping != nullptr) || domain == nullptr ||
+        domain->context != region.mr.context) {
         return EINVAL;
     }
-    ibv_pd* domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : region.mr.pd;
     Range range{
         .host_addr = reinterpret_cast<std::uintptr_t>(region.mr.addr),
         .iova = region.iova,
@@ -201,7 +247,7 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
     if (const int error = check(range)) {
         return error;
     }
-    const Device::Session session(device);
+    const Device::Session session(device_of(domain));
     RegionTable& regions = session.engine().regions();
     const Result<std::uint32_t> key = add_region(session.engine(), domain, range);
     if (!key) {
@@ -220,9 +266,8 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
 
 int dereg_mr(abi::VerbsMr* mr) noexcept {
     MemoryRegion& region = region_of(mr);
-    Device& device = device_of(region.mr.pd);
-    if (!device.poisoned()) {
-        const Device::Session session(device);
+    if (!is_gone(region.mr.pd)) {
+        const Device::Session session(device_of(region.mr.pd));
         const Result<void> removed = session.engine().regions().remove_region(region.mr.lkey);
         if (!removed) {
             return removed.error().to_errno();
@@ -237,18 +282,17 @@ int dereg_mr(abi::VerbsMr* mr) noexcept {
 }
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
-    Device& device = device_of(pd);
-    if (device.poisoned()) {
+    if (is_gone(pd)) {
         return fail_with<ibv_mw>(EIO);
     }
     if (number_of(type) != IBV_MW_TYPE_1 && number_of(type) != IBV_MW_TYPE_2) {
         return fail_with<ibv_mw>(EINVAL);
     }
-    std::unique_ptr<provider::MemoryWindow> window(new (std::nothrow) provider::MemoryWindow{});
+    std::unique_ptr<MemoryWindow> window(new (std::nothrow) MemoryWindow{});
     if (window == nullptr) {
         return fail_with<ibv_mw>(ENOMEM);
     }
-    const Device::Session session(device);
+    const Device::Session session(device_of(pd));
     const Result<std::uint32_t> key = session.engine().regions().add_window(
         pd->handle, type == IBV_MW_TYPE_1 ? WindowType::kType1 : WindowType::kType2);
     if (!key) {
@@ -259,21 +303,21 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
     window->rkey = *key;
     window->handle = *key;
     window->type = type;
+    window->belonging.join(window->context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return window.release();
 }
 
 int dealloc_mw(ibv_mw* mw) noexcept {
-    Device& device = device_of(mw->pd);
-    if (!device.poisoned()) {
-        const Device::Session session(device);
+    if (!is_gone(mw->pd)) {
+        const Device::Session session(device_of(mw->pd));
         const Result<void> removed = session.engine().regions().remove_window(mw->handle);
         if (!removed) {
             return removed.error().to_errno();
         }
     }
     domain_of(mw->pd).users.fetch_sub(1, std::memory_order_release);
-    delete static_cast<provider::MemoryWindow*>(mw);
+    delete static_cast<MemoryWindow*>(mw);
     return 0;
 }
 

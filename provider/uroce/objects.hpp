@@ -13,6 +13,7 @@
 #include "provider/common/objects.hpp"
 #include "provider/common/queue_lock.hpp"
 #include "provider/common/wr_functions.hpp"
+#include "provider/uroce/belongings.hpp"
 #include "provider/uroce/device.hpp"
 #include "provider/uroce/events.hpp"
 
@@ -50,9 +51,15 @@ struct Context {
     Context(ibv_context& context, Device& its_device, int async_fd) noexcept
         : base(context), device(its_device), events(async_fd) {}
 
+    // Nothing works any more; destroying gives back memory.
+    bool gone() const noexcept { return closed || device.poisoned(); }
+    bool forked() const noexcept { return !closed && device.poisoned(); }
+
     ibv_context& base;
-    Device& device;
+    Device& device; // unless it is closed
     AsyncEvents events;
+    Belongings belongings;
+    bool closed = false; // and left for what hasn't been destroyed
 };
 
 inline Context& context_of(const ibv_context* context) noexcept {
@@ -62,14 +69,28 @@ inline Context& context_of(const ibv_context* context) noexcept {
 // One user of an object, for as long as it lives.
 using Users = std::atomic<int>;
 
+struct Domain : provider::ProtectionDomain {
+    Belonging belonging;
+};
+
+struct ThreadDomain : provider::ThreadDomain {
+    Belonging belonging;
+};
+
 struct MemoryRegion : provider::MemoryRegion {
     std::uint64_t iova = 0;
     void* mapping = nullptr; // of a DMA buffer
     std::size_t mapping_bytes = 0;
+    Belonging belonging;
+};
+
+struct MemoryWindow : provider::MemoryWindow {
+    Belonging belonging;
 };
 
 struct AddressHandle : ibv_ah {
     Address destination;
+    Belonging belonging;
 };
 
 struct Cq : ibv_cq_ex {
@@ -80,17 +101,21 @@ struct Cq : ibv_cq_ex {
         Cq& cq;
     };
 
-    Cq(Context& its_context, std::uint32_t capacity, CompletionQueue::Notify notify)
-        : ibv_cq_ex{}, queue(*this, capacity, notify), owner(its_context) {}
+    Cq(ibv_context& its_context, std::uint32_t capacity, CompletionQueue::Notify notify)
+        : ibv_cq_ex{}, queue(*this, capacity, notify) {
+        context = &its_context;
+    }
+    Context& owner() const noexcept { return context_of(context); }
 
     QueueLock lock; // of those who take completions out
     Queue queue;
     const Completion* current = nullptr; // from start_poll() to end_poll()
-    Context& owner;
     Users users{0};
     std::uint32_t completions_reported = 0;
     std::uint32_t events_reported = 0;
     bool failure_reported = false;
+    Belonging belonging;
+    Belonging channel_belonging;
 };
 
 inline Cq& cq_of(ibv_cq* cq) noexcept {
@@ -101,14 +126,17 @@ inline Cq& cq_of(ibv_cq_ex* cq) noexcept {
 }
 
 struct Srq : abi::VerbsSrq {
-    Srq(Context& context, std::uint32_t max_wr, std::uint32_t max_sge)
-        : VerbsSrq{}, owner(context), receives(max_wr, max_sge), limits{max_wr, max_sge, 0} {}
+    Srq(ibv_context& context, std::uint32_t max_wr, std::uint32_t max_sge)
+        : VerbsSrq{}, receives(max_wr, max_sge), limits{max_wr, max_sge, 0} {
+        srq.context = &context;
+    }
+    Context& owner() const noexcept { return context_of(srq.context); }
 
-    Context& owner;
     ReceiveQueue receives;
     ibv_srq_attr limits;
     Users users{0};
     std::uint32_t events_reported = 0;
+    Belonging belonging;
 };
 
 inline Srq& srq_of(ibv_srq* srq) noexcept {
@@ -125,9 +153,9 @@ struct Builder {
 };
 
 struct Qp : provider::WrQueuePair {
-    explicit Qp(Context& context) noexcept : WrQueuePair{}, owner(context) {}
+    explicit Qp(ibv_context& context) noexcept : WrQueuePair{} { qp.context = &context; }
+    Context& owner() const noexcept { return context_of(qp.context); }
 
-    Context& owner;
     QueuePair* engine = nullptr;
     QueueLock lock; // of building, between wr_start() and wr_complete(); elided where nobody builds
     Builder builder;
@@ -135,6 +163,7 @@ struct Qp : provider::WrQueuePair {
     ibv_qp_init_attr init{};
     ibv_qp_attr attributes{};
     std::uint32_t events_reported = 0;
+    Belonging belonging;
 };
 
 inline Qp& qp_of(ibv_qp* qp) noexcept {

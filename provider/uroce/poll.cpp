@@ -69,7 +69,7 @@ void convert(const Completion& completion, ibv_wc& wc) noexcept {
 
 // Whether there may be something now.
 bool look_further(Cq& cq) noexcept {
-    Device& device = cq.owner.device;
+    Device& device = cq.owner().device;
     if (!device.may_progress()) {
         return false;
     }
@@ -81,7 +81,7 @@ bool look_further(Cq& cq) noexcept {
 
 int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
     Cq& cq = cq_of(ibcq);
-    if (cq.owner.device.poisoned() || count < 0) [[unlikely]] {
+    if (cq.owner().gone() || count < 0) [[unlikely]] {
         return count < 0 ? -EINVAL : -EIO;
     }
     if (cq.queue.empty() && !look_further(cq)) {
@@ -119,7 +119,7 @@ void step_over_current(Cq& cq) noexcept {
 
 int start_poll(ibv_cq_ex* ibcq, ibv_poll_cq_attr* attr) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     Cq& cq = cq_of(ibcq);
-    if (attr->comp_mask != 0 || cq.owner.device.poisoned()) {
+    if (attr->comp_mask != 0 || cq.owner().gone()) {
         return attr->comp_mask != 0 ? EINVAL : EIO;
     }
     if (cq.queue.empty() && !look_further(cq)) {

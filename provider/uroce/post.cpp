@@ -122,12 +122,13 @@ int post_chain(Wr* wr, Wr** bad_wr, PostOne&& post_one_wr) noexcept {
 }
 
 template<typename PostReceive>
-int post_receives(Device& device, ibv_recv_wr* wr, ibv_recv_wr** bad_wr, PostReceive&& post) noexcept {
-    if (device.poisoned()) {
+int post_receives(const Context& context, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
+                  PostReceive&& post) noexcept {
+    if (context.gone()) {
         *bad_wr = wr;
         return EIO;
     }
-    const Device::Session session(device);
+    const Device::Session session(context.device);
     return post_chain(wr, bad_wr, [&](const ibv_recv_wr& one) {
         RecvWr to{.wr_id = one.wr_id, .sges = {}};
         return to_sges(one.sg_list, one.num_sge, to.sges) ? to_errno(post(to)) : EINVAL;
@@ -180,12 +181,12 @@ int to_errno(Post posted) noexcept {
 
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     Qp& qp = qp_of(ibqp);
-    if (qp.owner.device.poisoned()) [[unlikely]] {
+    if (qp.owner().gone()) [[unlikely]] {
         *bad_wr = wr;
         return EIO;
     }
     const LockGuard guard(qp.lock);
-    const Device::Session session(qp.owner.device);
+    const Device::Session session(qp.owner().device);
     const int error = post_chain(wr, bad_wr, [&qp](const ibv_send_wr& one) { return post_one(qp, one); });
     session.engine().wake(*qp.engine);
     return error;
@@ -193,14 +194,13 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
 
 int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     Qp& qp = qp_of(ibqp);
-    return post_receives(qp.owner.device, wr, bad_wr,
+    return post_receives(qp.owner(), wr, bad_wr,
                          [&qp](const RecvWr& to) { return qp.engine->post_receive(to); });
 }
 
 int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     Srq& srq = srq_of(ibsrq);
-    return post_receives(srq.owner.device, wr, bad_wr,
-                         [&srq](const RecvWr& to) { return srq.receives.post(to); });
+    return post_receives(srq.owner(), wr, bad_wr, [&srq](const RecvWr& to) { return srq.receives.post(to); });
 }
 
 int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {

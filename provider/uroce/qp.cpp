@@ -55,7 +55,6 @@ void use_all(ibv_pd* pd, const ibv_qp_init_attr& init, int count) noexcept {
 }
 
 void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    qp.qp.context = pd->context;
     qp.qp.qp_context = init.qp_context;
     qp.qp.pd = pd;
     qp.qp.send_cq = init.send_cq;
@@ -70,7 +69,7 @@ void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept
 }
 
 int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    const Device::Session session(qp.owner.device);
+    const Device::Session session(qp.owner().device);
     try {
         Result<QueuePair*> made = session.engine().create_queue_pair(config_of(qp, pd, init));
         if (!made) {
@@ -84,13 +83,17 @@ int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noe
     }
 }
 
+void leave_device(void* object, Device& device) noexcept {
+    const Device::Session session(device);
+    session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
+}
+
 Qp* create(ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    Context& context = context_of(pd->context);
-    const int error = context.device.poisoned() ? EIO : check(pd, init);
+    const int error = context_of(pd->context).gone() ? EIO : check(pd, init);
     if (error != 0) {
         return fail_with<Qp>(error);
     }
-    std::unique_ptr<Qp> qp(new (std::nothrow) Qp(context));
+    std::unique_ptr<Qp> qp(new (std::nothrow) Qp(*pd->context));
     if (qp == nullptr) {
         return fail_with<Qp>(ENOMEM);
     }
@@ -100,6 +103,7 @@ Qp* create(ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
     fill_public_part(*qp, pd, init);
     qp->init = init;
     use_all(pd, init, 1);
+    qp->belonging.join(qp->qp.context, qp.get(), leave_device);
     return qp.release();
 }
 
@@ -151,10 +155,10 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
 
 int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     Qp& qp = qp_of(ibqp);
-    Device& device = qp.owner.device;
-    if (device.poisoned()) {
+    if (qp.owner().gone()) {
         return EIO;
     }
+    Device& device = qp.owner().device;
     if (!are_values(*attr, mask)) {
         return EINVAL;
     }
@@ -194,10 +198,10 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
 
 int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init_attr) noexcept {
     Qp& qp = qp_of(ibqp);
-    if (qp.owner.device.poisoned()) {
+    if (qp.owner().gone()) {
         return EIO;
     }
-    const Device::Session session(qp.owner.device);
+    const Device::Session session(qp.owner().device);
     *attr = qp.attributes;
     attr->qp_state = attr->cur_qp_state = to_ibv(qp.engine->state());
     attr->path_mig_state = IBV_MIG_MIGRATED;
@@ -212,16 +216,16 @@ namespace {
 
 // How many events of QP the program has read; no more will come.
 std::uint32_t leave_engine(Qp& qp) noexcept {
-    const Device::Session session(qp.owner.device);
+    const Device::Session session(qp.owner().device);
     session.engine().destroy_queue_pair(*qp.engine);
-    return qp.events_reported - qp.owner.events.forget(&qp.qp);
+    return qp.events_reported - qp.owner().events.forget(&qp.qp);
 }
 
 } // namespace
 
 int destroy_qp(ibv_qp* ibqp) noexcept {
     Qp& qp = qp_of(ibqp);
-    if (!qp.owner.device.poisoned()) {
+    if (!qp.owner().gone()) {
         provider::await_events(ibqp->mutex, ibqp->cond, ibqp->events_completed, leave_engine(qp));
     }
     use_all(ibqp->pd, qp.init, -1);

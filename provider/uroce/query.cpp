@@ -71,10 +71,10 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if ((input != nullptr && input->comp_mask != 0) || attr_bytes < sizeof attr->orig_attr) {
         return EINVAL;
     }
-    const Device& device = context_of(context).device;
-    if (device.poisoned()) {
+    if (context_of(context).gone()) {
         return EIO;
     }
+    const Device& device = context_of(context).device;
     ibv_device_attr_ex full{};
     fill_base(device, full.orig_attr);
     full.device_cap_flags_ex = capabilities();
@@ -92,10 +92,10 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noe
     constexpr std::uint8_t kLinkUp = 5;
     constexpr std::uint32_t kCmSupported = 1U << 16;
     constexpr std::uint32_t kIpBasedGids = 1U << 26;
-    const Device& device = context_of(context).device;
-    if (device.poisoned()) {
+    if (context_of(context).gone()) {
         return EIO;
     }
+    const Device& device = context_of(context).device;
     if (port != kPort) {
         return EINVAL;
     }

@@ -12,7 +12,7 @@ namespace {
 
 Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
     Context& context = context_of(pd->context);
-    if (context.device.poisoned()) {
+    if (context.gone()) {
         return fail_with<Srq>(EIO);
     }
     if (attr.max_wr == 0 || attr.max_wr > kMaxWr || attr.max_sge > kMaxSge) {
@@ -20,11 +20,10 @@ Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
     }
     std::unique_ptr<Srq> srq;
     try {
-        srq = std::make_unique<Srq>(context, attr.max_wr, attr.max_sge);
+        srq = std::make_unique<Srq>(*pd->context, attr.max_wr, attr.max_sge);
     } catch (const std::bad_alloc&) {
         return fail_with<Srq>(ENOMEM);
     }
-    srq->srq.context = pd->context;
     srq->srq.srq_context = srq_context;
     srq->srq.pd = pd;
     srq->srq_type = IBV_SRQT_BASIC;
@@ -32,6 +31,7 @@ Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
     pthread_mutex_init(&srq->srq.mutex, nullptr);
     pthread_cond_init(&srq->srq.cond, nullptr);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
+    srq->belonging.join(srq->srq.context);
     return srq.release();
 }
 
@@ -53,8 +53,8 @@ int resize(Srq& srq, std::uint32_t max_wr) noexcept {
 
 // No more will come: no queue pair uses it.
 std::uint32_t events_read(Srq& srq) noexcept {
-    const Device::Session session(srq.owner.device);
-    return srq.events_reported - srq.owner.events.forget(&srq.srq);
+    const Device::Session session(srq.owner().device);
+    return srq.events_reported - srq.owner().events.forget(&srq.srq);
 }
 
 } // namespace
@@ -81,7 +81,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) noexcep
 
 int modify_srq(ibv_srq* ibsrq, ibv_srq_attr* attr, int mask) noexcept {
     Srq& srq = srq_of(ibsrq);
-    if (srq.owner.device.poisoned()) {
+    if (srq.owner().gone()) {
         return EIO;
     }
     const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
@@ -90,7 +90,7 @@ int modify_srq(ibv_srq* ibsrq, ibv_srq_attr* attr, int mask) noexcept {
         (resizes && (attr->max_wr == 0 || attr->max_wr > kMaxWr))) {
         return EINVAL;
     }
-    const Device::Session session(srq.owner.device);
+    const Device::Session session(srq.owner().device);
     if (arms && attr->srq_limit > (resizes ? attr->max_wr : srq.limits.max_wr)) {
         return EINVAL;
     }
@@ -107,10 +107,10 @@ int modify_srq(ibv_srq* ibsrq, ibv_srq_attr* attr, int mask) noexcept {
 
 int query_srq(ibv_srq* ibsrq, ibv_srq_attr* attr) noexcept {
     Srq& srq = srq_of(ibsrq);
-    if (srq.owner.device.poisoned()) {
+    if (srq.owner().gone()) {
         return EIO;
     }
-    const Device::Session session(srq.owner.device);
+    const Device::Session session(srq.owner().device);
     *attr = srq.limits;
     attr->srq_limit = srq.receives.limit();
     return 0;
@@ -121,7 +121,7 @@ int destroy_srq(ibv_srq* ibsrq) noexcept {
     if (srq.users.load(std::memory_order_acquire) != 0) {
         return EBUSY;
     }
-    if (!srq.owner.device.poisoned()) {
+    if (!srq.owner().gone()) {
         provider::await_events(ibsrq->mutex, ibsrq->cond, ibsrq->events_completed, events_read(srq));
     }
     domain_of(ibsrq->pd).users.fetch_sub(1, std::memory_order_release);

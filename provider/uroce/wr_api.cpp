@@ -226,26 +226,26 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* address, std::size_t length) noexce
 
 void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     Qp& ours = qp_of(&qp->qp_base);
-    if (ours.owner.device.poisoned()) {
+    if (ours.owner().gone()) {
         ours.builder = {.error = EIO}; // a thread that isn't here may have the lock
         return;
     }
     ours.lock.lock();
     ours.builder = {};
     // What is free now stays free until we publish: the queue only gets emptier.
-    const Device::Session session(ours.owner.device);
+    const Device::Session session(ours.owner().device);
     ours.builder.room = ours.engine->sends().room();
 }
 
 int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     Qp& ours = qp_of(&qp->qp_base);
-    if (ours.owner.device.poisoned()) {
+    if (ours.owner().gone()) {
         return EIO;
     }
     finish_current(ours.builder);
     int error = ours.builder.error;
     if (error == 0) {
-        const Device::Session session(ours.owner.device);
+        const Device::Session session(ours.owner().device);
         error = to_errno(ours.engine->publish_sends(ours.builder.count));
         session.engine().wake(*ours.engine);
     }
@@ -255,7 +255,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
 
 void wr_abort(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     Qp& ours = qp_of(&qp->qp_base);
-    if (!ours.owner.device.poisoned()) {
+    if (!ours.owner().gone()) {
         ours.lock.unlock();
     }
 }

@@ -110,6 +110,16 @@ Result<void> RegionTable::remove_window(std::uint32_t rkey) {
     return {};
 }
 
+// A bind never crosses domains: whatever refers to these slots is among them.
+void RegionTable::remove_domain(std::uint32_t pd) noexcept {
+    for (Slot& slot : slots_) {
+        if (slot.kind != Kind::kFree && slot.pd == pd) {
+            unbind(slot);
+            slot.kind = Kind::kFree;
+        }
+    }
+}
+
 std::optional<std::uint64_t> RegionTable::local(std::uint32_t lkey, std::uint32_t pd, std::uint64_t addr,
                                                 std::uint64_t len_bytes,
                                                 std::uint32_t access) const noexcept {

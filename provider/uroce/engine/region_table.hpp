@@ -35,6 +35,7 @@ class RegionTable {
     Result<void> remove_region(std::uint32_t key); // kBusy while a window is bound to it
     Result<std::uint32_t> add_window(std::uint32_t pd, WindowType type);
     Result<void> remove_window(std::uint32_t rkey); // any key that it has had
+    void remove_domain(std::uint32_t pd) noexcept;  // all regions and windows of PD
 
     // The host address of bytes that may be touched in the asked way, or none. ACCESS are the
     // Access bits that are all needed. No key is looked at for zero bytes: callers don't ask.

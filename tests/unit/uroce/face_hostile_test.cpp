@@ -5,11 +5,10 @@
 // the stranger has any address of this machine, the peer's too.
 #include <netinet/in.h>
 
-#include <fstream>
-
 #include "provider/uroce/objects.hpp"
 #include "provider/uroce/port/datagram_frame.hpp"
 #include "tests/unit/uroce/other_process.hpp"
+#include "tests/unit/uroce/resident.hpp"
 
 namespace {
 
@@ -223,23 +222,6 @@ void forged__datagrams__key_and_receives_decide(void**) {
     packet.deth.qkey = kQkey;
     attacked.drops(attacked.outsider, packet, 64, &Counters::dropped_no_room);
     attacked.exchange(5000);
-}
-
-// A sanitizer keeps what is freed, so that there its own memory would be measured.
-std::size_t resident_kib() {
-#ifdef SLUICE_UNDER_SANITIZER
-    return 0;
-#else
-    std::ifstream status("/proc/self/status");
-    std::string word;
-    std::size_t kib = 0;
-    while (status >> word) {
-        if (word == "RssAnon:") {
-            status >> kib;
-        }
-    }
-    return kib;
-#endif
 }
 
 // One burst of everything that isn't for us.

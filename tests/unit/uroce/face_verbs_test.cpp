@@ -494,28 +494,6 @@ void destroy__in_the_wrong_order__busy(void**) {
     assert_int_equal(ibv_dealloc_td(td), 0);
 }
 
-void close__with_queue_pairs_left__others_go_on(void**) {
-    ibv_context* leaving = open_uroce();
-    Connected pair;
-    ibv_pd* pd = ibv_alloc_pd(leaving);
-    ibv_cq* cq = ibv_create_cq(leaving, 8, nullptr, nullptr, 0);
-    ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq;
-    init.qp_type = IBV_QPT_RC;
-    ibv_qp* qp = ibv_create_qp(pd, &init);
-    assert_non_null(qp);
-    const ibv_qp_attr attr = usual_path(pair.left.qp->qp_num, pair.left.gid, {});
-    assert_int_equal(modify(qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_ACCESS_FLAGS), 0);
-    assert_int_equal(ibv_close_device(leaving), 0);
-    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
-    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
-    // What a program leaves behind it loses. As long as somebody knows of it, it is no leak.
-    [[maybe_unused]] static void* volatile left_behind[3];
-    left_behind[0] = pd;
-    left_behind[1] = cq;
-    left_behind[2] = qp;
-}
-
 void multicast__not_there__refused(void**) {
     const OpenContext context(open_uroce());
     const End end(context.get());
@@ -659,7 +637,6 @@ int main() {
         cmocka_unit_test(modify__wrong_masks_and_values__refused_with_nothing_changed),
         cmocka_unit_test(post__before_its_state__refused),
         cmocka_unit_test(destroy__in_the_wrong_order__busy),
-        cmocka_unit_test(close__with_queue_pairs_left__others_go_on),
         cmocka_unit_test(multicast__not_there__refused),
         cmocka_unit_test(queue_pairs__a_thousand__all_work),
         cmocka_unit_test(cycles__ten_thousand__leave_nothing_behind),
