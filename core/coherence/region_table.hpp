@@ -60,7 +60,8 @@ class RegionTable {
     // when it isn't live.
     Result<void> remove(std::uint32_t context) noexcept;
 
-    // Copies the region out and returns true, or returns false when CONTEXT isn't live.
+    // Copies the region out and returns true, or returns false when CONTEXT isn't live: then what is in
+    // REGION means nothing.
     bool find(std::uint32_t context, Region& region) const noexcept;
 
     // How many regions are live right now.
@@ -139,18 +140,21 @@ inline bool RegionTable::View::bounds(std::uint32_t context, Bounds& bounds) con
     return ((before ^ context) | (after ^ context)) == 0;
 }
 
-// The other members are read between the two looks at the key that bounds() has made, and a third.
+// The same for all of its members.
 inline bool RegionTable::find(std::uint32_t context, Region& region) const noexcept {
     const Slot& slot = slots_[context & kIndexMask];
-    Bounds seen{};
-    const bool live = view().bounds(context, seen);
-    const std::uint32_t zone = slot.zone.load(std::memory_order_acquire); // partner: add()
-    const std::uint32_t user =
-        slot.user.load(std::memory_order_acquire); // partners: add(), give_slot_locked()
-    if (!live || slot.key.load(std::memory_order_relaxed) != context) {
+    const std::uint32_t before = slot.key.load(std::memory_order_acquire); // partner: publish in add()
+    Region seen;
+    seen.address = slot.address.load(std::memory_order_acquire); // partners: the stores of the
+    seen.length = slot.length.load(std::memory_order_acquire);   // members in add(), and in
+    seen.flags = slot.flags.load(std::memory_order_acquire);     // give_slot_locked()
+    seen.zone = slot.zone.load(std::memory_order_acquire);
+    seen.user = slot.user.load(std::memory_order_acquire);
+    const std::uint32_t after = slot.key.load(std::memory_order_relaxed);
+    if (((before ^ context) | (after ^ context)) != 0) {
         return false;
     }
-    region = {seen.address, seen.length, seen.flags, zone, user};
+    region = seen;
     return true;
 }
 
