@@ -41,6 +41,12 @@ Result<void*> CompletionChannel::next_owner() const {
     return std::move(got).error();
 }
 
+bool CompletionChannel::take_notification() const noexcept {
+    ibv_cq* queue = nullptr;
+    void* owner = nullptr;
+    return ibv_get_cq_event(get(), &queue, &owner) == 0;
+}
+
 Result<CompletionQueue> CompletionQueue::make(const Context& context, int min_entries, void* owner,
                                               const CompletionChannel* channel, int vector) {
     Result<ibv_cq*> queue = from_null(ibv_create_cq(context.get(), min_entries, owner,

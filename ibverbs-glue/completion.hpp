@@ -21,6 +21,8 @@ class CompletionChannel : public Owned<ibv_comp_channel, ibv_destroy_comp_channe
     // the descriptor doesn't block. The notification is acknowledged; who gets it arms the queue again and
     // then polls it.
     Result<void*> next_owner() const;
+    // The same for the channel of one queue, which acknowledges it. False: there is none.
+    bool take_notification() const noexcept;
 
   private:
     using Owned::Owned;
@@ -31,6 +33,9 @@ class CompletionQueue : public Owned<ibv_cq, ibv_destroy_cq> {
     // CHANNEL may be null, and outlives the queue otherwise.
     static Result<CompletionQueue> make(const Context& context, int min_entries, void* owner,
                                         const CompletionChannel* channel, int vector = 0);
+
+    // COUNT notifications that CompletionChannel::take_notification() took. All must be, before it goes.
+    void acknowledge(unsigned count) const noexcept { ibv_ack_cq_events(get(), count); }
 
     int entries() const noexcept { return get()->cqe; }
     Result<void> resize(int min_entries) const;

@@ -21,7 +21,7 @@ Dto* DtoPool::take() noexcept {
     Dto* const dto = free_;
     if (dto != nullptr) {
         free_ = dto->next_free;
-        dto->part_count = 0;
+        dto->traits = Dto::kShared;
     }
     return dto;
 }

@@ -18,6 +18,8 @@
 
 #include "core/coherence/segment.hpp"
 #include "core/sync.hpp"
+#include "ibverbs-glue/completion.hpp"
+#include "udapl/provider/event.hpp"
 
 namespace sluice::dapl {
 
@@ -27,26 +29,52 @@ class Srq;
 // Segments of local memory.
 using Parts = std::span<const coherence::Segment>;
 
+// Bits, DAT's own in each of its versions.
+struct PostFlags {
+    static constexpr unsigned kSilent = 0x1;    // no event if all goes well
+    static constexpr unsigned kSolicited = 0x2; // the peer's event shall notify
+    static constexpr unsigned kQuiet = 0x4;     // its own event shall not notify
+    static constexpr unsigned kFenced = 0x8;    // after the reads before it
+
+    unsigned bits = 0;
+
+    bool is_silent() const noexcept { return (bits & kSilent) != 0; }
+    bool is_solicited() const noexcept { return (bits & kSolicited) != 0; }
+    bool is_quiet() const noexcept { return (bits & kQuiet) != 0; }
+    bool is_fenced() const noexcept { return (bits & kFenced) != 0; }
+};
+
 struct Dto {
+    // What it is, beside PostFlags.
+    static constexpr unsigned kKept = 0x100;   // its parts must be shown to the CPU
+    static constexpr unsigned kBind = 0x200;   // of a window
+    static constexpr unsigned kMarker = 0x400; // of our own, behind the last request: no event at all
+    static constexpr unsigned kShared = 0x800; // of a shared queue
+    // None of these: all that its success means is an event.
+    static constexpr unsigned kSpecial = PostFlags::kSilent | kKept | kBind | kMarker | kShared;
+
     DtoRing* ring = nullptr;  // of a shared receive, the three with a star are known when it is complete *
     Srq* shared = nullptr;    // where its buffer comes from, if that is shared
     void* endpoint = nullptr; // its handle *
-    void* window = nullptr;   // of a bind: that handle; its number is LENGTH
+    void* window = nullptr;   // of kBind: that handle; its number is LENGTH
     std::uint64_t cookie = 0;
     std::uint64_t length = 0; // of a request; a receive's is known when it is complete
     // Room for the parts that the device writes, where it doesn't see the CPU's caches; null elsewhere.
     coherence::Segment* parts = nullptr;
-    Dto* next_free = nullptr; // in a pool
-    std::uint32_t part_count = 0;
+    Dto* next_free = nullptr;     // in a pool
+    std::uint32_t part_count = 0; // of kKept
     std::uint32_t number = 0;
     std::uint32_t connection = 0; // the endpoint's how manieth it was posted for *
-    bool is_silent = false;       // no event if all goes well
-    bool is_quiet = false;        // its event doesn't notify
-    bool is_marker = false;       // of our own, behind the last request: no event at all
+    unsigned traits = 0;
+
+    bool is(unsigned trait) const noexcept { return (traits & trait) != 0; }
 
     void keep(Parts written) noexcept {
-        part_count = parts != nullptr ? static_cast<std::uint32_t>(written.size()) : 0;
-        std::copy_n(written.begin(), part_count, parts);
+        if (parts != nullptr) [[unlikely]] {
+            traits |= kKept;
+            part_count = static_cast<std::uint32_t>(written.size());
+            std::copy_n(written.begin(), part_count, parts);
+        }
     }
 };
 
@@ -87,7 +115,11 @@ struct Watermarks {
 class DtoRing {
   public:
     explicit DtoRing(DtoStore store) noexcept
-        : store_(std::move(store)), size_(static_cast<std::uint32_t>(store_.dtos.size())) {}
+        : store_(std::move(store)), size_(static_cast<std::uint32_t>(store_.dtos.size())) {
+        own();
+    }
+    DtoRing(const DtoRing&) = delete;
+    DtoRing& operator=(const DtoRing&) = delete;
 
     // For the dispatcher that its completions come to, under that one's lock.
     Unsettled unsettled;
@@ -104,9 +136,6 @@ class DtoRing {
     // The record that the next request gets. It counts once it is posted.
     Dto& next_locked() noexcept SLUICE_TSA(requires_capability(lock_)) {
         Dto& dto = store_.dtos[next_];
-        dto.ring = this;
-        dto.part_count = 0;
-        dto.window = nullptr;
         dto.number = posted_.load(std::memory_order_relaxed);
         dto.connection = connection_.load(std::memory_order_relaxed);
         return dto;
@@ -125,7 +154,7 @@ class DtoRing {
         marker_.ring = this;
         marker_.number = posted_.load(std::memory_order_relaxed) - 1;
         marker_.connection = connection_.load(std::memory_order_relaxed);
-        marker_.is_marker = true;
+        marker_.traits = Dto::kMarker;
         return marker_;
     }
     // Whether a silent request must tell of its end, so that records come free.
@@ -148,11 +177,18 @@ class DtoRing {
         std::swap(store_, store);
         size_ = static_cast<std::uint32_t>(store_.dtos.size());
         next_ = 0;
+        own();
     }
     // Nothing is on its way any more.
     void clear() noexcept { completed_.store(posted_.load(std::memory_order_relaxed)); }
 
   private:
+    void own() noexcept {
+        for (Dto& dto : store_.dtos) {
+            dto.ring = this;
+        }
+    }
+
     DtoStore store_;
     std::uint32_t size_; // of the store
     Dto marker_{};
@@ -179,5 +215,21 @@ class DtoPool {
     SpinLock lock_;
     Dto* free_ SLUICE_TSA(guarded_by(lock_)) = nullptr;
 };
+
+// Whether COMPLETION is that of a plain transfer which went well.
+inline bool is_plain(const ibv_wc& completion) noexcept {
+    const Dto& dto = *reinterpret_cast<const Dto*>(completion.wr_id);
+    return completion.status == IBV_WC_SUCCESS && !dto.is(Dto::kSpecial) && !dto.ring->waits_for_idle;
+}
+
+// Calls TELL with its event; its record comes free.
+template<typename Tell>
+void tell_plain(const ibv_wc& completion, Tell& tell) noexcept {
+    const Dto& dto = *reinterpret_cast<const Dto*>(completion.wr_id);
+    const bool is_receive = (completion.opcode & IBV_WC_RECV) != 0;
+    tell(Event{EventKind::kDto, dto.endpoint, DtoStatus::kSuccess, dto.is(PostFlags::kQuiet), dto.cookie,
+               is_receive ? completion.byte_len : dto.length});
+    dto.ring->complete(dto);
+}
 
 } // namespace sluice::dapl

@@ -2,6 +2,8 @@
 //
 // Endpoints: a queue pair, what is posted to it, and the connection that it has or may get.
 //
+// Posting is in ep_post.hpp.
+//
 // Thread safety: everything may be called from any thread. Control calls take the endpoint's mutex; posts
 // take the lock of their direction only, and look at the state without one.
 #pragma once
@@ -106,21 +108,6 @@ struct RemotePart {
     std::uint64_t length;
 };
 
-// Bits, DAT's own in each of its versions.
-struct PostFlags {
-    static constexpr unsigned kSilent = 0x1;    // no event if all goes well
-    static constexpr unsigned kSolicited = 0x2; // the peer's event shall notify
-    static constexpr unsigned kQuiet = 0x4;     // its own event shall not notify
-    static constexpr unsigned kFenced = 0x8;    // after the reads before it
-
-    unsigned bits = 0;
-
-    bool is_silent() const noexcept { return (bits & kSilent) != 0; }
-    bool is_solicited() const noexcept { return (bits & kSolicited) != 0; }
-    bool is_quiet() const noexcept { return (bits & kQuiet) != 0; }
-    bool is_fenced() const noexcept { return (bits & kFenced) != 0; }
-};
-
 // Binds WINDOW, a remote memory region's of that HANDLE and zone.
 struct BindRequest {
     const glue::MemoryWindow& window;
@@ -173,7 +160,7 @@ class Ep final : public Object {
     EpAnswer disconnect(bool is_graceful);
     EpAnswer reset();
 
-    EpAnswer post_receive(Parts parts, std::uint64_t cookie, bool is_quiet) noexcept;
+    EpAnswer post_receive(Parts parts, std::uint64_t cookie, PostFlags flags) noexcept;
     EpAnswer post_bind(const BindRequest& bind, std::uint64_t cookie, PostFlags flags) noexcept;
     // REMOTE means nothing for a send.
     template<EpRequest kKind>

@@ -37,6 +37,9 @@ Evd::~Evd() {
     }
     ia().loop().cancel(*this);
     set_cno({});
+    if (completions_) {
+        completions_->acknowledge(unacknowledged_); // it waits for that
+    }
 }
 
 void Evd::abandon() noexcept {
@@ -86,7 +89,7 @@ void Evd::enable(bool is_enabled) noexcept {
     const LockGuard guard(mutex_);
     drain_locked();
     is_enabled_ = is_enabled;
-    serve_locked(SIZE_MAX);
+    serve_locked();
 }
 
 void Evd::set_cno(Held<Cno> cno) noexcept {
@@ -99,13 +102,14 @@ void Evd::set_cno(Held<Cno> cno) noexcept {
     former = std::exchange(cno_, std::move(cno));
     if (cno_) {
         cno_->attach();
-        serve_locked(SIZE_MAX);
+        serve_locked();
     }
 }
 
 void Evd::wake_locked() noexcept {
-    if (is_waiting_) {
-        (void)eventfd_write(wake_.get(), 1); // it can't fail before 2^64 of them are unread
+    if (is_asleep_ && !is_woken_) {
+        is_woken_ = true;
+        (void)eventfd_write(wake_.get(), 1);
     }
 }
 

@@ -3,13 +3,13 @@
 // Event dispatchers: a queue of events, and at most one thread that waits for them.
 //
 // A waiter sleeps in ppoll() on a descriptor, so that a signal ends its wait. Who puts an event in
-// writes to the descriptor only while somebody waits. Otherwise the event triggers the CNO, if there is one.
+// writes to the descriptor only while somebody sleeps. Otherwise the event triggers the CNO, if there is one.
 //
 // A dispatcher that takes completions has a completion queue with a channel. Who waits sleeps on the channel,
-// too; while nobody does, the loop looks after it. The queue is armed for every completion while somebody
-// wants to know of each, and for failures always, so that an endpoint breaks though nobody looks.
-// Devices that don't tell of failures alone are looked at now and then. What a
-// completion means for its endpoint is told by the loop's thread, where no lock is held.
+// too; the loop looks after it while nobody does, and somebody wants to know. The queue is armed for every
+// completion while somebody wants to know of each, and for failures always, so that an endpoint breaks though
+// nobody looks. Devices that don't tell of failures alone are looked at now and then, unless the program
+// does. What a completion means for its endpoint is told by the loop's thread, where no lock is held.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once
@@ -83,9 +83,12 @@ class Evd final : public Object, private Watched, private Task {
 
     // kFull: nothing was changed, and nobody told.
     EvdAnswer post(const Event& event) noexcept;
-    EvdAnswer dequeue(Event& event) noexcept;
-    // LEFT is written for kDone and kTimedOut.
-    EvdAnswer wait(std::uint32_t timeout_us, int threshold, Event& event, int& left) noexcept;
+    // TELL is called with the event, for kDone.
+    template<typename Tell>
+    EvdAnswer dequeue(Tell&& tell) noexcept;
+    // TELL as before. LEFT is written for kDone and kTimedOut.
+    template<typename Tell>
+    EvdAnswer wait(std::uint32_t timeout_us, int threshold, Tell&& tell, int& left) noexcept;
     EvdAnswer resize(int length);
     void set_waitable(bool is_waitable) noexcept;
     // Whether events trigger the CNO.
@@ -123,14 +126,22 @@ class Evd final : public Object, private Watched, private Task {
 
     // The next completion as an event; false: there is none.
     bool poll_locked(Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
+    bool finish_locked(const ibv_wc& completion, Event& event) noexcept
+        SLUICE_TSA(requires_capability(mutex_));
+    // Where COMPLETION was taken already, unless it is null.
+    EvdAnswer dequeue_other_locked(const ibv_wc* completion, Event& event) noexcept
+        SLUICE_TSA(requires_capability(mutex_));
     bool describe_locked(const Dto& dto, DtoStatus status, bool is_receive, Event& event) noexcept
         SLUICE_TSA(requires_capability(mutex_));
     bool finish_shared_locked(Dto& record, const ibv_wc& completion, Event& event) noexcept
         SLUICE_TSA(requires_capability(mutex_));
     void drain_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
-    // Takes what the channel tells and what is there, and arms the queue if NEEDED.
-    void serve_locked(std::size_t needed) noexcept SLUICE_TSA(requires_capability(mutex_));
+    // Takes what the channel tells and what is there, and arms the queue.
+    void serve_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    void take_notification_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     bool arm_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    // Whether the loop looks after the channel.
+    void watch_channel_locked(bool is_watched) noexcept SLUICE_TSA(requires_capability(mutex_));
     bool knows_solicited_locked() const noexcept SLUICE_TSA(requires_capability(mutex_));
     void note_locked(const Dto& dto, DtoStatus status) noexcept SLUICE_TSA(requires_capability(mutex_));
     void list_locked(DtoRing& ring, void* endpoint, std::uint32_t connection) noexcept
@@ -138,7 +149,7 @@ class Evd final : public Object, private Watched, private Task {
     void unlist_locked(DtoRing& ring) noexcept SLUICE_TSA(requires_capability(mutex_));
     void check_held_locked(DtoRing& ring, void* endpoint) noexcept SLUICE_TSA(requires_capability(mutex_));
     void check_idle_locked(DtoRing& ring, void* endpoint) noexcept SLUICE_TSA(requires_capability(mutex_));
-    void look_again_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    void look_again() noexcept;
     void watch_locked(bool was_watched, bool is_watched) noexcept SLUICE_TSA(requires_capability(mutex_));
 
     void push_locked(const Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
@@ -146,14 +157,22 @@ class Evd final : public Object, private Watched, private Task {
     Event take_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     void notify_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     void wake_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
-    EvdAnswer begin_wait(int threshold) noexcept;
-    std::optional<EvdAnswer> end_of_wait_locked(std::size_t threshold, Event& event, int& left) noexcept
+    // COMPLETION was taken, for who waits; how many events there are then.
+    int queue_locked(const ibv_wc& completion) noexcept SLUICE_TSA(requires_capability(mutex_));
+    EvdAnswer wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left) noexcept;
+    EvdAnswer begin_wait_locked(int threshold) noexcept SLUICE_TSA(requires_capability(mutex_));
+    bool take_awaited_locked(std::size_t threshold, Event& event) noexcept
         SLUICE_TSA(requires_capability(mutex_));
-    EvdAnswer wait_for(std::uint32_t timeout_us, std::size_t threshold, Event& event, int& left) noexcept;
-    void look_after(bool is_ours) noexcept;
+    std::optional<EvdAnswer> end_of_wait_locked(std::size_t threshold, Event& event) noexcept
+        SLUICE_TSA(requires_capability(mutex_));
+    int end_wait_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    void fall_asleep_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    void wake_up_locked(bool is_notified) noexcept SLUICE_TSA(requires_capability(mutex_));
+    EvdAnswer sleep(std::uint64_t deadline, std::size_t threshold, Event& event, int& left) noexcept;
 
     const unsigned streams_;
     const Descriptor wake_;
+    std::atomic<bool> is_polled_{false}; // by the program, since on_time() looked
 
     BiasedLock<Mutex> mutex_;
     // Longer than LENGTH_, so that completions find room when an endpoint goes.
@@ -163,6 +182,8 @@ class Evd final : public Object, private Watched, private Task {
     std::size_t count_ SLUICE_TSA(guarded_by(mutex_)) = 0;
     std::size_t notifying_ SLUICE_TSA(guarded_by(mutex_)) = 0; // of these
     bool is_waiting_ SLUICE_TSA(guarded_by(mutex_)) = false;
+    bool is_asleep_ SLUICE_TSA(guarded_by(mutex_)) = false; // who waits, or about to be
+    bool is_woken_ SLUICE_TSA(guarded_by(mutex_)) = false;  // by what is to be read from WAKE_
     bool is_waitable_ SLUICE_TSA(guarded_by(mutex_)) = true;
     bool is_enabled_ SLUICE_TSA(guarded_by(mutex_)) = true;
     bool is_abandoned_ SLUICE_TSA(guarded_by(mutex_)) = false;
@@ -172,12 +193,60 @@ class Evd final : public Object, private Watched, private Task {
     std::uint32_t joined_ SLUICE_TSA(guarded_by(mutex_)) = 0;
     std::uint32_t watchers_ SLUICE_TSA(guarded_by(mutex_)) = 0; // endpoints that wait for each completion
     Armed armed_ SLUICE_TSA(guarded_by(mutex_)) = Armed::kNot;
-    DtoRing* unsettled_ SLUICE_TSA(guarded_by(mutex_)) = nullptr; // linked by what they have to tell
+    bool is_watched_ SLUICE_TSA(guarded_by(mutex_)) = true;           // the channel, by the loop
+    std::uint32_t unacknowledged_ SLUICE_TSA(guarded_by(mutex_)) = 0; // notifications
+    DtoRing* unsettled_ SLUICE_TSA(guarded_by(mutex_)) = nullptr;     // linked by what they have to tell
 
     // The last, so that they go first: until then the device may have something to tell. The
     // channel is before what uses it.
     std::optional<glue::CompletionChannel> channel_;
     std::optional<glue::CompletionQueue> completions_;
 };
+
+// Nearly every completion is a plain one, and nothing waits before it: that is told from where it lies.
+template<typename Tell>
+EvdAnswer Evd::dequeue(Tell&& tell) noexcept {
+    is_polled_.store(true, std::memory_order_relaxed);
+    const LockGuard guard(mutex_);
+    ibv_wc completion;
+    const bool is_taken =
+        count_ == 0 && !is_waiting_ && completions_ && completions_->poll(&completion, 1) == 1;
+    if (is_taken && is_plain(completion)) [[likely]] {
+        tell_plain(completion, tell);
+        return EvdAnswer::kDone;
+    }
+    Event other;
+    const EvdAnswer answer = dequeue_other_locked(is_taken ? &completion : nullptr, other);
+    if (answer == EvdAnswer::kDone) {
+        tell(std::as_const(other));
+    }
+    return answer;
+}
+
+// The same for the only event that is waited for.
+template<typename Tell>
+EvdAnswer Evd::wait(std::uint32_t timeout_us, int threshold, Tell&& tell, int& left) noexcept {
+    is_polled_.store(true, std::memory_order_relaxed);
+    {
+        const LockGuard guard(mutex_);
+        const bool is_usual =
+            threshold == 1 && count_ == 0 && !is_waiting_ && is_waitable_ && model_ == EvdModel::kEach;
+        ibv_wc completion;
+        if (is_usual && !is_abandoned_ && completions_ && completions_->poll(&completion, 1) == 1) {
+            if (is_plain(completion)) [[likely]] {
+                tell_plain(completion, tell);
+                left = completions_->poll(&completion, 1) == 1 ? queue_locked(completion) : 0;
+                return EvdAnswer::kDone;
+            }
+            queue_locked(completion);
+        }
+    }
+    Event other;
+    const EvdAnswer answer = wait_longer(timeout_us, threshold, other, left);
+    if (answer == EvdAnswer::kDone) {
+        tell(std::as_const(other));
+    }
+    return answer;
+}
 
 } // namespace sluice::dapl

@@ -66,7 +66,7 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
     if (is_receive) {
         record.length = completion.byte_len;
     }
-    if (is_success && record.part_count != 0) [[unlikely]] {
+    if (is_success && record.is(Dto::kKept)) [[unlikely]] {
         show_what_was_written(record, record.length, ia.device().memory());
     }
     return record;
@@ -96,11 +96,11 @@ Result<void> Evd::add_completions(const glue::Context& context) {
 
 void Evd::on_readable() noexcept {
     const LockGuard guard(mutex_);
-    serve_locked(SIZE_MAX);
+    serve_locked();
 }
 
 // While endpoints complete here.
-void Evd::look_again_locked() noexcept {
+void Evd::look_again() noexcept {
     constexpr std::uint64_t kInterval = kNanosecondsPerSecond / 10;
     if (ia().device().solicited_notice().failures) {
         return;
@@ -114,11 +114,16 @@ void Evd::look_again_locked() noexcept {
     }
 }
 
+// A program that polls finds failures by itself, and keeps the lock for itself.
 void Evd::on_time() noexcept {
+    if (is_polled_.exchange(false, std::memory_order_relaxed)) {
+        look_again();
+        return;
+    }
     const LockGuard guard(mutex_);
     drain_locked();
     if (joined_ != 0) {
-        look_again_locked();
+        look_again();
     }
 }
 
@@ -203,13 +208,13 @@ void Evd::run() noexcept {
 [[gnu::always_inline]] inline bool Evd::describe_locked(const Dto& dto, DtoStatus status, bool is_receive,
                                                         Event& event) noexcept {
     const bool is_success = status == DtoStatus::kSuccess;
-    if (dto.is_marker || (is_success && dto.is_silent)) {
+    if (dto.is(Dto::kMarker) || (is_success && dto.is(PostFlags::kSilent))) {
         return false;
     }
     const bool is_quiet =
-        is_success && model_ != EvdModel::kEach && (knows_solicited_locked() || dto.is_quiet);
+        is_success && model_ != EvdModel::kEach && (knows_solicited_locked() || dto.is(PostFlags::kQuiet));
     event = {EventKind::kDto, dto.endpoint, status, is_quiet, dto.cookie, dto.length};
-    if (dto.window != nullptr) [[unlikely]] {
+    if (dto.is(Dto::kBind)) [[unlikely]] {
         tell_bound(dto, is_success);
         event.kind = EventKind::kBind;
         event.object = dto.window;
@@ -237,42 +242,44 @@ void Evd::run() noexcept {
     return is_event;
 }
 
-[[gnu::always_inline]] inline bool Evd::poll_locked(Event& event) noexcept {
+// Whether that is an EVENT.
+bool Evd::finish_locked(const ibv_wc& completion, Event& event) noexcept {
+    const DtoStatus status = status_of(completion.status);
+    const bool is_success = status == DtoStatus::kSuccess;
+    const bool is_receive = is_success && (completion.opcode & IBV_WC_RECV) != 0;
+    Dto& record = read_record(completion, is_success, is_receive, ia());
+    if (record.is(Dto::kShared)) [[unlikely]] {
+        return finish_shared_locked(record, completion, event);
+    }
+    const bool is_event = describe_locked(record, status, is_receive, event);
+    DtoRing& ring = *record.ring;
+    if (is_success && !ring.waits_for_idle) [[likely]] {
+        ring.complete(record);
+    } else {
+        const Dto dto = record; // another post may get it from now on
+        ring.complete(record);
+        note_locked(dto, status);
+    }
+    return is_event;
+}
+
+bool Evd::poll_locked(Event& event) noexcept {
     ibv_wc completion{};
     while (completions_ && completions_->poll(&completion, 1) == 1) {
-        const DtoStatus status = status_of(completion.status);
-        const bool is_success = status == DtoStatus::kSuccess;
-        const bool is_receive = is_success && (completion.opcode & IBV_WC_RECV) != 0;
-        Dto& record = read_record(completion, is_success, is_receive, ia());
-        bool is_event = false;
-        if (record.shared != nullptr) [[unlikely]] {
-            is_event = finish_shared_locked(record, completion, event);
-        } else {
-            is_event = describe_locked(record, status, is_receive, event);
-            DtoRing& ring = *record.ring;
-            if (is_success && !ring.waits_for_idle) [[likely]] {
-                ring.complete(record);
-            } else {
-                const Dto dto = record; // another post may get it from now on
-                ring.complete(record);
-                note_locked(dto, status);
-            }
-        }
-        if (is_event) {
+        if (finish_locked(completion, event)) {
             return true;
         }
     }
     return false;
 }
 
-EvdAnswer Evd::dequeue(Event& event) noexcept {
-    const LockGuard guard(mutex_);
+EvdAnswer Evd::dequeue_other_locked(const ibv_wc* completion, Event& event) noexcept {
     if (is_waiting_) {
         return EvdAnswer::kHasWaiter;
     }
     if (count_ > 0) {
         event = take_locked();
-    } else if (poll_locked(event)) {
+    } else if ((completion != nullptr && finish_locked(*completion, event)) || poll_locked(event)) {
         reap(event);
     } else {
         return EvdAnswer::kEmpty;
@@ -293,14 +300,20 @@ bool Evd::knows_solicited_locked() const noexcept {
     return model_ == EvdModel::kSolicited && ia().device().solicited_notice().receives;
 }
 
-// False: it is armed for as much already.
+// False: it is armed for as much already, or there is none.
 bool Evd::arm_locked() noexcept {
+    if (!completions_) {
+        return false;
+    }
     const bool knows_solicited = knows_solicited_locked();
     const bool is_each = !knows_solicited && (is_waiting_ || (cno_ && is_enabled_));
     const bool is_told = knows_solicited || ia().device().solicited_notice().failures;
     const Armed wanted = is_each || watchers_ != 0 ? Armed::kForEach
                          : joined_ != 0 && is_told ? Armed::kForFailures
                                                    : Armed::kNot;
+    if (wanted != Armed::kNot && !is_waiting_) {
+        watch_channel_locked(true);
+    }
     if (armed_ >= wanted) {
         return false;
     }
@@ -310,27 +323,40 @@ bool Evd::arm_locked() noexcept {
     return true;
 }
 
-void Evd::serve_locked(std::size_t needed) noexcept {
-    if (!completions_) {
+void Evd::watch_channel_locked(bool is_watched) noexcept {
+    if (channel_ && is_watched_ != is_watched) {
+        is_watched_ = is_watched;
+        ia().loop().pause(channel_->fd(), *this, !is_watched);
+    }
+}
+
+// Which completion was solicited, the device doesn't tell; the last one is there for sure.
+void Evd::take_notification_locked() noexcept {
+    if (!channel_->take_notification()) {
         return;
     }
-    bool is_told = false;
-    for (Result<void*> owner = channel_->next_owner(); owner && *owner != nullptr;
-         owner = channel_->next_owner()) {
-        is_told = true;
-        armed_ = Armed::kNot;
+    ++unacknowledged_;
+    armed_ = Armed::kNot;
+    if (!knows_solicited_locked()) {
+        return;
     }
     drain_locked();
-    while (notifying_ < needed && arm_locked()) {
-        drain_locked(); // what came before it was armed
-    }
-    // Which completion was solicited, the device doesn't tell; the last one is there for sure.
-    if (is_told && knows_solicited_locked() && count_ != 0) {
+    if (count_ != 0) {
         Event& newest = ring_[(first_ + count_ - 1) % ring_.size()];
         if (std::exchange(newest.is_quiet, false)) {
             notify_locked();
         }
     }
+}
+
+void Evd::serve_locked() noexcept {
+    if (!completions_) {
+        return;
+    }
+    take_notification_locked();
+    do {
+        drain_locked();
+    } while (arm_locked()); // what came before it was armed
 }
 
 bool Evd::join(EvdModel model) noexcept {
@@ -342,9 +368,9 @@ bool Evd::join(EvdModel model) noexcept {
     }
     model_ = model;
     if (joined_++ == 0) {
-        look_again_locked();
+        look_again();
     }
-    serve_locked(SIZE_MAX);
+    serve_locked();
     return true;
 }
 
@@ -357,7 +383,7 @@ void Evd::leave() noexcept {
 
 void Evd::watch_locked(bool was_watched, bool is_watched) noexcept {
     watchers_ += (is_watched ? 1U : 0U) - (was_watched ? 1U : 0U);
-    serve_locked(SIZE_MAX);
+    serve_locked();
 }
 
 void Evd::await_idle(DtoRing& ring, void* endpoint, bool is_awaited) noexcept {

@@ -2,6 +2,7 @@
 //
 // Connecting and transferring; service points and connection requests. What endpoints are made of is in
 // front_ep_parts.cpp.
+#include "udapl/provider/ep_post.hpp"
 #include "udapl/provider/front_ep.hpp"
 #include "udapl/provider/front_points.hpp"
 
@@ -79,32 +80,36 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE handle) {
 
 DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
                         DAT_COMPLETION_FLAGS flags) {
-    return with_ep(handle, [&](Ep& ep) {
-        if (!is_iov(count, iov)) {
-            return wrong_argument(count < 0 ? 2 : 3);
-        }
-        if (!is_mask(flags, DAT_COMPLETION_UNSIGNALLED_FLAG)) {
-            return wrong_argument(5);
-        }
-        return to_dat(
-            ep.post_receive(parts_of(count, iov), cookie.as_64, flags != DAT_COMPLETION_DEFAULT_FLAG), ep, 5);
-    });
+    const Result<Pin<Ep>> ep = handles().get<Ep>(handle);
+    if (!ep) {
+        return wrong_handle(DAT_INVALID_HANDLE_EP);
+    }
+    if (!is_iov(count, iov)) {
+        return wrong_argument(count < 0 ? 2 : 3);
+    }
+    if (!is_mask(flags, DAT_COMPLETION_UNSIGNALLED_FLAG)) {
+        return wrong_argument(5);
+    }
+    return to_dat((*ep)->post_receive(parts_of(count, iov), cookie.as_64, post_flags(flags)), **ep, 5);
 }
 
 // FLAGS may have no bits but those of ALL; their argument is number FLAGS_NUMBER.
 template<EpRequest kKind>
-DAT_RETURN post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
-                const RemotePart& remote, unsigned flags, unsigned all, int flags_number) noexcept {
-    return with_ep(handle, [&](Ep& ep) {
-        if (!is_iov(count, iov)) {
-            return wrong_argument(count < 0 ? 2 : 3);
-        }
-        if (!is_mask(flags, all)) {
-            return wrong_argument(flags_number);
-        }
-        return to_dat(ep.post_request<kKind>(parts_of(count, iov), remote, cookie.as_64, post_flags(flags)),
-                      ep, flags_number);
-    });
+[[gnu::always_inline]] inline DAT_RETURN
+post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
+     const RemotePart& remote, unsigned flags, unsigned all, int flags_number) noexcept {
+    const Result<Pin<Ep>> ep = handles().get<Ep>(handle);
+    if (!ep) {
+        return wrong_handle(DAT_INVALID_HANDLE_EP);
+    }
+    if (!is_iov(count, iov)) {
+        return wrong_argument(count < 0 ? 2 : 3);
+    }
+    if (!is_mask(flags, all)) {
+        return wrong_argument(flags_number);
+    }
+    return to_dat((*ep)->post_request<kKind>(parts_of(count, iov), remote, cookie.as_64, post_flags(flags)),
+                  **ep, flags_number);
 }
 
 constexpr unsigned kRdmaFlags =

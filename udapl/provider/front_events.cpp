@@ -291,12 +291,9 @@ DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT thresh
         if (event == nullptr || nmore == nullptr) {
             return wrong_argument(event == nullptr ? 4 : 5);
         }
-        Event taken;
         int left = 0;
-        const EvdAnswer answer = evd.wait(timeout, threshold, taken, left);
-        if (answer == EvdAnswer::kDone) {
-            to_dat(taken, handle, *event);
-        }
+        const EvdAnswer answer = evd.wait(
+            timeout, threshold, [&](const Event& taken) { to_dat(taken, handle, *event); }, left);
         if (answer == EvdAnswer::kDone || answer == EvdAnswer::kTimedOut) {
             *nmore = left;
         }
@@ -309,12 +306,7 @@ DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) {
         if (event == nullptr) {
             return wrong_argument(2);
         }
-        Event taken;
-        const EvdAnswer answer = evd.dequeue(taken);
-        if (answer == EvdAnswer::kDone) {
-            to_dat(taken, handle, *event);
-        }
-        return to_dat(answer);
+        return to_dat(evd.dequeue([&](const Event& taken) { to_dat(taken, handle, *event); }));
     });
 }
 

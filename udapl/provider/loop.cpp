@@ -105,10 +105,10 @@ void Loop::remove(int fd, Watched& watched) noexcept {
     (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     const LockGuard guard(mutex_);
     watched_.erase(&watched);
-    times_.erase(&watched);
     while (serving_ == &watched && !is_own_thread()) {
         served_.wait(mutex_);
     }
+    times_.erase(&watched); // which it may have set until now
 }
 
 void Loop::pause(int fd, Watched& watched, bool is_paused) noexcept {

@@ -57,35 +57,52 @@ inline EpAnswer find_region(const PartsContext& context, const coherence::Segmen
     return region.zone == context.zone ? EpAnswer::kDone : EpAnswer::kOtherZone;
 }
 
-// The parts as verbs have them, kMaxParts at most; their sum in TOTAL. NEEDED: the privilege that the local
-// side needs. Afterwards the device sees what the CPU wrote there, and no write-back will undo what the
-// device writes.
+// PART as verbs have it. SUM: of those before it, and then with it. NEEDED: the privilege that the local side
+// needs.
+[[gnu::always_inline]] inline EpAnswer translate_one(const PartsContext& context,
+                                                     const coherence::Segment& part, unsigned needed,
+                                                     ibv_sge& list, std::uint64_t& sum) noexcept {
+    if (part.length == 0) [[unlikely]] {
+        list = {}; // its other members mean nothing
+        return EpAnswer::kDone;
+    }
+    coherence::Region region;
+    if (const EpAnswer bad = find_region(context, part, region); bad != EpAnswer::kDone) {
+        return bad;
+    }
+    if ((region.flags & needed) == 0) {
+        return needed == kLocalRead ? EpAnswer::kNotReadable : EpAnswer::kNotWritable;
+    }
+    if (part.length > context.limit - sum) {
+        return EpAnswer::kTooLong;
+    }
+    sum += part.length;
+    list = {part.address, static_cast<std::uint32_t>(part.length), region.user};
+    return EpAnswer::kDone;
+}
+
+// Of several, or none; the members of a PartsContext, which would have to be in memory for one part, too.
+EpAnswer translate_each(coherence::Engine& memory, std::uint32_t zone, std::uint64_t limit, Parts parts,
+                        unsigned needed, ibv_sge* list, std::uint64_t* total) noexcept;
+
+// The parts as verbs have them, kMaxParts at most; their sum in TOTAL. Afterwards the device sees what the
+// CPU wrote there, and no write-back will undo what the device writes.
 [[gnu::always_inline]] inline EpAnswer translate(const PartsContext& context, Parts parts, unsigned needed,
                                                  ibv_sge* list, std::uint64_t& total) noexcept {
     std::uint64_t sum = 0;
-    for (const coherence::Segment& part : parts) {
-        if (part.length == 0) {
-            *list++ = {}; // its other members mean nothing
-            continue;
-        }
-        coherence::Region region;
-        if (const EpAnswer bad = find_region(context, part, region); bad != EpAnswer::kDone) {
-            return bad;
-        }
-        if ((region.flags & needed) == 0) {
-            return needed == kLocalRead ? EpAnswer::kNotReadable : EpAnswer::kNotWritable;
-        }
-        if (part.length > context.limit - sum) {
-            return EpAnswer::kTooLong;
-        }
-        sum += part.length;
-        *list++ = {part.address, static_cast<std::uint32_t>(part.length), region.user};
+    EpAnswer answer{};
+    if (parts.size() == 1) [[likely]] {
+        answer = translate_one(context, parts.front(), needed, *list, sum);
+    } else {
+        std::uint64_t several = 0;
+        answer = translate_each(context.memory, context.zone, context.limit, parts, needed, list, &several);
+        sum = several;
     }
-    if (context.memory.sync_required()) [[unlikely]] {
+    if (answer == EpAnswer::kDone && context.memory.sync_required()) [[unlikely]] {
         (void)context.memory.before_device_reads(parts.data(), parts.size()); // they were checked
     }
     total = sum;
-    return EpAnswer::kDone;
+    return answer;
 }
 
 } // namespace sluice::dapl

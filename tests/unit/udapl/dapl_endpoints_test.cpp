@@ -154,6 +154,48 @@ void disconnect__receives_posted__flushed_and_both_hear(void**) {
     pair.active.must_complete(4, DAT_DTO_ERR_FLUSHED);
 }
 
+// Three receives are complete when the sends are: the peer has acknowledged them.
+void wait__completions_there__taken_in_order_and_the_rest_counted(void**) {
+    const Pair pair;
+    pair.connect();
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(pair.passive.receive(0, 8, 11 + i), DAT_SUCCESS);
+        assert_int_equal(pair.active.send(0, 8), DAT_SUCCESS);
+    }
+    for (int i = 0; i < 3; ++i) {
+        pair.active.must_complete(2, DAT_DTO_SUCCESS, 8);
+    }
+    for (int i = 0; i < 3; ++i) {
+        DAT_EVENT event{};
+        DAT_COUNT left = -1;
+        assert_int_equal(dat_evd_wait(pair.passive.transfers, kLong, 1, &event, &left), DAT_SUCCESS);
+        assert_int_equal(event.event_data.dto_completion_event_data.user_cookie.as_64, 11 + i);
+        assert_int_equal(left, 2 - i);
+    }
+}
+
+// Who sleeps has the channel for himself, and leaves it to the CNO again.
+void cno__completion_after_a_wait_that_slept__triggered(void**) {
+    const Pair pair;
+    pair.connect();
+    const DAT_EVD_HANDLE evd = pair.passive.transfers;
+    DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+    assert_int_equal(dat_cno_create(pair.passive.opened.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno), DAT_SUCCESS);
+    assert_int_equal(dat_evd_modify_cno(evd, cno), DAT_SUCCESS);
+    DAT_EVENT event{};
+    DAT_COUNT left = 0;
+    constexpr DAT_TIMEOUT kShort = 1000;
+    assert_int_equal(dat_evd_wait(evd, kShort, 1, &event, &left), coded(DAT_TIMEOUT_EXPIRED));
+    assert_int_equal(pair.passive.receive(0, 8), DAT_SUCCESS);
+    assert_int_equal(pair.active.send(0, 8), DAT_SUCCESS);
+    DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+    assert_int_equal(dat_cno_wait(cno, kLong, &triggered), DAT_SUCCESS);
+    assert_ptr_equal(triggered, evd);
+    pair.passive.must_complete(1, DAT_DTO_SUCCESS, 8);
+    assert_int_equal(dat_evd_modify_cno(evd, DAT_HANDLE_NULL), DAT_SUCCESS);
+    assert_int_equal(dat_cno_free(cno), DAT_SUCCESS);
+}
+
 void disconnect__unconnected__invalid_state(void**) {
     const Side side(0);
     assert_int_equal(dat_ep_disconnect(side.ep, DAT_CLOSE_ABRUPT_FLAG),
@@ -196,6 +238,8 @@ int main() {
         cmocka_unit_test(receive__remote_write_only_region__privileges_violation),
         cmocka_unit_test(receive__more_than_the_endpoint_takes__insufficient_resources),
         cmocka_unit_test(disconnect__receives_posted__flushed_and_both_hear),
+        cmocka_unit_test(wait__completions_there__taken_in_order_and_the_rest_counted),
+        cmocka_unit_test(cno__completion_after_a_wait_that_slept__triggered),
         cmocka_unit_test(disconnect__unconnected__invalid_state),
         cmocka_unit_test(free__things_in_use__in_use_until_the_endpoint_goes),
         cmocka_unit_test(psp_create__qualifier_taken__in_use),
