@@ -11,9 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "tests/unit/udapl/dapl.hpp"
 
@@ -319,39 +317,6 @@ void shared__cookie_of_other_memory__argument_3_until_that_is_freed(void**) {
     assert_int_equal(share(opened.ia, pz, one.at, kPage, &last_differs).status, DAT_SUCCESS);
 }
 
-// DAPL_LMR_CYCLES: how often in all; the full size is a million.
-void lmr__created_and_freed_by_eight_threads__nothing_left(void**) {
-    constexpr int kThreads = 8;
-    const char* const wanted = std::getenv("DAPL_LMR_CYCLES"); // NOLINT(concurrency-mt-unsafe)
-    const long cycles = wanted != nullptr ? std::atol(wanted) : 20'000;
-    const Opened opened;
-    const DAT_PZ_HANDLE pz = opened.make_pz();
-    std::array<int, kThreads> wrong{};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-        threads.emplace_back([&, i] {
-            std::array<std::uint8_t, 256> bytes{};
-            DAT_LMR_CONTEXT last = 0;
-            for (long cycle = 0; cycle < cycles / kThreads; ++cycle) {
-                const Registered made = create_at(opened.ia, pz, bytes.data(), bytes.size());
-                const bool is_right = made.status == DAT_SUCCESS && made.context != last &&
-                                      sync(opened.ia, made, made.address, made.size) == DAT_SUCCESS &&
-                                      dat_lmr_free(made.lmr) == DAT_SUCCESS &&
-                                      sync(opened.ia, made, made.address, made.size) != DAT_SUCCESS;
-                wrong.at(static_cast<std::size_t>(i)) += is_right ? 0 : 1;
-                last = made.context;
-            }
-        });
-    }
-    for (std::thread& thread : threads) {
-        thread.join();
-    }
-    for (const int count : wrong) {
-        assert_int_equal(count, 0);
-    }
-    assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
-}
-
 } // namespace
 
 int main() {
@@ -369,7 +334,6 @@ int main() {
         cmocka_unit_test(shared__not_shared_or_only_in_part__invalid_state),
         cmocka_unit_test(shared__not_mapped_or_no_cookie__argument_3),
         cmocka_unit_test(shared__cookie_of_other_memory__argument_3_until_that_is_freed),
-        cmocka_unit_test(lmr__created_and_freed_by_eight_threads__nothing_left),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
