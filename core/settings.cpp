@@ -24,6 +24,8 @@ constexpr std::array kSettings{
     SettingInfo{Setting::kCoherence, "SLUICE_COHERENCE",
                 "auto|coherent|noncoherent|simulated, or DEV=VALUE,... for single devices", "auto",
                 "what devices are taken for, instead of finding it out"},
+    SettingInfo{Setting::kDatHugePages, "SLUICE_DAT_HUGE_PAGES", "yes|no", "no",
+                "whether dat_lmr_create asks the kernel for huge pages under what it registers"},
     SettingInfo{Setting::kLog, "SLUICE_LOG", "error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
                 "what is logged to standard error, in all and for single areas"},
     SettingInfo{Setting::kUroce, "SLUICE_UROCE", "uroceN=ADDRESS,...", "uroceN=127.0.0.(N+1)",

@@ -16,6 +16,7 @@ namespace sluice {
 enum class Setting {
     kCacheflush,
     kCoherence,
+    kDatHugePages,
     kLog,
     kUroce,
     kUroceFaults,

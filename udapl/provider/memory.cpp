@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/memory.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <limits>
+#include <string_view>
 
 #include "core/log.hpp"
+#include "core/settings.hpp"
 #include "udapl/provider/ia.hpp"
 
 namespace sluice::dapl {
@@ -28,6 +34,19 @@ unsigned access_of(const Ia& ia, const LmrOptions& options) noexcept {
         access |= IBV_ACCESS_RELAXED_ORDERING;
     }
     return access;
+}
+
+// Whole pages; the kernel rounds the end up by itself. That it can't is no reason not to register.
+void ask_for_huge_pages(std::uint64_t address, std::uint64_t length) noexcept {
+    const char* const wanted = setting_value(Setting::kDatHugePages);
+    if (wanted == nullptr || std::string_view(wanted) != "yes") {
+        return;
+    }
+    const std::uint64_t in_page = address % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    if (madvise(reinterpret_cast<void*>(address - in_page), length + in_page, MADV_HUGEPAGE) != 0) {
+        SLUICE_LOG(kInfo, "dat", "no huge pages at 0x%llx (%d)", static_cast<unsigned long long>(address),
+                   errno);
+    }
 }
 
 } // namespace
@@ -68,6 +87,9 @@ Result<void> Lmr::register_memory() {
             return std::move(shared).error();
         }
         extras().shared.emplace(*std::move(shared));
+    }
+    if (options_.type != LmrType::kOfLmr) {
+        ask_for_huge_pages(options_.address, options_.length);
     }
     const unsigned access = access_of(ia(), options_);
     Result<glue::MemoryRegion> made = register_at(options_.address, access);
