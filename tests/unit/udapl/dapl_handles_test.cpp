@@ -2,6 +2,7 @@
 //
 // What every call answers to handles that are none: null, freed, of another kind, of another adapter, and
 // addresses of the program's own.
+#include <algorithm>
 #include <array>
 #include <functional>
 
@@ -10,6 +11,12 @@
 using namespace sluice::dapl::test;
 
 namespace {
+
+constexpr std::string_view kFunctions[] = {
+#define FUNCTION(name) #name,
+#include "tests/unit/udapl/functions.h"
+#undef FUNCTION
+};
 
 // A call with one handle that may be wrong; all else is right.
 struct Call {
@@ -51,6 +58,14 @@ struct World {
     sockaddr_in address{};
 };
 
+DAT_RETURN create_lmr(World& w, DAT_HANDLE ia, DAT_HANDLE pz, DAT_MEM_TYPE type = DAT_MEM_TYPE_VIRTUAL,
+                      DAT_HANDLE source = DAT_HANDLE_NULL) {
+    DAT_REGION_DESCRIPTION region{};
+    region.for_va = type == DAT_MEM_TYPE_VIRTUAL ? &w.made : source;
+    return dat_lmr_create(ia, type, region, sizeof w.made, pz, DAT_MEM_PRIV_ALL_FLAG, &w.made, nullptr,
+                          nullptr, nullptr, nullptr);
+}
+
 DAT_RETURN create_ep(World& w, DAT_HANDLE ia, DAT_HANDLE pz, DAT_HANDLE receive, DAT_HANDLE request,
                      DAT_HANDLE connect) {
     return dat_ep_create(ia, pz, receive, request, connect, nullptr, &w.made);
@@ -58,6 +73,20 @@ DAT_RETURN create_ep(World& w, DAT_HANDLE ia, DAT_HANDLE pz, DAT_HANDLE receive,
 
 std::vector<Call> calls_of_adapters(World& w) {
     return {
+        {"ia_openv",
+         [&](DAT_HANDLE h) {
+             std::string name = own_device();
+             DAT_EVD_HANDLE evd = h;
+             return dat_ia_open(name.data(), 1, &evd, &w.made);
+         },
+         DAT_HANDLE_TYPE_EVD, true},
+        {"lmr_create", [&](DAT_HANDLE h) { return create_lmr(w, h, w.side.pz); }, DAT_HANDLE_TYPE_IA, false,
+         true, true},
+        {"lmr_create, PZ", [&](DAT_HANDLE h) { return create_lmr(w, w.opened.ia, h); }, DAT_HANDLE_TYPE_PZ,
+         false, true, true},
+        {"lmr_create, LMR",
+         [&](DAT_HANDLE h) { return create_lmr(w, w.opened.ia, w.side.pz, DAT_MEM_TYPE_LMR, h); },
+         DAT_HANDLE_TYPE_LMR},
         {"ia_query", [](DAT_HANDLE h) { return dat_ia_query(h, nullptr, 0, nullptr, 0, nullptr); },
          DAT_HANDLE_TYPE_IA},
         {"ia_close", [](DAT_HANDLE h) { return dat_ia_close(h, DAT_CLOSE_GRACEFUL_FLAG); },
@@ -346,6 +375,23 @@ std::vector<Call> every_call(World& w) {
     return calls;
 }
 
+// Each function is among them, but for those that have no handle.
+void calls__all_functions__are_tried(void**) {
+    World w;
+    const std::vector<Call> calls = every_call(w);
+    const std::string_view without_handles[] = {"dat_registry_add_provider", "dat_registry_list_providers",
+                                                "dat_registry_remove_provider", "dat_strerror"};
+    for (const std::string_view name : kFunctions) {
+        const bool is_tried = std::ranges::any_of(calls, [name](const Call& call) {
+            const std::string_view tried = call.name;
+            return tried.substr(0, tried.find(',')) == name.substr(std::string_view("dat_").size());
+        });
+        if (!is_tried && std::ranges::find(without_handles, name) == std::end(without_handles)) {
+            fail_msg("%s isn't tried", name.data());
+        }
+    }
+}
+
 void calls__null_or_not_a_handle__invalid_handle(void**) {
     World w;
     alignas(64) std::array<std::uint64_t, 16> own{};
@@ -427,6 +473,7 @@ void contexts__every_kind__kept_and_replaced(void**) {
 
 int main() {
     const CMUnitTest tests[] = {
+        cmocka_unit_test(calls__all_functions__are_tried),
         cmocka_unit_test(calls__null_or_not_a_handle__invalid_handle),
         cmocka_unit_test(calls__other_kind__invalid_handle),
         cmocka_unit_test(calls__freed__invalid_handle),
