@@ -9,19 +9,13 @@
 #include <vector>
 
 #include "provider/uroce/cm/manager.hpp"
+#include "tests/unit/uroce/ipv4.hpp"
 #include "tests/unit/uroce/random.hpp"
 
 namespace sluice::uroce::cm::test {
 
+using uroce::test::ipv4;
 using uroce::test::Random;
-
-inline Address ipv4(std::uint8_t last_byte) {
-    Address made;
-    made.gid[10] = made.gid[11] = 0xff;
-    made.gid[12] = 10;
-    made.gid[15] = last_byte;
-    return made;
-}
 
 inline std::uint16_t attribute_of(const Mad& mad) {
     return static_cast<std::uint16_t>(mad[16] << 8 | mad[17]);
