@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ibverbs-glue/queue_pair.hpp"
 
+#include "ibverbs-glue/qp_attributes.hpp"
+
 namespace sluice::glue {
 
 Result<SharedReceiveQueue> SharedReceiveQueue::make(const ProtectionDomain& pd,
@@ -35,16 +37,8 @@ Result<QueuePair> QueuePair::make(const ProtectionDomain& pd, ibv_qp_init_attr& 
 
 Result<QueuePair> QueuePair::make_extended(const ProtectionDomain& pd, const ibv_qp_init_attr& attributes,
                                            std::uint64_t send_ops) {
-    ibv_qp_init_attr_ex extended{};
-    extended.qp_context = attributes.qp_context;
-    extended.send_cq = attributes.send_cq;
-    extended.recv_cq = attributes.recv_cq;
-    extended.srq = attributes.srq;
-    extended.cap = attributes.cap;
-    extended.qp_type = attributes.qp_type;
-    extended.sq_sig_all = attributes.sq_sig_all;
-    extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    extended.pd = pd.get();
+    ibv_qp_init_attr_ex extended = to_extended(attributes, pd.get());
+    extended.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     extended.send_ops_flags = send_ops;
     Result<ibv_qp*> qp =
         from_null(ibv_create_qp_ex(pd.get()->context, &extended), "making an extended queue pair");

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "ibverbs-glue/adaptors.hpp"
+#include "ibverbs-glue/qp_attributes.hpp"
 #include "preload/connection.hpp"
 #include "preload/real.hpp"
 
@@ -150,16 +151,7 @@ Result<void> create_queue_pair(Id& id, ibv_qp_init_attr_ex& attributes) {
 }
 
 Result<void> create_queue_pair(Id& id, ibv_pd* domain, ibv_qp_init_attr& attributes) {
-    ibv_qp_init_attr_ex extended{};
-    extended.qp_context = attributes.qp_context;
-    extended.send_cq = attributes.send_cq;
-    extended.recv_cq = attributes.recv_cq;
-    extended.srq = attributes.srq;
-    extended.cap = attributes.cap;
-    extended.qp_type = attributes.qp_type;
-    extended.sq_sig_all = attributes.sq_sig_all;
-    extended.comp_mask = IBV_QP_INIT_ATTR_PD;
-    extended.pd = domain;
+    ibv_qp_init_attr_ex extended = glue::to_extended(attributes, domain);
     Result<void> done = create_queue_pair(id, extended);
     if (done) {
         attributes.cap = extended.cap;
