@@ -23,7 +23,8 @@ CqRequest cq_request(int cqe, ibv_comp_channel* channel, int vector) noexcept {
             .single_threaded = false};
 }
 
-int read_extended_request(const ibv_cq_init_attr_ex& attr, std::uint32_t flags, CqRequest& request) noexcept {
+int read_extended_request(const ibv_context* context, const ibv_cq_init_attr_ex& attr, std::uint32_t flags,
+                          CqRequest& request) noexcept {
     constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const std::uint32_t wanted = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr.flags : 0;
     ibv_pd* domain = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? attr.parent_domain : nullptr;
@@ -31,7 +32,7 @@ int read_extended_request(const ibv_cq_init_attr_ex& attr, std::uint32_t flags, 
         (attr.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) {
         return EOPNOTSUPP;
     }
-    if (domain != nullptr && domain_of(domain).parent == nullptr) {
+    if (domain != nullptr && (domain->context != context || domain_of(domain).parent == nullptr)) {
         return EINVAL;
     }
     request = {.cqe = attr.cqe,
@@ -48,6 +49,9 @@ int read_extended_request(const ibv_cq_init_attr_ex& attr, std::uint32_t flags, 
 
 int make_in_kernel(CompletionQueue& cq, ibv_context* context, const CqRequest& request,
                    const abi::DriverData& driver) noexcept {
+    if (request.channel != nullptr && request.channel->context != context) {
+        return EINVAL;
+    }
     cq.context = context;
     cq.channel = request.channel;
     cq.cq_context = request.cq_context;

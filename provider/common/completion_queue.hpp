@@ -32,7 +32,8 @@ struct CqRequest {
 
 CqRequest cq_request(int cqe, ibv_comp_channel* channel, int vector) noexcept;
 // The same from an extended request, of which a driver can do FLAGS. 0 or an errno.
-int read_extended_request(const ibv_cq_init_attr_ex& attr, std::uint32_t flags, CqRequest& request) noexcept;
+int read_extended_request(const ibv_context* context, const ibv_cq_init_attr_ex& attr, std::uint32_t flags,
+                          CqRequest& request) noexcept;
 
 // Makes the kernel's half and fills in ours. 0 or an errno.
 int make_in_kernel(CompletionQueue& cq, ibv_context* context, const CqRequest& request,

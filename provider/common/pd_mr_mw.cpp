@@ -186,14 +186,17 @@ int dereg_mr(abi::VerbsMr* mr) noexcept {
 
 int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t len_bytes,
              int access) noexcept {
+    const bool moves = (flags & IBV_REREG_MR_CHANGE_PD) != 0; // otherwise the pointer may be anything
+    if (moves && (pd == nullptr || pd->context != mr->mr.context)) {
+        return EINVAL;
+    }
     ib_uverbs_rereg_mr command{};
     command.mr_handle = mr->mr.handle;
     command.flags = static_cast<std::uint32_t>(flags);
     command.start = reinterpret_cast<std::uintptr_t>(address);
     command.length = len_bytes;
     command.hca_va = reinterpret_cast<std::uintptr_t>(address);
-    // Without the flag the pointer may be anything.
-    command.pd_handle = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? kernel_domain_of(pd).handle : 0;
+    command.pd_handle = moves ? kernel_domain_of(pd).handle : 0;
     command.access_flags = static_cast<std::uint32_t>(access);
     ib_uverbs_rereg_mr_resp answer{};
     if (const int error = uverbs_of(mr->mr.context).invoke(IB_USER_VERBS_CMD_REREG_MR, command, answer)) {

@@ -66,7 +66,10 @@ int check_extended_request(const ibv_context* context, const ibv_qp_init_attr_ex
 
 int make_in_kernel(QueuePair& qp, const QpRequest& request, ib_uverbs_create_qp_resp& answer,
                    const abi::DriverData& driver) noexcept {
-    if (request.send_cq == nullptr || request.recv_cq == nullptr) {
+    // Handles are numbers: another context's could be those of something else here.
+    const auto is_ours = [&request](const auto* object) { return object->context == request.pd->context; };
+    if (request.send_cq == nullptr || request.recv_cq == nullptr || !is_ours(request.send_cq) ||
+        !is_ours(request.recv_cq) || (request.srq != nullptr && !is_ours(request.srq))) {
         return EINVAL;
     }
     fill_public_part(qp, request);

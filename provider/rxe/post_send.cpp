@@ -6,6 +6,7 @@
 // before the chain has ended or failed. The doorbell is rung without the lock: until kernel 6.4
 // the packets are built and sent inside that system call, and other threads can fill the ring
 // meanwhile.
+#include "provider/common/bind_window.hpp"
 #include "provider/rxe/verbs.hpp"
 
 namespace sluice::provider::rxe {
@@ -216,7 +217,7 @@ int fill_bind(rxe_send_wqe& wqe, const ibv_mw& mw, std::uint32_t rkey,
     if (info.mr == nullptr && (info.addr != 0 || info.length != 0)) {
         return EINVAL;
     }
-    if (info.mr != nullptr && kernel_domain_of(info.mr->pd).handle != kernel_domain_of(mw.pd).handle) {
+    if (info.mr != nullptr && !is_same_domain(info.mr->pd, mw.pd)) {
         return EPERM;
     }
     wqe.wr.wr.mw.addr = info.addr;
@@ -258,22 +259,10 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
     if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0) {
         return EINVAL;
     }
-    if (kernel_domain_of(mw->pd).handle != kernel_domain_of(ibqp->pd).handle) {
+    if (!is_same_domain(mw->pd, ibqp->pd)) {
         return EPERM;
     }
-    ibv_send_wr wr{};
-    wr.wr_id = bind->wr_id;
-    wr.opcode = IBV_WR_BIND_MW;
-    wr.send_flags = bind->send_flags;
-    wr.bind_mw.mw = mw;
-    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-    wr.bind_mw.bind_info = bind->bind_info;
-    ibv_send_wr* bad_wr = nullptr;
-    if (const int error = post_send(ibqp, &wr, &bad_wr)) {
-        return error;
-    }
-    mw->rkey = wr.bind_mw.rkey;
-    return 0;
+    return bind_window(ibqp, mw, *bind, post_send);
 }
 
 } // namespace sluice::provider::rxe

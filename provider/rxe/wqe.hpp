@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "provider/common/total_length.hpp"
+
 namespace sluice::provider::rxe {
 
 // Since kernel 6.2; younger than the headers that we may be compiled with.
@@ -73,14 +75,6 @@ struct SendLimits {
     std::uint32_t max_inline_data; // bytes that fit
     bool datagram;                 // each request has a destination of its own
 };
-
-inline std::uint64_t total_length(const ibv_sge* list, std::uint32_t count) noexcept {
-    std::uint64_t total = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        total += list[i].length;
-    }
-    return total;
-}
 
 // The data part of an element, as the kernel wants it before it starts.
 inline void start_data(rxe_dma_info& dma, std::uint32_t length, std::uint32_t num_sge) noexcept {

@@ -41,7 +41,8 @@ ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int 
 // Immediate data and what a LID says don't exist in iWARP; asked for, they read as zero.
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcept {
     CqRequest request{};
-    if (const int error = read_extended_request(*attr, IBV_CREATE_CQ_ATTR_SINGLE_THREADED, request)) {
+    if (const int error =
+            read_extended_request(context, *attr, IBV_CREATE_CQ_ATTR_SINGLE_THREADED, request)) {
         return fail_with<ibv_cq_ex>(error);
     }
     Cq* cq = create(context, request);

@@ -2,6 +2,7 @@
 //
 // Receive requests, for a queue pair or shared. The kernel looks at the ring when a message
 // arrives, so posting is nothing but filling it.
+#include "provider/common/total_length.hpp"
 #include "provider/siw/verbs.hpp"
 
 namespace sluice::provider::siw {
@@ -14,7 +15,7 @@ int fill(RecvQueue& queue, const ibv_recv_wr& wr) noexcept {
     if (is_valid(rqe.flags)) {
         return ENOMEM;
     }
-    if (count > queue.max_sge) {
+    if (count > queue.max_sge || (count > 1 && total_length(wr.sg_list, count) > UINT32_MAX)) {
         return EINVAL;
     }
     rqe.id = wr.wr_id;

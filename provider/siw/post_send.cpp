@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "provider/common/total_length.hpp"
 #include "provider/siw/verbs.hpp"
 
 namespace sluice::provider::siw {
@@ -68,10 +69,7 @@ void copy_inline(siw_sqe& sqe, const ibv_send_wr& wr, std::uint64_t length) noex
     if (count > queue.max_sge || (reads && count > 1)) {
         return EINVAL;
     }
-    std::uint64_t length = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        length += wr.sg_list[i].length;
-    }
+    const std::uint64_t length = total_length(wr.sg_list, count);
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
         if (reads || length > kMaxInline) {
             return EINVAL;

@@ -108,7 +108,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
         (attr->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) {
         return fail_with<ibv_cq_ex>(EOPNOTSUPP);
     }
-    if (domain != nullptr && domain_of(domain).parent == nullptr) {
+    if (domain != nullptr && (domain->context != context || domain_of(domain).parent == nullptr)) {
         return fail_with<ibv_cq_ex>(EINVAL);
     }
     Cq* cq = create(context, {.cqe = attr->cqe,

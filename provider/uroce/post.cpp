@@ -4,6 +4,7 @@
 // are carried, so that a small message within this process has arrived when the call returns.
 #include <arpa/inet.h>
 
+#include "provider/common/bind_window.hpp"
 #include "provider/uroce/verbs.hpp"
 
 namespace sluice::uroce::face {
@@ -154,7 +155,7 @@ int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, 
         (zero_based && mw->type == IBV_MW_TYPE_1)) {
         return EINVAL;
     }
-    if (info.mr != nullptr && info.mr->pd->handle != mw->pd->handle) {
+    if (info.mr != nullptr && !provider::is_same_domain(info.mr->pd, mw->pd)) {
         return EPERM;
     }
     bind = {.mw_rkey = mw->rkey,
@@ -207,22 +208,10 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
     if (mw->type != IBV_MW_TYPE_1) {
         return EINVAL;
     }
-    if (mw->pd->handle != ibqp->pd->handle) {
+    if (!provider::is_same_domain(mw->pd, ibqp->pd)) {
         return EPERM;
     }
-    ibv_send_wr wr{};
-    wr.wr_id = bind->wr_id;
-    wr.opcode = IBV_WR_BIND_MW;
-    wr.send_flags = bind->send_flags;
-    wr.bind_mw.mw = mw;
-    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-    wr.bind_mw.bind_info = bind->bind_info;
-    ibv_send_wr* bad_wr = nullptr;
-    if (const int error = post_send(ibqp, &wr, &bad_wr)) {
-        return error;
-    }
-    mw->rkey = wr.bind_mw.rkey;
-    return 0;
+    return provider::bind_window(ibqp, mw, *bind, post_send);
 }
 
 } // namespace sluice::uroce::face

@@ -140,6 +140,21 @@ int FakeKernel::run_siw(std::uint32_t command, const void* in, void* out, void* 
         ++live[command];
         return 0;
     }
+    case IB_USER_VERBS_CMD_CREATE_SRQ: {
+        const auto cmd = read<ib_uverbs_create_srq>(in);
+        const std::uint32_t count = std::bit_ceil(cmd.max_wr);
+        ib_uverbs_create_srq_resp answer{};
+        answer.srq_handle = ++last_handle;
+        answer.max_wr = count;
+        answer.max_sge = cmd.max_sge;
+        put(out, answer);
+        siw_uresp_create_srq ring{};
+        ring.num_rqe = count;
+        ring.srq_key = make_array(count * sizeof(siw_rqe));
+        put(driver_out, ring);
+        ++live[command];
+        return 0;
+    }
     default:
         return ENOSYS;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Making, resizing and refusing objects of rxe.
+#include "tests/unit/provider/refusals.hpp"
 #include "tests/unit/provider/rxe_rig.hpp"
 
 using namespace sluice::provider;
@@ -85,6 +86,31 @@ void create_qp__wrong_arguments__fail_half_done_with_nothing(void**) {
     assert_int_equal(errno, EINVAL);
 }
 
+void create_qp__parts_of_another_context__refused(void**) {
+    Rig rig;
+    refuse_foreign_parts(rig.cq, [&](int error, auto&& change) {
+        ibv_qp_init_attr_ex attr{};
+        attr.send_cq = attr.recv_cq = rig.cq;
+        attr.cap = {
+            .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+        attr.qp_type = IBV_QPT_RC;
+        attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+        attr.pd = rig.pd;
+        change(attr);
+        expect_null(rxe::create_qp_ex(rig.device.context(), &attr), error);
+    });
+}
+
+void create_cq__wrong_arguments__nothing_made(void**) {
+    Rig rig;
+    refuse_wrong_completion_queues(rig.device, rig.pd, rxe::create_cq, rxe::create_cq_ex);
+}
+
+void domains__of_another_context__refused(void**) {
+    Rig rig;
+    refuse_foreign_domains(rig.device, rig.pd);
+}
+
 void query_device_ex__shorter_structure__is_filled_as_far(void**) {
     Rig rig;
     struct {
@@ -120,6 +146,19 @@ void bind_mw__type_1__gives_a_new_key(void**) {
     assert_int_equal(rig.sent(0).wr.wr.mw.rkey, before + 1);
     bind.bind_info.mr = nullptr;
     assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EINVAL);
+    // A domain of another context, which has the same number there.
+    ibv_context other{};
+    ProtectionDomain foreign;
+    foreign.context = &other;
+    foreign.handle = rig.pd->handle;
+    ibv_mr foreign_mr = *mr;
+    foreign_mr.pd = &foreign;
+    bind.bind_info = {.mr = &foreign_mr, .addr = 0x100, .length = 32, .mw_access_flags = 0};
+    assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EPERM);
+    bind.bind_info.mr = mr;
+    mw->pd = &foreign;
+    assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EPERM);
+    mw->pd = rig.pd;
     bind.bind_info = {.mr = mr, .addr = 0, .length = 1, .mw_access_flags = IBV_ACCESS_ZERO_BASED};
     assert_int_equal(rxe::bind_mw(rig.qp, mw, &bind), EINVAL);
     mw->type = IBV_MW_TYPE_2;
@@ -140,6 +179,9 @@ int main() {
         cmocka_unit_test(create_cq_ex__what_rxe_can_not__eopnotsupp),
         cmocka_unit_test(create_ah__kernel_without_numbers__eopnotsupp_and_no_leak),
         cmocka_unit_test(create_qp__wrong_arguments__fail_half_done_with_nothing),
+        cmocka_unit_test(create_qp__parts_of_another_context__refused),
+        cmocka_unit_test(create_cq__wrong_arguments__nothing_made),
+        cmocka_unit_test(domains__of_another_context__refused),
         cmocka_unit_test(query_device_ex__shorter_structure__is_filled_as_far),
         cmocka_unit_test(bind_mw__type_1__gives_a_new_key),
     };

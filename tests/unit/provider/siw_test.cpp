@@ -1,81 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <array>
-#include <cstring>
-
-#include "provider/siw/verbs.hpp"
-#include "tests/unit/provider/opened_device.hpp"
+#include "tests/unit/provider/siw_rig.hpp"
 
 using namespace sluice::provider;
 using namespace sluice::provider::testing;
 using sluice::abi::Slot;
 
 namespace {
-
-constexpr std::uint32_t kDepth = 8;
-constexpr std::uint64_t kOps = siw::kWrOps;
-
-// A device with a domain, a completion queue and an extended queue pair. The kernel makes the
-// rings in this order: completions, sends, receives.
-struct Rig {
-    explicit Rig(std::uint32_t cq_flags = 0, int signal_all = 0) : device(siw::open) {
-        device.kernel.siw = true;
-        pd = device.call<ibv_pd*(ibv_context*)>(Slot::alloc_pd, device.context());
-        ibv_cq_init_attr_ex cq_attr{};
-        cq_attr.cqe = kDepth;
-        cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-        cq_attr.flags = cq_flags;
-        ibv_cq_ex* const cq_ex = siw::create_cq_ex(device.context(), &cq_attr);
-        assert_non_null(cq_ex);
-        cq = ibv_cq_ex_to_cq(cq_ex);
-        ibv_qp_init_attr_ex attr{};
-        attr.send_cq = cq;
-        attr.recv_cq = cq;
-        attr.cap = {.max_send_wr = kDepth,
-                    .max_recv_wr = kDepth,
-                    .max_send_sge = 2,
-                    .max_recv_sge = 2,
-                    .max_inline_data = 80};
-        attr.qp_type = IBV_QPT_RC;
-        attr.sq_sig_all = signal_all;
-        attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-        attr.pd = pd;
-        attr.send_ops_flags = kOps;
-        qp = siw::create_qp_ex(device.context(), &attr);
-        assert_non_null(qp);
-    }
-    ~Rig() {
-        assert_int_equal(siw::destroy_qp(qp), 0);
-        assert_int_equal(siw::destroy_cq(cq), 0);
-        assert_int_equal(device.call<int(ibv_pd*)>(Slot::dealloc_pd, pd), 0);
-    }
-    Rig(const Rig&) = delete;
-    Rig& operator=(const Rig&) = delete;
-
-    siw_cqe& cqe(std::size_t i) { return reinterpret_cast<siw_cqe*>(device.kernel.ring(0).memory.data())[i]; }
-    siw_sqe& sqe(std::size_t i) { return reinterpret_cast<siw_sqe*>(device.kernel.ring(1).memory.data())[i]; }
-    siw_rqe& rqe(std::size_t i) { return reinterpret_cast<siw_rqe*>(device.kernel.ring(2).memory.data())[i]; }
-
-    int post(ibv_send_wr& wr, ibv_send_wr** bad = nullptr) {
-        ibv_send_wr* ignored = nullptr;
-        return siw::post_send(qp, &wr, bad != nullptr ? bad : &ignored);
-    }
-
-    OpenedDevice device;
-    ibv_pd* pd = nullptr;
-    ibv_cq* cq = nullptr;
-    ibv_qp* qp = nullptr;
-};
-
-ibv_send_wr request(ibv_wr_opcode opcode, ibv_sge* list = nullptr, int count = 0,
-                    unsigned flags = IBV_SEND_SIGNALED) {
-    ibv_send_wr wr{};
-    wr.wr_id = 5;
-    wr.sg_list = list;
-    wr.num_sge = count;
-    wr.opcode = opcode;
-    wr.send_flags = flags;
-    return wr;
-}
 
 void post_send__write__hands_the_element_over(void**) {
     Rig rig;
@@ -116,35 +46,6 @@ void post_send__inline__lies_behind_the_first_place(void**) {
     assert_int_equal(rig.post(wr), 0);
     assert_memory_equal(&rig.sqe(0).sge[1], "inline", 6);
     assert_int_equal(rig.sqe(0).sge[0].length, 6);
-}
-
-void post_send__bad_requests__positive_errno_and_no_trace(void**) {
-    Rig rig;
-    std::array<char, 96> bytes{};
-    ibv_sge list[3] = {
-        {.addr = reinterpret_cast<std::uintptr_t>(bytes.data()), .length = 81, .lkey = 0}, {}, {}};
-    const ibv_send_wr bad[] = {
-        request(IBV_WR_SEND_WITH_IMM),
-        request(IBV_WR_ATOMIC_FETCH_AND_ADD),
-        request(IBV_WR_SEND, list, 3),
-        request(IBV_WR_SEND, list, -1),
-        request(IBV_WR_SEND, list, 1, IBV_SEND_INLINE),
-        request(IBV_WR_SEND, list, 1, 1U << 30),
-        request(IBV_WR_RDMA_READ, list, 2),
-        request(IBV_WR_RDMA_READ, list, 1, IBV_SEND_INLINE),
-    };
-    for (ibv_send_wr wr : bad) {
-        ibv_send_wr* refused = nullptr;
-        assert_int_equal(rig.post(wr, &refused), EINVAL);
-        assert_ptr_equal(refused, &wr);
-        assert_int_equal(rig.sqe(0).flags, 0);
-    }
-    for (std::uint32_t i = 0; i < kDepth; ++i) {
-        ibv_send_wr wr = request(IBV_WR_SEND);
-        assert_int_equal(rig.post(wr), 0);
-    }
-    ibv_send_wr wr = request(IBV_WR_SEND);
-    assert_int_equal(rig.post(wr), ENOMEM);
 }
 
 void post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over(void**) {
@@ -221,30 +122,6 @@ void post_recv__nothing_to_scatter__is_taken(void**) {
     wr.num_sge = 3;
     rig.rqe(0).flags = 0;
     assert_int_equal(siw::post_recv(rig.qp, &wr, &bad), EINVAL);
-}
-
-void wr_api__an_error__hands_nothing_over(void**) {
-    Rig rig;
-    auto* ex = reinterpret_cast<ibv_qp_ex*>(rig.qp);
-    char bytes[100] = {};
-    ex->wr_flags = IBV_SEND_SIGNALED;
-    ex->wr_start(ex);
-    ex->wr_send(ex);
-    ex->wr_rdma_write(ex, 4, 0x1000);
-    ex->wr_set_inline_data(ex, bytes, 81);
-    assert_int_equal(ex->wr_complete(ex), EINVAL);
-    assert_int_equal(rig.device.kernel.doorbells_by_write, 0);
-    assert_int_equal(rig.sqe(0).flags & SIW_WQE_VALID, 0);
-    ex->wr_start(ex);
-    ex->wr_send(ex);
-    const ibv_data_buf list[2] = {{.addr = bytes, .length = 30}, {.addr = bytes, .length = 50}};
-    ex->wr_set_inline_data_list(ex, 2, list);
-    ex->wr_rdma_read(ex, 4, 0x1000);
-    ex->wr_set_sge(ex, 1, 2, 3);
-    assert_int_equal(ex->wr_complete(ex), 0);
-    assert_int_equal(rig.sqe(0).sge[0].length, 80);
-    assert_int_equal(rig.sqe(1).opcode, SIW_OP_READ);
-    assert_int_equal(rig.sqe(1).flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
 }
 
 void poll_cq__completions__are_translated_and_given_back(void**) {
@@ -362,12 +239,10 @@ int main() {
         cmocka_unit_test(post_send__write__hands_the_element_over),
         cmocka_unit_test(post_send__with_invalidate__sends_the_key_to_invalidate),
         cmocka_unit_test(post_send__inline__lies_behind_the_first_place),
-        cmocka_unit_test(post_send__bad_requests__positive_errno_and_no_trace),
         cmocka_unit_test(post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over),
         cmocka_unit_test(post_send__flags__are_the_elements),
         cmocka_unit_test(post_send__not_connected__takes_the_requests_back),
         cmocka_unit_test(post_recv__nothing_to_scatter__is_taken),
-        cmocka_unit_test(wr_api__an_error__hands_nothing_over),
         cmocka_unit_test(poll_cq__completions__are_translated_and_given_back),
         cmocka_unit_test(poll_cq__one_at_a_time__is_translated_with_a_lock_and_without),
         cmocka_unit_test(completion_ring__any_byte_wrong__stays_inside),
