@@ -10,8 +10,11 @@
  * and prints what the plugin logs, or '!' and why it can't be loaded.
  */
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,11 +41,35 @@ static const char* provider_of(const struct ibv_context* context) {
     return "!0";
 }
 
+/* What an ELF file begins with is the same for 32 and 64 bits up to its machine, which -1 stands for where
+ * there is none. */
+static int machine_of(const char* file) {
+    Elf64_Half start[offsetof(Elf64_Ehdr, e_version) / sizeof(Elf64_Half)];
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd < 0 ? -1 : read(fd, start, sizeof start);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return got == (ssize_t)sizeof start && memcmp(start, ELFMAG, SELFMAG) == 0
+               ? start[offsetof(Elf64_Ehdr, e_machine) / sizeof(Elf64_Half)]
+               : -1;
+}
+
 static int load(const char* plugin) {
+    int machine = -1;
+
     if (setenv("SLUICE_LOG", "warning,provider=info", 1) != 0 || dup2(STDOUT_FILENO, STDERR_FILENO) < 0) {
         return 1;
     }
-    if (dlopen(plugin, RTLD_NOW) == NULL) {
+    if (dlopen(plugin, RTLD_NOW) != NULL) {
+        return 0;
+    }
+    /* Of such a file the dynamic linker says that it isn't there. */
+    machine = machine_of(plugin);
+    if (machine != -1 && machine != machine_of("/proc/self/exe")) {
+        printf("!%s is built for another architecture\n", plugin);
+    } else {
         printf("!%s\n", dlerror());
     }
     return 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <set>
 
@@ -324,6 +325,18 @@ void provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded(void**)
     assert_string_equal(ran.out.substr(0, 13).c_str(), "!/etc/passwd:");
 }
 
+void provider_probe__plugin_of_another_architecture__says_so(void**) {
+    std::string program(64, '\0');
+    std::ifstream("/proc/self/exe", std::ios::binary).read(program.data(), 64);
+    program[18] ^= 1; // what machine it is for
+    const Machine machine("x86-server");
+    machine.write(kPlugin, program);
+    const std::string plugin = machine.root() + kPlugin;
+    const Ran ran = run_program(TEST_PROVIDER_PROBE, {plugin});
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(ran.out.c_str(), ("!" + plugin + " is built for another architecture\n").c_str());
+}
+
 void devices__this_machine__those_without_a_kernel_with_their_addresses(void**) {
     setenv("SLUICE_UROCE", "uroce5=192.0.2.1", 1);
     const Ran ran = run({"devices"});
@@ -431,6 +444,7 @@ int main() {
         cmocka_unit_test(provider_status__json__has_the_documented_members),
         cmocka_unit_test(provider_probe__plugin_that_fits__logs_that_it_knows_libibverbs),
         cmocka_unit_test(provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded),
+        cmocka_unit_test(provider_probe__plugin_of_another_architecture__says_so),
         cmocka_unit_test(this_machine__is_looked_at_without_root),
 #ifndef SLUICE_UNDER_SANITIZER
         cmocka_unit_test(run__uroce__command_sees_a_library_behind_those_preloaded_already),
