@@ -8,16 +8,7 @@ namespace sluice::provider::rxe {
 
 namespace {
 
-// What nearly every request is: one piece of memory.
-void fill_one(const ibv_recv_wr& wr, rxe_recv_wqe& wqe) noexcept {
-    const ibv_sge sge = *wr.sg_list;
-    wqe.wr_id = wr.wr_id;
-    start_data(wqe.dma, sge.length, 1);
-    copy_sges(wqe.dma, &sge, 1);
-}
-
-// Apart, so that the way of those stays short.
-[[gnu::noinline]] int fill(const RecvQueue& queue, const ibv_recv_wr& wr, rxe_recv_wqe& wqe) noexcept {
+int fill(const RecvQueue& queue, const ibv_recv_wr& wr, rxe_recv_wqe& wqe) noexcept {
     const auto count = static_cast<std::uint32_t>(wr.num_sge);
     if (count > queue.max_sge) {
         return EINVAL;
@@ -33,32 +24,47 @@ void fill_one(const ibv_recv_wr& wr, rxe_recv_wqe& wqe) noexcept {
 }
 
 // What stands before the request that fails is posted.
-int post(RecvQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
+[[gnu::noinline]] int post_chain(RecvQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     const LockGuard guard(queue.lock);
-    const Ring ring = queue.ring.ring(); // a copy that the program's memory can't alias
-    const std::uint32_t next = queue.ring.next();
-    const bool takes_one = queue.max_sge != 0;
     std::uint32_t count = 0;
     int error = 0;
-    for (; wr != nullptr; wr = wr->next, ++count) {
-        if (!queue.ring.has_room(count)) [[unlikely]] {
-            error = ENOMEM;
+    for (; wr != nullptr; wr = wr->next) {
+        error = queue.ring.has_room(count)
+                    ? fill(queue, *wr, *static_cast<rxe_recv_wqe*>(queue.ring.element(count)))
+                    : ENOMEM;
+        if (error != 0) {
+            *bad_wr = wr;
             break;
         }
-        auto& wqe = *static_cast<rxe_recv_wqe*>(ring.element(next + count));
-        if (wr->num_sge == 1 && takes_one) [[likely]] {
-            fill_one(*wr, wqe);
-        } else if ((error = fill(queue, *wr, wqe)) != 0) {
-            break;
-        }
+        ++count;
     }
-    if (error != 0) [[unlikely]] {
-        *bad_wr = wr;
-    }
-    if (count != 0) [[likely]] {
+    if (count != 0) {
         queue.ring.publish(count);
     }
     return error;
+}
+
+// What nearly every request is: alone, and one piece of memory. False, with nothing posted, if it is anything
+// else.
+[[gnu::always_inline]] inline bool post_plain(RecvQueue& queue, const ibv_recv_wr* wr) noexcept {
+    if (wr == nullptr || wr->next != nullptr || wr->num_sge != 1 || queue.max_sge == 0) [[unlikely]] {
+        return false;
+    }
+    const LockGuard guard(queue.lock);
+    if (!queue.ring.has_room(0)) [[unlikely]] {
+        return false;
+    }
+    const ibv_sge sge = *wr->sg_list;
+    auto& wqe = *static_cast<rxe_recv_wqe*>(queue.ring.element(0));
+    wqe.wr_id = wr->wr_id;
+    start_data(wqe.dma, sge.length, 1);
+    copy_sges(wqe.dma, &sge, 1);
+    queue.ring.publish(1);
+    return true;
+}
+
+[[gnu::always_inline]] inline int post(RecvQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
+    return post_plain(queue, wr) ? 0 : post_chain(queue, wr, bad_wr);
 }
 
 } // namespace

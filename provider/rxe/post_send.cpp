@@ -168,10 +168,25 @@ int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
     return true;
 }
 
+// The only request, if it is such a one. False, with nothing posted, if it isn't.
+[[gnu::always_inline]] inline bool post_plain(SendQueue& queue, const ibv_send_wr* wr) noexcept {
+    if (wr == nullptr || wr->next != nullptr) [[unlikely]] {
+        return false;
+    }
+    const LockGuard guard(queue.lock);
+    if (!queue.ring.has_room(0) ||
+        !fill_plain(queue.limits.plain_ops, *wr, *static_cast<rxe_send_wqe*>(queue.ring.element(0))))
+        [[unlikely]] {
+        return false;
+    }
+    queue.ring.publish(1);
+    return true;
+}
+
 // Fills elements with a chain of requests until one is refused; AT is then that one. The caller
 // holds the queue's lock.
-[[gnu::always_inline]] inline int fill_chain(SendQueue& queue, const ibv_context* context, ibv_send_wr*& at,
-                                             std::uint32_t& count) noexcept {
+int fill_chain(SendQueue& queue, const ibv_context* context, ibv_send_wr*& at,
+               std::uint32_t& count) noexcept {
     const Ring ring = queue.ring.ring(); // a copy that the program's memory can't alias
     const std::uint32_t next = queue.ring.next();
     const std::uint32_t plain_ops = queue.limits.plain_ops;
@@ -188,6 +203,31 @@ int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
         }
     }
     return 0;
+}
+
+// What stands before the request that fails is posted.
+[[gnu::noinline]] int post_chain(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+    ibv_send_wr* at = wr;
+    std::uint32_t count = 0;
+    int error = 0;
+    {
+        const LockGuard guard(qp.send.lock);
+        error = fill_chain(qp.send, qp.qp.context, at, count);
+        if (count != 0) [[likely]] {
+            qp.send.ring.publish(count);
+        }
+    }
+    if (error != 0) [[unlikely]] {
+        *bad_wr = at;
+    }
+    if (count == 0) [[unlikely]] {
+        return error;
+    }
+    if (const int doorbell_error = ring_doorbell(qp)) [[unlikely]] {
+        *bad_wr = wr;
+        return doorbell_error;
+    }
+    return error;
 }
 
 // Whether the queue takes requests at all: only a queue pair that may send does, and one in
@@ -232,25 +272,16 @@ int fill_bind(rxe_send_wqe& wqe, const ibv_mw& mw, std::uint32_t rkey,
 
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     Qp& qp = qp_of(ibqp);
-    ibv_send_wr* at = wr;
-    std::uint32_t count = 0;
-    int error = check_state(qp);
-    if (error == 0) [[likely]] {
-        const LockGuard guard(qp.send.lock);
-        error = fill_chain(qp.send, ibqp->context, at, count);
-        if (count != 0) [[likely]] {
-            qp.send.ring.publish(count);
-        }
-    }
-    if (error != 0) [[unlikely]] {
-        *bad_wr = at;
-    }
-    if (count == 0) [[unlikely]] {
+    if (const int error = check_state(qp)) [[unlikely]] {
+        *bad_wr = wr;
         return error;
     }
-    if (const int doorbell_error = ring_doorbell(qp)) [[unlikely]] {
+    if (!post_plain(qp.send, wr)) [[unlikely]] {
+        return post_chain(qp, wr, bad_wr);
+    }
+    const int error = ring_doorbell(qp);
+    if (error != 0) [[unlikely]] {
         *bad_wr = wr;
-        return doorbell_error;
     }
     return error;
 }
