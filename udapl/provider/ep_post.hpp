@@ -125,8 +125,11 @@ template<EpRequest kKind>
         request.wr.rdma.remote_addr = remote.address;
         request.wr.rdma.rkey = remote.key;
     }
-    request.send_flags = (flags.is_solicited() ? IBV_SEND_SOLICITED : 0) |
-                         (flags.is_fenced() ? IBV_SEND_FENCE : 0) | (will_tell ? IBV_SEND_SIGNALED : 0);
+    request.send_flags = will_tell ? IBV_SEND_SIGNALED : 0;
+    if (flags.is_solicited() || flags.is_fenced()) [[unlikely]] {
+        request.send_flags |=
+            (flags.is_solicited() ? IBV_SEND_SOLICITED : 0) | (flags.is_fenced() ? IBV_SEND_FENCE : 0);
+    }
     ibv_send_wr* bad = nullptr;
     if (qp_->post_send(&request, &bad) != 0) {
         return EpAnswer::kFailed;

@@ -43,11 +43,12 @@ DAT_RETURN call(const DAT_PROVIDER& provider, Arguments... arguments) {
     return function != nullptr ? function(arguments...) : failure(DAT_NOT_IMPLEMENTED);
 }
 
-// For handles that aren't our own provider's. Apart, so that those that are need no stack frame.
+// For handles that aren't our only provider's. Apart, so that those that are need no stack frame.
 template<auto kFunction, typename... Arguments>
-[[gnu::noinline]] DAT_RETURN redirect_foreign(DAT_RETURN_SUBTYPE wrong_handle, DAT_HANDLE handle,
-                                              Arguments... arguments) noexcept {
-    const DAT_PROVIDER* const provider = redirection.find_foreign(handle);
+[[gnu::noinline]] DAT_RETURN redirect_other(DAT_RETURN_SUBTYPE wrong_handle, DAT_HANDLE handle,
+                                            Arguments... arguments) noexcept {
+    const DAT_PROVIDER* const own = redirection.find_own(handle);
+    const DAT_PROVIDER* const provider = own != nullptr ? own : redirection.find_foreign(handle);
     return provider != nullptr ? call<kFunction>(*provider, handle, arguments...)
                                : failure(DAT_INVALID_HANDLE, wrong_handle);
 }
@@ -56,10 +57,10 @@ template<auto kFunction, typename... Arguments>
 // nothing; to say so here would cost a stack frame to make sure of it.
 template<auto kFunction, typename... Arguments>
 DAT_RETURN redirect(DAT_RETURN_SUBTYPE wrong_handle, DAT_HANDLE handle, Arguments... arguments) {
-    if (const DAT_PROVIDER* const own = redirection.find_own(handle)) [[likely]] {
+    if (const DAT_PROVIDER* const own = redirection.find_usual(handle)) [[likely]] {
         return call<kFunction>(*own, handle, arguments...);
     }
-    return redirect_foreign<kFunction>(wrong_handle, handle, arguments...);
+    return redirect_other<kFunction>(wrong_handle, handle, arguments...);
 }
 
 // For what is the registry's own: BODY gives a code, or throws when memory is short.

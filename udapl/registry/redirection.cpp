@@ -25,7 +25,7 @@ Result<void> Redirection::add_range(const dapl_sluice_v1& provider) {
         if (is_free) {
             range.begin.store(begin, std::memory_order_relaxed);
             range.functions.store(provider.functions, std::memory_order_relaxed);
-            range.size.store(provider.handles_size, std::memory_order_release); // partner: find_own()
+            range.size.store(provider.handles_size, std::memory_order_release); // partner: functions_in()
             return {};
         }
     }

@@ -32,15 +32,17 @@ class Redirection {
     Result<void> add_table(const DAT_PROVIDER* table);
     void remove_table(const DAT_PROVIDER* table) noexcept;
 
-    // The functions for a handle of our own provider; null for any other. Inline and without a call,
-    // so that a redirection is a few comparisons and a jump.
+    // The functions for a handle of our own provider, if only one version of it is loaded. Inline and without
+    // a call, so that a redirection is one comparison and a jump.
+    const DAT_PROVIDER* find_usual(DAT_HANDLE handle) const noexcept {
+        return functions_in(ranges_.front(), handle);
+    }
+
+    // The functions for a handle of our own provider; null for any other.
     const DAT_PROVIDER* find_own(DAT_HANDLE handle) const noexcept {
-        const auto address = reinterpret_cast<std::uintptr_t>(handle);
         for (const Range& range : ranges_) {
-            // Partner: the release in add_range(). A range that isn't there has no size.
-            const std::size_t size = range.size.load(std::memory_order_acquire);
-            if (address - range.begin.load(std::memory_order_relaxed) < size) {
-                return range.functions.load(std::memory_order_relaxed);
+            if (const DAT_PROVIDER* const functions = functions_in(range, handle)) {
+                return functions;
             }
         }
         return nullptr;
@@ -55,6 +57,15 @@ class Redirection {
         std::atomic<std::size_t> size{0};
         std::atomic<const DAT_PROVIDER*> functions{nullptr};
     };
+
+    static const DAT_PROVIDER* functions_in(const Range& range, DAT_HANDLE handle) noexcept {
+        const auto address = reinterpret_cast<std::uintptr_t>(handle);
+        // Partner: the release in add_range(). A range that isn't there has no size.
+        const std::size_t size = range.size.load(std::memory_order_acquire);
+        return address - range.begin.load(std::memory_order_relaxed) < size
+                   ? range.functions.load(std::memory_order_relaxed)
+                   : nullptr;
+    }
 
     // Two versions of our provider in one process are imaginable; foreign ones have an entry for
     // each IA name.
