@@ -125,7 +125,9 @@ void Loop::wake_at(Watched& watched, std::uint64_t time_ns) {
         return;
     }
     times_[&watched] = time_ns;
-    (void)eventfd_write(wake_.get(), 1);
+    if (!is_own_thread()) {
+        (void)eventfd_write(wake_.get(), 1); // it looks at the times before it sleeps
+    }
 }
 
 void Loop::schedule(Task& task) noexcept {
