@@ -46,6 +46,7 @@ try_packages() {
     what_it_costs
     without_privileges
     unknown_libibverbs
+    foreign_plugin
     edited_files_survive_an_upgrade "${but_default[@]}"
     the_stock_provider_gives_way
     nothing_stays "${all[@]}"

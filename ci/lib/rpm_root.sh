@@ -94,6 +94,7 @@ try_packages() {
     what_it_costs
     without_privileges
     unknown_libibverbs
+    foreign_plugin
     edited_files_survive_an_upgrade "${all[@]}"
     the_default_is_an_environment
     expect "remove everything" rpm_in_root -e "${all[@]}"

@@ -74,3 +74,19 @@ unknown_libibverbs() {
     expect_no_match "with the right one it doesn't" "$(in_root sluice provider status 2>&1)" declines
     in_root sluice provider disable >/dev/null
 }
+
+# Dependencies forced: a plugin for another machine, where libibverbs looks. No machine has the
+# number that this one says it is for.
+foreign_plugin() {
+    local dir kept=$root/opt/sluice-ci/plugins
+    dir=$(dirname "$root"/usr/lib/*/libibverbs/libsluice-rdmav34.so)
+    mkdir -p "$kept"
+    mv "$dir"/libsluice-rdmav*.so "$kept/"
+    cp "$root"/usr/lib/*/libsluice.so.1 "$dir/libsluice-rdmav34.so"
+    printf '\377\376' | dd of="$dir/libsluice-rdmav34.so" bs=1 seek=18 conv=notrunc status=none
+    expect_quiet "a plugin of another architecture"
+    expect_match "\`sluice provider status\` says what is wrong with it" "$(in_root sluice provider status 2>&1)" \
+        'It declines to drive any device: .*/libsluice-rdmav34\.so is built for another architecture'
+    mv -f "$kept"/* "$dir/"
+    expect_no_match "and nothing of the right one" "$(in_root sluice provider status 2>&1)" declines
+}
