@@ -47,6 +47,7 @@ try_packages() {
     without_privileges
     unknown_libibverbs
     foreign_plugin
+    others_dat_conf
     edited_files_survive_an_upgrade "${but_default[@]}"
     the_stock_provider_gives_way
     nothing_stays "${all[@]}"
@@ -103,6 +104,7 @@ edited_files_survive_an_upgrade() {
     expect_match "and are heard" "$(in_root sluice config)" "^claim +rxe +.*$kSettings"
     expect "what was enabled stays enabled" test -e "$root$kDriverFile"
     expect_quiet "upgraded"
+    others_dat_conf_stays "upgraded"
     install_from old "$@"
     expect_quiet "downgraded"
     expect "what was enabled stays enabled" test -e "$root$kDriverFile"
@@ -140,6 +142,7 @@ the_stock_provider_gives_way() {
 nothing_stays() {
     expect "purge everything" apt_in_root purge "$@"
     expect_quiet "purged"
+    others_dat_conf_stays "purged"
     expect_equal "no file of ours is left" "$(find "$root" -xdev -iname '*sluice*' \
         -not -path "$root/opt/sluice-ci*" -not -path "$root/var/log/*" -not -path "$root/var/cache/*")" ''
     expect_equal "and no diversion" "$(in_root dpkg-divert --list '*rdmav*')" ''

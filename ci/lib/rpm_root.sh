@@ -95,11 +95,13 @@ try_packages() {
     without_privileges
     unknown_libibverbs
     foreign_plugin
+    others_dat_conf
     edited_files_survive_an_upgrade "${all[@]}"
     the_default_is_an_environment
     expect "remove everything" rpm_in_root -e "${all[@]}"
     expect "no .driver file names a plugin that is gone" test ! -e "$root$kDriverFile"
     expect_quiet "removed"
+    others_dat_conf_stays "removed"
     expect_equal "only what an administrator wrote is left" "$(find "$root" -xdev -iname '*sluice*' \
         -not -path "$root/opt/sluice-ci*" -not -path "$root/var/*" -printf '/%P\n' | sort | tr '\n' ' ')" \
         "/etc/sluice /etc/sluice/sluice.conf.rpmsave /etc/sluice/sluice.driver.saved "
@@ -116,6 +118,7 @@ edited_files_survive_an_upgrade() {
     expect_match "and are heard" "$(in_root sluice config)" "^claim +rxe +.*$kSettings"
     expect "what was enabled stays enabled" test -e "$root$kDriverFile"
     expect_quiet "upgraded"
+    others_dat_conf_stays "upgraded"
     install_from old "$@"
     expect_quiet "downgraded"
     rm -f "$root$kSettings.rpmnew"

@@ -90,3 +90,10 @@ foreign_plugin() {
     mv -f "$kept"/* "$dir/"
     expect_no_match "and nothing of the right one" "$(in_root sluice provider status 2>&1)" declines
 }
+
+# /etc/dat.conf is another package's, where that is installed.
+readonly kDatConf='# Of libdapl2, say.'
+others_dat_conf() { printf '%s\n' "$kDatConf" >"$root/etc/dat.conf"; }
+others_dat_conf_stays() {
+    expect_equal "$1: another package's /etc/dat.conf is as it was" "$(<"$root/etc/dat.conf")" "$kDatConf"
+}
