@@ -318,7 +318,8 @@ void Ep::on_event(glue::ConnectionEvent& event) {
     case glue::ConnectionEventKind::kUnreachable:
     case glue::ConnectionEventKind::kFailed:
         if (is_pending) {
-            // Also when nobody answers: what times out is the program's own time, which on_time() looks after.
+            // Also when nobody answers: what times out is the program's own time, which on_time() looks
+            // after.
             end_locked(is_active ? EventKind::kUnreachable : EventKind::kAcceptError);
         }
         return;

@@ -101,7 +101,7 @@ struct Scene {
     DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
     DAT_CR_HANDLE request = DAT_HANDLE_NULL;
     DAT_EP_HANDLE connected = DAT_HANDLE_NULL; // of others, for who needs one
-    std::unique_ptr<Gate> gate; // opened before the sides are closed
+    std::unique_ptr<Gate> gate;                // opened before the sides are closed
     Side* subject = &pair.active;
 };
 

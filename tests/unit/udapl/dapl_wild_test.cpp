@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Each function, some hundred times, with arguments of which some are right and most are not: handles that are
-// null, freed, of another kind or another adapter; flags and values that nobody has; lengths that are
+// Each function, some hundred times, with arguments of which some are right and most are not: handles that
+// are null, freed, of another kind or another adapter; flags and values that nobody has; lengths that are
 // negative, huge and wrap. What it answers is a code, and the program goes on.
 #include <dat/dat_registry.h>
 #include <netinet/in.h>

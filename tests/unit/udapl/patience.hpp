@@ -18,8 +18,9 @@ inline std::uint8_t ack_timeout = 0;         // a code; the same
 } // namespace sluice::dapl::test
 
 // Of libsluice, which our provider calls.
-extern "C" [[gnu::visibility("default")]] void sluice_cm_default_params(sluice_cm_params* params,
-                                                                        std::size_t size) {
+extern "C"
+    [[gnu::visibility("default")]] void // NOLINTNEXTLINE(misc-definitions-in-headers): one source has it
+    sluice_cm_default_params(sluice_cm_params* params, std::size_t size) {
     using Function = void (*)(sluice_cm_params*, std::size_t);
     static const auto original =
         reinterpret_cast<Function>(dlsym(dlopen("libsluice.so.1", RTLD_NOW), "sluice_cm_default_params"));
