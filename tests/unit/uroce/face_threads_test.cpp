@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/unit/uroce/face.hpp"
+#include "tests/unit/uroce/quiet_fork.hpp"
 
 using namespace sluice::uroce::test;
 
@@ -198,7 +199,7 @@ int use_in_child(Connected& pair) {
 }
 
 int run_in_child(int (*body)(Connected& pair), Connected& pair) {
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
     if (child == 0) {
         _exit(body(pair));
     }

@@ -21,6 +21,7 @@
 
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
+#include "tests/unit/uroce/quiet_fork.hpp"
 
 namespace {
 
@@ -543,7 +544,7 @@ void calls__on_nothing_or_after_fork__errno(void**) {
     assert_int_equal(sluice_cm_notify(id), EINVAL);
     assert_int_equal(sluice_cm_qp_attr(id, nullptr, nullptr), EINVAL);
     assert_int_equal(sluice_cm_local_port(id), 0);
-    const pid_t child = fork();
+    const pid_t child = sluice::uroce::test::quiet_fork();
     if (child == 0) {
         sluice_cm_channel* its_own = nullptr;
         const bool refused = sluice_cm_disconnect(id) == EIO && sluice_cm_destroy_id(id) == EIO &&
