@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sluice/sluice.h>
@@ -191,10 +192,19 @@ static int peer_is_gone(int socket) {
     return poll(&at, 1, 0) == 1 && recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+static time_t now_s(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 int endpoint_wait(struct endpoint* end, struct ibv_cq* queue, size_t* bytes) {
     const unsigned looks_between = 1U << 12;
+    const time_t patience_s = 5;
     struct ibv_wc completion;
     unsigned looks = 0;
+    time_t gone_since = 0;
     int count = 0;
 
     while (count == 0) {
@@ -203,10 +213,11 @@ int endpoint_wait(struct endpoint* end, struct ibv_cq* queue, size_t* bytes) {
             break;
         }
         sched_yield(); /* on a busy machine the peer may be waiting for our core */
+        /* What the peer sent before it ended may still be on its way through this machine. */
         if (++looks % looks_between == 0 && peer_is_gone(end->socket)) {
-            /* What it sent before it ended is here by now. */
-            count = ibv_poll_cq(queue, 1, &completion);
-            if (count == 0) {
+            if (gone_since == 0) {
+                gone_since = now_s();
+            } else if (now_s() - gone_since > patience_s) {
                 fprintf(stderr, "the peer has ended\n");
                 return -1;
             }
