@@ -141,12 +141,13 @@ void threads__events_armed_and_awaited__none_is_missed(void**) {
 }
 
 void threads__opening_and_closing_one_name__share_or_make_anew(void**) {
+    const std::string name = own_address(2);
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t) {
-        threads.emplace_back([&wrong] {
+        threads.emplace_back([&wrong, &name] {
             for (int i = 0; i < 20; ++i) {
-                auto opened = sluice::uroce::face::open_context("uroce30");
+                auto opened = sluice::uroce::face::open_context(name.c_str());
                 wrong += !opened.ok() || ibv_close_device(*opened) != 0 ? 1 : 0;
             }
         });
