@@ -384,8 +384,9 @@ void receive__too_small_and_nobody_dequeues__broken(void**) {
     assert_int_equal(scene.pair.passive.receive(0, 10, 3), DAT_SUCCESS);
     assert_int_equal(scene.pair.active.send(0, 11), DAT_SUCCESS);
     const DAT_EVENT_NUMBER heard = next(scene.pair.passive.connections).event_number;
+    // The kernel's devices don't tell of failures, and the peer, whose send failed, may hang up first.
     assert_true(heard == DAT_CONNECTION_EVENT_BROKEN ||
-                (is_over_iwarp() && heard == DAT_CONNECTION_EVENT_DISCONNECTED));
+                (is_own_device_named() && heard == DAT_CONNECTION_EVENT_DISCONNECTED));
     // rxe has no word for it.
     const bool is_rxe = is_own_device_named() && !is_over_iwarp();
     scene.pair.passive.must_complete(3, is_rxe ? DAT_DTO_ERR_LOCAL_EP : DAT_DTO_ERR_LOCAL_LENGTH);
