@@ -16,12 +16,12 @@
 #include "provider/attributes/query.hpp"
 #include "provider/attributes/sysfs_device.hpp"
 #include "provider/config/config.hpp"
-#include "provider/uroce/addresses.hpp"
-#include "provider/uroce/cm/service.hpp"
-#include "provider/uroce/context.hpp"
-#include "provider/uroce/presence.hpp"
-#include "provider/uroce/wire/description.hpp"
+#include "provider/uroce/connect/service.hpp"
+#include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/verbs/open.hpp"
+#include "provider/uroce/verbs/presence.hpp"
 #include "provider/wr_flush.hpp"
+#include "roce/wire/description.hpp"
 #include "sluice/version.hpp"
 
 using sluice::at_boundary;

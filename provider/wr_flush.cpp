@@ -9,7 +9,7 @@
 #include "provider/common/context.hpp"
 #include "provider/common/wr_functions.hpp"
 #include "provider/rxe/verbs.hpp"
-#include "provider/uroce/verbs.hpp"
+#include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::provider {
 

@@ -13,7 +13,7 @@ struct Part {
 };
 
 inline constexpr Part kProviderProbe{"provider-probe", SLUICE_LIBEXEC_FROM_BIN "/provider-probe"};
-inline constexpr Part kPreload{"../preload/libsluice-preload.so",
+inline constexpr Part kPreload{"../layers/preload/libsluice-preload.so",
                                SLUICE_LIB_FROM_BIN "/libsluice-preload.so"};
 
 // Throws a Failure when the part isn't there.

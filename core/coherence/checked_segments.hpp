@@ -3,7 +3,7 @@
 // The loop over the segments of a batch, each checked against the live regions.
 //
 // It lives in a header because it is compiled once for each cache instruction, in
-// core/cacheflush/<architecture>.cpp: the check of the next segment then runs while the lines of the
+// core/coherence/<architecture>.cpp: the check of the next segment then runs while the lines of the
 // last one are on their way. There it must not store anything between two lines, not even a
 // register that had no room; hence its state is what stands in for_each_checked() and no more.
 #pragma once

@@ -30,7 +30,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/cacheflush/cacheflush.hpp"
+#include "core/coherence/cacheflush.hpp"
 #include "core/coherence/checked_segments.hpp"
 #include "core/coherence/region_table.hpp"
 #include "core/coherence/segment.hpp"

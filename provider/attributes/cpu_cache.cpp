@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "core/cacheflush/cacheflush.hpp"
+#include "core/coherence/cacheflush.hpp"
 #include "core/log.hpp"
 
 namespace sluice::attributes {

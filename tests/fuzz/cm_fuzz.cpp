@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "provider/uroce/cm/manager.hpp"
+#include "roce/cm/manager.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace sluice::uroce;

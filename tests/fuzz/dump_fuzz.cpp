@@ -6,7 +6,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "provider/uroce/wire/description.hpp"
+#include "roce/wire/description.hpp"
 #include "tools/capture_file.hpp"
 #include "tools/output.hpp"
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <memory>
 
-#include "provider/uroce/engine/engine.hpp"
+#include "roce/engine/engine.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace sluice::uroce;

@@ -9,7 +9,7 @@
 #include <exception>
 #include <memory>
 
-#include "tests/unit/uroce/pcap.hpp"
+#include "tests/unit/roce/pcap.hpp"
 
 // The name is libFuzzer's.
 // NOLINTNEXTLINE(readability-identifier-naming)

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "provider/uroce/port/address_list.hpp"
-#include "provider/uroce/port/faults.hpp"
+#include "roce/socket/address_list.hpp"
+#include "roce/socket/faults.hpp"
 
 using namespace sluice::uroce;
 using namespace sluice::uroce::port;

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "provider/uroce/wire/cm.hpp"
-#include "provider/uroce/wire/frame.hpp"
+#include "roce/wire/cm.hpp"
+#include "roce/wire/frame.hpp"
 
 using namespace sluice::uroce::wire;
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tests/tools/capture_builder.hpp"
-#include "tests/unit/uroce/pcap.hpp"
+#include "tests/unit/roce/pcap.hpp"
 #include "tools/output.hpp"
 
 // Last: see there.

@@ -24,7 +24,7 @@
 #include <map>
 #include <memory>
 
-#include "core/cacheflush/cacheflush.hpp"
+#include "core/coherence/cacheflush.hpp"
 #include "core/sync.hpp"
 
 namespace sluice::dapl {

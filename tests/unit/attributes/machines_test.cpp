@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "core/cacheflush/cacheflush.hpp"
+#include "core/coherence/cacheflush.hpp"
 #include "provider/attributes/cpu_cache.hpp"
 #include "provider/attributes/query.hpp"
 #include "tests/cmocka.hpp"

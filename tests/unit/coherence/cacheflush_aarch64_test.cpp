@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The choice on CPUs that aren't at hand: CTR_EL0 as each of them answers it.
-#include "core/cacheflush/aarch64.hpp"
+#include "core/coherence/aarch64.hpp"
 
 #include <bit>
 
-#include "core/cacheflush/choice.hpp"
+#include "core/coherence/choice.hpp"
 #include "tests/cmocka.hpp"
 
 using sluice::ErrorKind;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The choice on CPUs that aren't at hand: the auxiliary vector as each of them gives it.
-#include "core/cacheflush/ppc64le.hpp"
+#include "core/coherence/ppc64le.hpp"
 
 #include <cstring>
 
-#include "core/cacheflush/choice.hpp"
+#include "core/coherence/choice.hpp"
 #include "tests/cmocka.hpp"
 
 using sluice::ErrorKind;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The choice under kernels that aren't at hand: riscv_hwprobe() as each of them answers it.
-#include "core/cacheflush/riscv64.hpp"
+#include "core/coherence/riscv64.hpp"
 
 #include <cerrno>
 #include <cstring>
 
-#include "core/cacheflush/choice.hpp"
+#include "core/coherence/choice.hpp"
 #include "tests/cmocka.hpp"
 
 using sluice::ErrorKind;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // An architecture that is coherent by its own promise: order remains, lines don't.
-#include "core/cacheflush/s390x.hpp"
+#include "core/coherence/s390x.hpp"
 
 #include <cstring>
 
-#include "core/cacheflush/choice.hpp"
+#include "core/coherence/choice.hpp"
 #include "tests/cmocka.hpp"
 
 using sluice::ErrorKind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What holds on every architecture, on the CPU that runs this.
-#include "core/cacheflush/cacheflush.hpp"
+#include "core/coherence/cacheflush.hpp"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cacheflush/choice.hpp"
+#include "core/coherence/choice.hpp"
 #include "tests/cmocka.hpp"
 #include "tests/unit/coherence/recorder.hpp"
 

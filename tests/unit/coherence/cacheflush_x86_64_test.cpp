@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The choice on CPUs that aren't at hand: CPUID as each of them answers it.
-#include "core/cacheflush/x86_64.hpp"
+#include "core/coherence/x86_64.hpp"
 
 #include <cstring>
 
-#include "core/cacheflush/choice.hpp"
+#include "core/coherence/choice.hpp"
 #include "tests/cmocka.hpp"
 
 using sluice::ErrorKind;

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/cacheflush/lines.hpp"
+#include "core/coherence/lines.hpp"
 #include "tests/unit/coherence/seeded.hpp"
 
 namespace sluice::testing {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/cacheflush/lines.hpp"
+#include "core/coherence/lines.hpp"
 
 namespace sluice::testing {
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "provider/uroce/addresses.hpp"
+#include "provider/uroce/device/addresses.hpp"
 #include "tests/machine.hpp"
 
 // Last: its macros are common words.

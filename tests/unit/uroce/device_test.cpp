@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "provider/uroce/device.hpp"
-#include "provider/uroce/event_socket.hpp"
-#include "provider/uroce/registry.hpp"
+#include "provider/uroce/device/device.hpp"
+#include "provider/uroce/device/registry.hpp"
+#include "provider/uroce/verbs/event_socket.hpp"
 
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"

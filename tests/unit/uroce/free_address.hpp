@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "provider/uroce/port/udp_port.hpp"
+#include "roce/socket/udp_port.hpp"
 
 namespace sluice::uroce::port::test {
 

@@ -10,7 +10,7 @@
 
 #include <functional>
 
-#include "tests/unit/uroce/face.hpp"
+#include "tests/unit/uroce/opened.hpp"
 
 namespace sluice::uroce::test {
 

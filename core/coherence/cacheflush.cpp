@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/coherence/cacheflush.hpp"
+
+#include <string>
+
+#include "core/coherence/choice.hpp"
+#include "core/log.hpp"
+#include "core/settings.hpp"
+
+namespace sluice::cacheflush {
+
+namespace {
+
+Result<Ops> probe() {
+    const char* forced = setting_value(Setting::kCacheflush);
+    Result<Ops> ops = choose_for_this_cpu(forced == nullptr ? "" : forced);
+    if (ops) {
+        SLUICE_LOG(kInfo, "cacheflush", "clean with %s, invalidate with %s, lines of %zu bytes, granule %zu",
+                   ops->clean.name, ops->invalidate.name, ops->line_bytes, ops->granule_bytes);
+    }
+    return ops;
+}
+
+std::string names_of(std::span<const Candidate> candidates, bool present_only) {
+    std::string names;
+    for (const Candidate& candidate : candidates) {
+        if (candidate.present || !present_only) {
+            names += names.empty() ? "" : " ";
+            names += candidate.name;
+        }
+    }
+    return names;
+}
+
+} // namespace
+
+Result<const Ops*> native_ops() {
+    static const Result<Ops> ops = probe();
+    if (!ops) {
+        return ops.error().clone();
+    }
+    return &*ops;
+}
+
+Result<std::size_t> choose_candidate(std::span<const Candidate> candidates, std::string_view forced) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const Candidate& candidate = candidates[i];
+        if (candidate.present && (forced.empty() || forced == candidate.name)) {
+            return i;
+        }
+        if (!forced.empty() && forced == candidate.name) {
+            return Error::format(
+                ErrorKind::kNotSupported, 0,
+                "SLUICE_CACHEFLUSH=%s: this CPU doesn't have it; use one of: %s, or unset it", candidate.name,
+                names_of(candidates, true).c_str());
+        }
+    }
+    return Error::format(ErrorKind::kInvalidArgument, 0,
+                         "SLUICE_CACHEFLUSH=%.*s: no such instruction on this architecture; it knows: %s",
+                         static_cast<int>(forced.size()), forced.data(), names_of(candidates, false).c_str());
+}
+
+void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
+    issue(ops.before_clean, ops);
+    if (length != 0) {
+        ops.clean.issue(ops, lines_of(address, length, ops.line_bytes));
+    }
+    issue(ops.after_clean, ops);
+}
+
+void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
+    issue(ops.before_invalidate, ops);
+    if (length != 0) {
+        ops.invalidate.issue(ops, lines_of(address, length, ops.line_bytes));
+    }
+    issue(ops.after_invalidate, ops);
+}
+
+} // namespace sluice::cacheflush

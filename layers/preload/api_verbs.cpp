@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What stands before libibverbs: the calls that know which devices there are, and the one that asks the
+// kernel for something about an open one. All others work on a uroce device as they are.
+#include <infiniband/verbs.h>
+#include <sluice/sluice.h>
+
+#include <cerrno>
+
+#include "core/boundary.hpp"
+#include "layers/hooks/real.hpp"
+#include "layers/preload/devices.hpp"
+
+using sluice::at_boundary;
+using sluice::Result;
+using sluice::preload::Devices;
+using sluice::preload::ListedDevice;
+using sluice::preload::real_verbs;
+using sluice::preload::RealVerbs;
+
+namespace {
+
+const ListedDevice* find_listed(const ibv_device* device) noexcept {
+    const Result<const ListedDevice*> found = at_boundary(
+        "find_listed", [&]() -> Result<const ListedDevice*> { return Devices::instance().find(device); });
+    return found ? *found : nullptr;
+}
+
+} // namespace
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+ibv_device** ibv_get_device_list(int* num_devices) {
+    const RealVerbs* const real = real_verbs();
+    if (real == nullptr) {
+        return nullptr;
+    }
+    // librdmacm connects the kernel's.
+    if (sluice::preload::is_in_librdmacm(__builtin_return_address(0))) {
+        return real->get_device_list(num_devices);
+    }
+    int count = 0;
+    ibv_device** const theirs = real->get_device_list(&count);
+    const int error = errno; // most often ENOSYS: the kernel has no RDMA
+    const Result<ibv_device**> all =
+        at_boundary("ibv_get_device_list", [&] { return Devices::instance().list(theirs, count); });
+    if (!all || (theirs == nullptr && count == 0)) {
+        if (all) {
+            ibv_free_device_list(*all);
+        } else if (theirs != nullptr) {
+            real->free_device_list(theirs);
+        }
+        errno = all ? error : all.error().to_errno();
+        return nullptr;
+    }
+    if (num_devices != nullptr) {
+        *num_devices = count;
+    }
+    return *all;
+}
+
+void ibv_free_device_list(ibv_device** list) {
+    const RealVerbs* const real = real_verbs();
+    const Result<ibv_device**> theirs =
+        at_boundary("ibv_free_device_list", [&] { return Devices::instance().release(list); });
+    if (real != nullptr && theirs && *theirs != nullptr) {
+        real->free_device_list(*theirs);
+    }
+}
+
+__be64 ibv_get_device_guid(ibv_device* device) {
+    const ListedDevice* const ours = find_listed(device);
+    if (ours != nullptr) {
+        return ours->guid;
+    }
+    const RealVerbs* const real = real_verbs();
+    return real != nullptr ? real->get_device_guid(device) : 0;
+}
+
+int ibv_get_device_index(ibv_device* device) {
+    const RealVerbs* const real = real_verbs();
+    const bool asks_kernel =
+        real != nullptr && real->get_device_index != nullptr && find_listed(device) == nullptr;
+    return asks_kernel ? real->get_device_index(device) : -1;
+}
+
+ibv_context* ibv_open_device(ibv_device* device) {
+    const ListedDevice* const ours = find_listed(device);
+    if (ours != nullptr) {
+        return sluice_open_uroce(ours->device.name);
+    }
+    const RealVerbs* const real = real_verbs();
+    return real != nullptr ? real->open_device(device) : nullptr;
+}
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+    return sluice_create_comp_channel(context);
+}
+
+#pragma GCC visibility pop
+} // extern "C"

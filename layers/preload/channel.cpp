@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layers/preload/channel.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <unordered_set>
+
+#include "ibverbs-glue/adaptors.hpp"
+#include "layers/hooks/real.hpp"
+#include "layers/preload/connection.hpp"
+
+namespace sluice::preload {
+
+namespace {
+
+Error nothing_yet() noexcept {
+    return Error(ErrorKind::kTimedOut, "there is no event", EAGAIN);
+}
+
+bool is_nothing_yet(const Result<rdma_cm_event*>& event) noexcept {
+    return !event && event.error().os_errno() == EAGAIN;
+}
+
+// Made into what the program has, and known until it is acknowledged.
+rdma_cm_event* hand_out(std::unique_ptr<Event> event) {
+    rdma_cm_event* const face = &event->face;
+    Events::instance().add(face, std::move(event));
+    return face;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Channel>> Channel::make(rdma_event_channel* kernels) {
+    Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
+    Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (poller.get() < 0 || bell.get() < 0) {
+        return Error::from_errno(errno, "no descriptor for an event channel; raise `ulimit -n`");
+    }
+    std::unique_ptr<Channel> made(new Channel(std::move(poller), std::move(bell), kernels));
+    Result<void> watched = made->watch(made->bell_.get());
+    if (watched && kernels != nullptr) {
+        watched = made->watch(kernels->fd);
+    }
+    if (!watched) {
+        return std::move(watched).error();
+    }
+    return made;
+}
+
+Channel::~Channel() {
+    close();
+}
+
+void Channel::close() {
+    const LockGuard guard(mutex_);
+    for (const OfDevice& each : of_devices_) {
+        unwatch(sluice_cm_channel_fd(each.channel));
+        (void)sluice_cm_destroy_channel(each.channel);
+    }
+    of_devices_.clear();
+    told_.clear();
+    unwatch(bell_.get());
+    if (kernels_ != nullptr) {
+        unwatch(kernels_->fd);
+        kernels_ = nullptr;
+    }
+}
+
+void Channel::unwatch(int fd) noexcept {
+    (void)epoll_ctl(poller_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+Result<void> Channel::watch(int fd) {
+    epoll_event wanted{};
+    wanted.events = EPOLLIN;
+    if (epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0) {
+        return Error::from_errno(errno, "watching a descriptor of an event channel");
+    }
+    return {};
+}
+
+Result<sluice_cm_channel*> Channel::of(ibv_context* context) {
+    const LockGuard guard(mutex_);
+    const auto known = std::ranges::find_if(
+        of_devices_, [context](const OfDevice& each) { return each.context == context; });
+    if (known != of_devices_.end()) {
+        return known->channel;
+    }
+    sluice_cm_channel* made = nullptr;
+    Result<void> done =
+        glue::from_rc(sluice_cm_create_channel(context, &made), "making a channel for a device's events");
+    if (!done) {
+        return std::move(done).error();
+    }
+    done = watch(sluice_cm_channel_fd(made));
+    if (!done) {
+        (void)sluice_cm_destroy_channel(made);
+        return std::move(done).error();
+    }
+    of_devices_.push_back({context, made});
+    return made;
+}
+
+void Channel::tell(Id& id, rdma_cm_event_type type) {
+    auto event = std::make_unique<Event>();
+    event->face.id = id.face;
+    event->face.event = type;
+    event->told_to = &id;
+    std::vector<std::unique_ptr<Event>> events;
+    events.push_back(std::move(event));
+    tell(std::move(events));
+}
+
+void Channel::tell(std::vector<std::unique_ptr<Event>> events) {
+    const LockGuard guard(mutex_);
+    for (std::unique_ptr<Event>& event : events) {
+        told_.push_back(std::move(event));
+        (void)eventfd_write(bell_.get(), 1);
+    }
+}
+
+std::vector<std::unique_ptr<Event>> Channel::take_told(const Id& id) {
+    std::vector<std::unique_ptr<Event>> taken;
+    const LockGuard guard(mutex_);
+    for (std::unique_ptr<Event>& event : told_) {
+        if (event->told_to == &id) {
+            taken.push_back(std::move(event));
+        }
+    }
+    std::erase(told_, nullptr);
+    if (told_.empty()) {
+        eventfd_t value = 0;
+        (void)eventfd_read(bell_.get(), &value);
+    }
+    return taken;
+}
+
+std::unique_ptr<Event> Channel::next_told() {
+    const LockGuard guard(mutex_);
+    if (told_.empty()) {
+        return nullptr;
+    }
+    std::unique_ptr<Event> event = std::move(told_.front());
+    told_.pop_front();
+    if (told_.empty()) {
+        eventfd_t value = 0;
+        (void)eventfd_read(bell_.get(), &value);
+    }
+    taken(*event->told_to);
+    return event;
+}
+
+std::vector<sluice_cm_channel*> Channel::of_devices() {
+    const LockGuard guard(mutex_);
+    std::vector<sluice_cm_channel*> channels;
+    for (const OfDevice& each : of_devices_) {
+        channels.push_back(each.channel);
+    }
+    return channels;
+}
+
+Result<rdma_cm_event*> Channel::next_of_kernel() {
+    rdma_event_channel* const channel = kernels();
+    pollfd waiting = {.fd = channel == nullptr ? -1 : channel->fd, .events = POLLIN, .revents = 0};
+    if (poll(&waiting, 1, 0) != 1) {
+        return nothing_yet();
+    }
+    rdma_cm_event* event = nullptr;
+    if (real_cm()->get_cm_event(channel, &event) != 0) {
+        return Error::from_errno(errno, "taking an event of the kernel's");
+    }
+    return event;
+}
+
+Result<rdma_cm_event*> Channel::next_at_once() {
+    if (std::unique_ptr<Event> told = next_told()) {
+        return hand_out(std::move(told));
+    }
+    for (sluice_cm_channel* each : of_devices()) {
+        sluice_cm_event* source = nullptr;
+        for (int rc = 0; (rc = sluice_cm_get_event(each, 0, &source)) != EAGAIN;) {
+            if (rc != 0) {
+                return Error::from_errno(rc, "taking an event of uroce's");
+            }
+            Result<std::unique_ptr<Event>> event = translate(source);
+            if (!event) {
+                return std::move(event).error();
+            }
+            if (*event != nullptr) {
+                return hand_out(*std::move(event));
+            }
+        }
+    }
+    return next_of_kernel();
+}
+
+Result<rdma_cm_event*> Channel::next() {
+    for (;;) {
+        Result<rdma_cm_event*> event = next_at_once();
+        const bool waits = is_nothing_yet(event) && (fcntl(face_.fd, F_GETFL) & O_NONBLOCK) == 0;
+        if (!waits) {
+            return event;
+        }
+        pollfd waiting = {.fd = face_.fd, .events = POLLIN, .revents = 0};
+        if (poll(&waiting, 1, -1) < 0) {
+            return Error::from_errno(errno, "waiting for an event was interrupted");
+        }
+    }
+}
+
+namespace {
+
+struct Destroyed {
+    Mutex mutex;
+    std::unordered_set<const rdma_event_channel*> faces SLUICE_TSA(guarded_by(mutex));
+};
+
+Destroyed& destroyed() {
+    static Destroyed& instance = *new Destroyed();
+    return instance;
+}
+
+} // namespace
+
+void add_channel(std::unique_ptr<Channel> channel) {
+    const rdma_event_channel* const face = channel->face();
+    {
+        const LockGuard guard(destroyed().mutex);
+        destroyed().faces.erase(face); // a new one at an old address
+    }
+    Channels::instance().add(face, std::move(channel));
+}
+
+void destroy_channel(rdma_event_channel* face) {
+    // Before it can't be found any more, so that nobody finds neither. Who doesn't wait, doesn't come late.
+    if ((fcntl(face->fd, F_GETFL) & O_NONBLOCK) == 0) {
+        const LockGuard guard(destroyed().mutex);
+        destroyed().faces.insert(face);
+    }
+    const std::shared_ptr<Channel> last = Channels::instance().take(face);
+    last->close();
+}
+
+bool was_destroyed(const rdma_event_channel* face) {
+    const LockGuard guard(destroyed().mutex);
+    return destroyed().faces.contains(face);
+}
+
+bool acknowledge(rdma_cm_event* event) {
+    const std::shared_ptr<Event> ours = Events::instance().take(event);
+    if (ours == nullptr) {
+        return false;
+    }
+    if (ours->source != nullptr) {
+        sluice_cm_ack_event(ours->source);
+    } else {
+        acknowledged(*ours->told_to);
+    }
+    return true;
+}
+
+} // namespace sluice::preload

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layers/preload/devices.hpp"
+
+#include <sluice/sluice.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+namespace sluice::preload {
+
+namespace {
+
+std::vector<sluice_uroce_device> present_devices() {
+    std::vector<sluice_uroce_device> present;
+    sluice_uroce_device device{};
+    for (unsigned index = 0; sluice_describe_uroce(index, &device, sizeof device) == 0; ++index) {
+        if (device.interface[0] != '\0') {
+            present.push_back(device);
+        }
+    }
+    return present;
+}
+
+} // namespace
+
+Devices& Devices::instance() {
+    static Devices& instance = *new Devices(); // other destructors may still list
+    return instance;
+}
+
+ibv_device* Devices::listed_locked(const std::string& name, std::uint64_t guid) {
+    std::unique_ptr<ListedDevice>& listed = listed_[name];
+    if (listed == nullptr) {
+        listed = std::make_unique<ListedDevice>();
+        std::snprintf(listed->device.name, sizeof listed->device.name, "%s", name.c_str());
+        listed->device.node_type = IBV_NODE_CA;
+        listed->device.transport_type = IBV_TRANSPORT_IB;
+    }
+    listed->guid = guid; // of its address, which SLUICE_UROCE may have changed
+    return &listed->device;
+}
+
+Result<ibv_device**> Devices::list(ibv_device** theirs, int& count) {
+    const std::vector<sluice_uroce_device> ours = present_devices();
+    const std::size_t kernels = theirs == nullptr ? 0 : static_cast<std::size_t>(count);
+    const std::size_t total = kernels + ours.size();
+    List made{std::make_unique<ibv_device*[]>(total + 1), theirs};
+    std::copy_n(theirs, kernels, made.devices.get());
+    const LockGuard guard(mutex_);
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+        made.devices[kernels + i] = listed_locked(ours[i].name, ours[i].node_guid);
+    }
+    ibv_device** const list = made.devices.get();
+    lists_.emplace(list, std::move(made));
+    count = static_cast<int>(total);
+    return list;
+}
+
+Result<ibv_device**> Devices::release(ibv_device** list) {
+    const LockGuard guard(mutex_);
+    const auto found = lists_.find(list);
+    if (found == lists_.end()) {
+        return list;
+    }
+    ibv_device** const theirs = found->second.theirs;
+    lists_.erase(found);
+    return theirs;
+}
+
+const ListedDevice* Devices::find(const ibv_device* device) {
+    const LockGuard guard(mutex_);
+    const auto found =
+        std::ranges::find_if(listed_, [device](const auto& each) { return &each.second->device == device; });
+    return found == listed_.end() ? nullptr : found->second.get();
+}
+
+} // namespace sluice::preload

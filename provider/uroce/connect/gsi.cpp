@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/connect/gsi.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "provider/uroce/device/quiet_thread.hpp"
+#include "provider/uroce/verbs/open.hpp"
+#include "provider/uroce/verbs/verbs.hpp"
+
+namespace sluice::uroce::cm {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr std::size_t kStackBytes = std::size_t{128} * 1024; // nothing here calls a program
+
+ManagerConfig config_for(const Device& device, std::uint64_t seed) noexcept {
+    ManagerConfig config;
+    config.guid = guid_of(device.where().gid);
+    config.seed = seed;
+    config.max_path_mtu = static_cast<std::uint8_t>(face::to_ibv_mtu(device.where().path_mtu()));
+    config.max_rd_atomic = face::kMaxRdAtomic;
+    return config;
+}
+
+// Who sent a datagram, by the header that it came with.
+Address source_of(const wire::Grh& grh) noexcept {
+    constexpr std::size_t kIpv4At = 20;
+    Address source;
+    const std::span<const std::uint8_t, sizeof(wire::Grh)> bytes(grh);
+    const auto v6 = wire::decode<wire::Ipv6Header>(bytes);
+    if (v6.version == 6) {
+        source.gid = v6.source;
+        return source;
+    }
+    const auto v4 = wire::decode<wire::Ipv4Header>(bytes.subspan<kIpv4At, wire::Ipv4Header::kBytes>());
+    std::ranges::copy(kMappedPrefix, source.gid.begin());
+    std::ranges::copy(v4.source, source.gid.begin() + kMappedPrefix.size());
+    return source;
+}
+
+} // namespace
+
+Gsi::Arrivals::Arrivals(Gsi& its_owner) : CompletionQueue(kReceives, on_arrival), owner(its_owner) {}
+
+Gsi::Gsi(Device& device, std::uint64_t seed)
+    : device_(device), buffers_(std::make_unique<Buffer[]>(kReceives)), sent_(kSends), arrived_(*this),
+      service_(config_for(device, seed), device.where().gid, *this) {}
+
+Result<std::unique_ptr<Gsi>> Gsi::start(Device& device, std::uint64_t seed) {
+    std::unique_ptr<Gsi> gsi(new Gsi(device, seed));
+    Result<void> made = gsi->make_queue_pair();
+    if (made) {
+        made = gsi->start_thread();
+    }
+    if (!made) {
+        return std::move(made).error();
+    }
+    return gsi;
+}
+
+Gsi::~Gsi() {
+    if (running_) {
+        stopping_ = true;
+        eventfd_write(wake_fd_, 1);
+        pthread_join(thread_, nullptr);
+    }
+    {
+        const Device::Session session(device_);
+        if (qp_ != nullptr) {
+            session.engine().destroy_queue_pair(*qp_);
+        }
+        if (has_key_) {
+            (void)session.engine().regions().remove_region(key_); // nothing is bound to it
+        }
+    }
+    if (wake_fd_ >= 0) {
+        close(wake_fd_);
+    }
+}
+
+Result<void> Gsi::make_queue_pair() {
+    const Device::Session session(device_);
+    const std::uint32_t pd = device_.new_domain();
+    const auto address = reinterpret_cast<std::uintptr_t>(buffers_.get());
+    const Result<std::uint32_t> key =
+        session.engine().regions().add_region(pd, address, address, kReceives * sizeof(Buffer), kLocalWrite);
+    if (!key) {
+        return key.error().clone();
+    }
+    key_ = *key;
+    has_key_ = true;
+    Result<QueuePair*> made = session.engine().create_gsi({.type = QpType::kUd,
+                                                           .pd = pd,
+                                                           .send_cq = &sent_,
+                                                           .recv_cq = &arrived_,
+                                                           .max_send_wr = kSends,
+                                                           .max_recv_wr = kReceives,
+                                                           .max_inline = wire::kMadBytes});
+    if (!made) {
+        return std::move(made).error();
+    }
+    qp_ = *made;
+    QpAttributes attributes;
+    attributes.path_mtu = wire::kMadBytes;
+    attributes.qkey = wire::kGsiQkey;
+    attributes.local = device_.where().gid;
+    for (const QpState state : {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
+        Result<void> modified = qp_->modify(state, attributes);
+        if (!modified) {
+            return modified;
+        }
+    }
+    for (std::uint64_t buffer = 0; buffer < kReceives; ++buffer) {
+        post_receive(buffer);
+    }
+    return {};
+}
+
+// With the device's session held. There is room for as many as there are buffers.
+void Gsi::post_receive(std::uint64_t buffer) noexcept {
+    const Sge sge = {reinterpret_cast<std::uintptr_t>(&buffers_[buffer]), sizeof(Buffer), key_};
+    (void)qp_->post_receive({.wr_id = buffer, .sges = {&sge, 1}});
+}
+
+Result<void> Gsi::start_thread() {
+    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd_ < 0) {
+        return Error::from_errno(errno, "no descriptor for the connection manager; raise `ulimit -n`");
+    }
+    const int error = start_quiet_thread(thread_, "uroce-cm", kStackBytes, run, this);
+    if (error != 0) {
+        return Error::from_errno(error, "no thread for the connection manager; raise `ulimit -u`");
+    }
+    running_ = true;
+    return {};
+}
+
+Nanoseconds Gsi::now() noexcept {
+    return monotonic_now();
+}
+
+void Gsi::send(const OutMad& mad) noexcept {
+    const Sge sge = {reinterpret_cast<std::uintptr_t>(mad.bytes.data()), wire::kMadBytes, 0};
+    SendWr wr;
+    wr.flags = kInline;
+    wr.destination = mad.destination;
+    wr.dest_qpn = wire::kGsiQpn;
+    wr.qkey = wire::kGsiQkey;
+    wr.sges = {&sge, 1};
+    const Device::Session session(device_);
+    (void)qp_->post_send(wr); // a full queue loses it, as a network would
+    session.engine().wake(*qp_);
+}
+
+void Gsi::wake_at(Nanoseconds when) noexcept {
+    Nanoseconds now_set = wake_at_.load(std::memory_order_relaxed);
+    while (when < now_set) {
+        if (wake_at_.compare_exchange_weak(now_set, when, std::memory_order_relaxed)) {
+            eventfd_write(wake_fd_, 1);
+            return;
+        }
+    }
+}
+
+// As libibverbs' own: the public state follows. A thread may end a connection while another takes the event
+// that says that the peer has.
+int Gsi::modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept {
+    if (!face::is_ours(qp.context) || &face::context_of(qp.context).device != &device_) {
+        return EINVAL;
+    }
+    const int error = face::modify_qp(&qp, &attr, mask);
+    if (error == 0 && (mask & IBV_QP_STATE) != 0) {
+        std::atomic_ref(qp.state).store(attr.qp_state, std::memory_order_relaxed);
+    }
+    return error;
+}
+
+bool Gsi::on_arrival(CompletionQueue& queue) noexcept {
+    return eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1) == 0;
+}
+
+void* Gsi::run(void* self) noexcept {
+    static_cast<Gsi*>(self)->loop();
+    return nullptr;
+}
+
+void Gsi::loop() noexcept {
+    while (!stopping_) {
+        arrived_.arm(CompletionQueue::Arm::kAny);
+        take_arrivals(); // also those that came before
+        if (wake_at_.load(std::memory_order_relaxed) <= monotonic_now()) {
+            // First, so that what advance() asks for isn't forgotten.
+            wake_at_.store(kNever, std::memory_order_relaxed);
+            service_.advance();
+        }
+        wait();
+    }
+}
+
+void Gsi::take_arrivals() noexcept {
+    Completion completion;
+    while (arrived_.poll(completion)) {
+        take(completion, buffers_[completion.wr_id]);
+        const Device::Session session(device_);
+        post_receive(completion.wr_id);
+    }
+}
+
+void Gsi::take(const Completion& completion, const Buffer& buffer) noexcept {
+    // What isn't from another queue pair 1 speaks for nobody.
+    if (completion.status == Status::kSuccess && completion.src_qpn == wire::kGsiQpn &&
+        completion.len_bytes == sizeof(Buffer)) {
+        service_.receive(source_of(buffer.grh), device_.where().gid, buffer.mad);
+    }
+}
+
+void Gsi::wait() noexcept {
+    const Nanoseconds until = wake_at_.load(std::memory_order_relaxed);
+    const Nanoseconds now = monotonic_now();
+    const Nanoseconds left = until > now ? until - now : 0;
+    const timespec limit = {.tv_sec = static_cast<time_t>(left / kSecond),
+                            .tv_nsec = static_cast<long>(left % kSecond)};
+    pollfd waiting = {.fd = wake_fd_, .events = POLLIN, .revents = 0};
+    (void)ppoll(&waiting, 1, until == kNever ? nullptr : &limit, nullptr);
+    eventfd_t value = 0;
+    (void)eventfd_read(wake_fd_, &value);
+}
+
+} // namespace sluice::uroce::cm

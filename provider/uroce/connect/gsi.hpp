@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Queue pair 1 of a device, and the thread that serves it: the way between the connection service and
+// the network. Started by the first program that connects or listens, so that others pay nothing.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "provider/uroce/connect/service.hpp"
+#include "provider/uroce/device/device.hpp"
+
+namespace sluice::uroce::cm {
+
+class Gsi final : ManagementPort {
+  public:
+    // DEVICE outlives it, and has made progress possible.
+    static Result<std::unique_ptr<Gsi>> start(Device& device, std::uint64_t seed);
+    ~Gsi();
+
+    Service& service() noexcept { return service_; }
+
+  private:
+    static constexpr std::uint32_t kReceives = 1024; // a burst; more is lost, and said again
+    static constexpr std::uint32_t kSends = 64;
+    static constexpr std::size_t kGrhBytes = sizeof(wire::Grh);
+
+    // Knows its way back.
+    struct Arrivals : CompletionQueue {
+        explicit Arrivals(Gsi& its_owner);
+        Gsi& owner;
+    };
+    struct Buffer {
+        wire::Grh grh;
+        Mad mad;
+    };
+
+    Gsi(Device& device, std::uint64_t seed);
+
+    Nanoseconds now() noexcept override;
+    void send(const OutMad& mad) noexcept override;
+    void wake_at(Nanoseconds when) noexcept override;
+    int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
+    bool gone() const noexcept override { return device_.poisoned(); }
+
+    Result<void> make_queue_pair();
+    Result<void> start_thread();
+    static bool on_arrival(CompletionQueue& queue) noexcept;
+    static void* run(void* self) noexcept;
+    void loop() noexcept;
+    void take_arrivals() noexcept;
+    void take(const Completion& completion, const Buffer& buffer) noexcept;
+    void post_receive(std::uint64_t buffer) noexcept;
+    void wait() noexcept;
+
+    Device& device_;
+    std::unique_ptr<Buffer[]> buffers_;
+    CompletionQueue sent_; // stays empty: nothing is signalled
+    Arrivals arrived_;
+    QueuePair* qp_ = nullptr;
+    std::uint32_t key_ = 0; // of buffers_
+    bool has_key_ = false;
+    int wake_fd_ = -1; // an eventfd
+    std::atomic<Nanoseconds> wake_at_{kNever};
+    std::atomic<bool> stopping_{false};
+    bool running_ = false;
+    pthread_t thread_{};
+    Service service_;
+};
+
+} // namespace sluice::uroce::cm

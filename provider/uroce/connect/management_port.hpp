@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the connection service needs of the device that it serves: a way for management datagrams, the
+// time, and hands on its queue pairs. Whoever implements it calls Service::receive() for each
+// datagram that arrives at queue pair 1, and Service::advance() when the time has come.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "roce/cm/types.hpp"
+
+namespace sluice::uroce::cm {
+
+class ManagementPort {
+  public:
+    ManagementPort() = default;
+    ManagementPort(const ManagementPort&) = delete;
+    ManagementPort& operator=(const ManagementPort&) = delete;
+
+    // All are called from any thread, without a lock of the service.
+    virtual Nanoseconds now() noexcept = 0;
+    // Not reliable: what can't be sent now is lost.
+    virtual void send(const OutMad& mad) noexcept = 0;
+    // Service::advance() not later than WHEN; an earlier wish that wasn't fulfilled yet stays.
+    virtual void wake_at(Nanoseconds when) noexcept = 0;
+    // As ibv_modify_qp(); EINVAL for a queue pair of another device.
+    virtual int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept = 0;
+    // This is the child of a fork: nothing of the device is used any more.
+    virtual bool gone() const noexcept = 0;
+
+  protected:
+    ~ManagementPort() = default;
+};
+
+} // namespace sluice::uroce::cm

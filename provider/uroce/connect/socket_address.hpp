@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Addresses as programs give them to the connection service.
+#pragma once
+
+#include <sys/socket.h>
+
+#include "core/result.hpp"
+#include "roce/cm/types.hpp"
+
+namespace sluice::uroce::cm {
+
+struct Endpoint {
+    Address address;
+    std::uint16_t port = 0;
+};
+
+// EAFNOSUPPORT for other families than IPv4 and IPv6.
+Result<Endpoint> to_endpoint(const sockaddr& address);
+// "Any", of either family.
+bool is_wildcard(const Address& address) noexcept;
+sockaddr_storage to_sockaddr(const Address& address, std::uint16_t port) noexcept;
+
+} // namespace sluice::uroce::cm

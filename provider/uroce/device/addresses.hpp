@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which names mean which addresses. This is the one place that knows: uroceN is what SLUICE_UROCE says,
+// or else sluice.conf, or else 127.0.0.(N+1); and any IPv4 or IPv6 address of this machine may stand
+// for itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/file_tree.hpp"
+#include "roce/socket/address.hpp"
+
+namespace sluice::uroce {
+
+// One address that a device can live on.
+struct LocalAddress {
+    std::string name; // of the device
+    Address gid;      // IPv4 as ::ffff:a.b.c.d
+    std::string interface;
+    std::uint32_t interface_mtu = 0;
+
+    // The largest path MTU that fits its packets.
+    std::uint32_t path_mtu() const noexcept { return port::active_mtu(interface_mtu); }
+};
+
+// A name that somebody gave an address, or uroce0, which is always there.
+struct NamedAddress {
+    unsigned number = 0; // of uroceN
+    Address address;
+    std::string origin; // "SLUICE_UROCE", a line of sluice.conf, or "default"
+    std::string name() const { return "uroce" + std::to_string(number); }
+};
+
+// In the order of their numbers. The errors of the variable and of the file.
+Result<std::vector<NamedAddress>> named_addresses(const FileTree& tree = FileTree());
+
+// Whether a device of ours can have this name.
+bool is_device_name(std::string_view name) noexcept;
+
+// kInvalidArgument for what is neither a name nor an address, kNotFound for an address that no
+// interface of this machine has. Asks the system.
+Result<LocalAddress> resolve(const char* name_or_address);
+
+} // namespace sluice::uroce

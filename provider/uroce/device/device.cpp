@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/device/device.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "provider/uroce/connect/gsi.hpp"
+#include "provider/uroce/device/registry.hpp"
+#include "provider/uroce/device/seed.hpp"
+#include "roce/wire/icrc.hpp"
+
+namespace sluice::uroce {
+
+// The devices that one thread holds while packets go to and fro between them. It starts with one,
+// and takes others as packets lead to them, if that needs no waiting.
+class Pump {
+  public:
+    explicit Pump(Device& first) noexcept : now_(monotonic_now) { held_[count_++] = &first; }
+
+    const Moment& now() const noexcept { return now_; }
+
+    Device* find(const Address& address) const noexcept {
+        const auto end = held_.begin() + static_cast<std::ptrdiff_t>(count_);
+        const auto found =
+            std::find_if(held_.begin(), end, [&](const Device* held) { return held->where_.gid == address; });
+        return found == end ? nullptr : *found;
+    }
+    // DEVICE's lock was taken by this thread just now.
+    void add(Device& device) noexcept { held_[count_++] = &device; }
+
+    // Until nothing moves any more, and nobody has left a note.
+    void run() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+        while (count_ != 0) {
+            while (round()) {
+            }
+            Device& last = *held_[count_ - 1];
+            last.end_failed_queues();
+            last.arm_timer();
+            last.polled_ = last.timer_fired_ = false;
+            count_ -= last.lock_.try_unlock() ? 1 : 0;
+        }
+    }
+
+  private:
+    bool round() noexcept {
+        bool moved = false;
+        for (std::size_t i = 0; i < count_; ++i) {
+            moved = held_[i]->work(*this) || moved;
+        }
+        return moved;
+    }
+
+    Moment now_;
+    std::size_t count_ = 0;
+    // Not initialised: most of the time one is used. Nobody can hold more than there are.
+    std::array<Device*, Registry::kMaxDevices> held_;
+};
+
+namespace {
+
+// When to try again to send what a full socket didn't take: some packets' time on a wire.
+constexpr Nanoseconds kFullLinkNs = 50'000;
+
+// That it got there, and nothing else: no refusal, no data.
+bool is_acknowledgement(const wire::Packet& packet) noexcept {
+    return packet.info().operation == wire::Operation::kAcknowledge &&
+           wire::ack_kind(packet.aeth.syndrome) == wire::AckKind::kAck;
+}
+
+// What a received datagram begins with, as if an IP header had carried it.
+wire::Grh grh_of(const wire::Packet& packet, const Address& source, const Address& destination) noexcept {
+    if (packet.info().transport != wire::Transport::kUd) {
+        return {};
+    }
+    const std::size_t behind_ip = wire::UdpHeader::kBytes + wire::header_bytes(packet.info()) +
+                                  packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
+    if (!is_ipv4(source)) {
+        wire::Ipv6Header ip;
+        ip.payload_bytes = static_cast<std::uint16_t>(behind_ip);
+        ip.source = source.gid;
+        ip.destination = destination.gid;
+        return wire::make_grh(ip);
+    }
+    wire::Ipv4Header ip;
+    ip.total_bytes = static_cast<std::uint16_t>(wire::Ipv4Header::kBytes + behind_ip);
+    std::copy_n(source.gid.begin() + 12, ip.source.size(), ip.source.begin());
+    std::copy_n(destination.gid.begin() + 12, ip.destination.size(), ip.destination.begin());
+    return wire::make_grh(ip);
+}
+
+} // namespace
+
+Device::Device(LocalAddress where, std::uint64_t seed, Memory& memory, Report report,
+               SysfsDirectory directory, std::unique_ptr<Link> link, Extras extras)
+    : where_(std::move(where)), memory_(memory), report_(report),
+      engine_({.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .seed = seed}, memory, *this),
+      link_(std::move(link)), extras_(std::move(extras)), directory_(std::move(directory)), progress_(*this) {
+}
+
+Device::~Device() = default;
+
+Result<cm::Service*> Device::connections() {
+    const LockGuard guard(connecting_);
+    if (gsi_ == nullptr) {
+        Result<std::uint64_t> seed = random_seed();
+        if (!seed) {
+            return std::move(seed).error();
+        }
+        Result<void> started = start_progress();
+        if (!started) {
+            return std::move(started).error();
+        }
+        Result<std::unique_ptr<cm::Gsi>> made = cm::Gsi::start(*this, *seed);
+        if (!made) {
+            return std::move(made).error();
+        }
+        gsi_ = std::move(*made);
+    }
+    return &gsi_->service();
+}
+
+void Device::poison() noexcept {
+    poisoned_.store(true, std::memory_order_relaxed);
+    progress_.abandon();
+    if (link_ != nullptr) {
+        link_->abandon();
+    }
+}
+
+Result<void> Device::start_progress() {
+    return progress_.start(link_ != nullptr ? link_->fd() : -1);
+}
+
+void Device::make_progress() noexcept {
+    take_from_link(false);
+    const Session session(*this);
+    wake_at_.store(kNever, std::memory_order_relaxed); // the timer has fired: arm_timer() sets it anew
+    link_full_ = false;
+    timer_fired_ = true;
+}
+
+// A program that polls looks at the link itself, and a thread of ours beside it would only take its
+// core away: that one goes by the count.
+bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    polls_.fetch_add(1, std::memory_order_relaxed);
+    if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
+        release();
+    }
+    return take_from_link(true) || advance_if_due();
+}
+
+bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (wake_at_.load(std::memory_order_relaxed) <= coarse_now() && lock_.try_lock()) {
+        link_full_ = false;
+        release();
+    }
+    return false;
+}
+
+// Packets are taken and checked without the device's lock, and delivered by whoever has it next: us,
+// or the thread that holds it now and finds our note. Only then may the next ones be taken.
+bool Device::take_from_link(bool polled) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (link_ == nullptr || link_taken_.load(std::memory_order_relaxed) ||
+        link_taken_.exchange(true, std::memory_order_acquire)) { // partner: release in read_link()
+        return false;
+    }
+    if (!link_->fetch()) {
+        link_taken_.store(false, std::memory_order_release);
+        return false;
+    }
+    link_fetched_.store(true, std::memory_order_release); // partner: acquire in read_link()
+    if (lock_.leave_note()) {
+        polled_ = polled;
+        release();
+    }
+    return true;
+}
+
+bool Device::read_link(const Moment& now) noexcept {
+    // Partner: release in take_from_link().
+    if (!link_fetched_.load(std::memory_order_relaxed) ||
+        !link_fetched_.exchange(false, std::memory_order_acquire)) {
+        return false;
+    }
+    link_time_ = &now;
+    link_->deliver(*this);
+    link_taken_.store(false, std::memory_order_release); // partner: acquire in take_from_link()
+    return true;
+}
+
+// The short way out is for calls that gave the engine nothing to do.
+void Device::release() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (!engine_.has_ready() && engine_.next_deadline() == kNever && !queues_failed_ && !batch_open_ &&
+        extras_.faults == nullptr && !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
+        return;
+    }
+    Pump(*this).run();
+}
+
+bool Device::work(Pump& pump) noexcept {
+    bool moved = read_inbox(pump.now());
+    moved = read_link(pump.now()) || moved;
+    if (is_due(pump)) {
+        engine_.advance(pump.now());
+        moved = true;
+    }
+    if (DeviceFaults* const faults = extras_.faults.get()) {
+        faults->release_queues(pump.now());
+        while (faults->delayed().release(out_, pump.now())) {
+            deliver(pump, false);
+            moved = true;
+        }
+    }
+    do {
+        while (engine_.transmit(out_, pump.now())) {
+            dispatch(pump);
+            moved = true;
+        }
+        flush_link();
+    } while (engine_.settle());
+    return moved;
+}
+
+// Who comes without the timer asks a clock that costs something only when one that doesn't says so. The
+// answer is the pump's own time, which stands: by a clock that goes on, it would have work without end.
+bool Device::is_due(const Pump& pump) const noexcept {
+    const Nanoseconds next = engine_.next_deadline();
+    return next != kNever && (timer_fired_ || next <= coarse_now()) && next <= pump.now();
+}
+
+bool Device::read_inbox(const Moment& now) noexcept {
+    bool any = false;
+    for (const Inbox::Letter* letter = inbox_.front(); letter != nullptr; letter = inbox_.front()) {
+        const wire::Grh grh = grh_of(letter->packet, letter->source, letter->destination);
+        receive({letter->packet, letter->source, letter->destination, grh}, now);
+        inbox_.pop();
+        any = true;
+    }
+    return any;
+}
+
+// out_ goes to where it is addressed to, if nobody has ordered something else.
+void Device::dispatch(Pump& pump) noexcept {
+    DeviceFaults* const faults = extras_.faults.get();
+    if (faults == nullptr) {
+        deliver(pump, false);
+        return;
+    }
+    const port::SendVerdict verdict = faults->schedule().on_send({out_.header.data(), out_.header_bytes});
+    const std::uint32_t qpn = out_.source_qpn;
+    const Nanoseconds due = pump.now() + verdict.delay;
+    if (verdict.duplicate && !verdict.drop) {
+        (void)faults->delayed().hold(out_, memory_, due);
+    }
+    if (!verdict.drop && !verdict.flip_icrc && verdict.delay != 0) {
+        (void)faults->delayed().hold(out_, memory_, due);
+    } else if (!verdict.drop) {
+        deliver(pump, verdict.flip_icrc);
+    }
+    if (verdict.kill_qp) {
+        end_queue_pair(qpn);
+    }
+}
+
+void Device::end_queue_pair(std::uint32_t qpn) noexcept {
+    QueuePair* const qp = engine_.find(qpn);
+    if (qp != nullptr && qp->modify(QpState::kError, {})) {
+        event(AsyncEvent::kQpFatal, qpn);
+    }
+}
+
+void Device::receive(const InPacket& in, const Moment& now) noexcept {
+    if (extras_.faults == nullptr) {
+        engine_.receive(in, now);
+        return;
+    }
+    const port::ReceiveVerdict verdict = extras_.faults->schedule().on_receive(in.packet);
+    if (verdict.drop) {
+        return;
+    }
+    InPacket taken = in;
+    taken.not_ready = verdict.rnr;
+    engine_.receive(taken, now);
+    if (verdict.duplicate) {
+        engine_.receive(in, now);
+    }
+}
+
+bool Device::is_here(Pump& pump) const noexcept {
+    return out_.destination == where_.gid || pump.find(out_.destination) != nullptr ||
+           Registry::instance().with(out_.destination, [](const Device&) {});
+}
+
+// A checksum is only there on a wire. What would have been refused for it doesn't arrive.
+void Device::deliver(Pump& pump, bool damaged) noexcept {
+    if (damaged && is_here(pump)) {
+        deliveries_.damaged.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    if (deliver_here(pump)) {
+        return;
+    }
+    if (link_ != nullptr && link_->append(out_, damaged)) {
+        batch_open_ = true;
+        only_acks_ = only_acks_ && is_acknowledgement(out_.packet);
+        return;
+    }
+    deliveries_.no_route.fetch_add(1, std::memory_order_relaxed);
+}
+
+// To a device of this process. False: there is none with this address.
+bool Device::deliver_here(Pump& pump) noexcept {
+    if (extras_.recorder != nullptr && is_here(pump)) {
+        extras_.recorder->record(out_, memory_);
+    }
+    if (out_.destination == where_.gid) {
+        deliveries_.own.fetch_add(1, std::memory_order_relaxed);
+        take_in(out_, pump.now());
+        return true;
+    }
+    if (Device* held = pump.find(out_.destination)) {
+        deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
+        held->take_in(out_, pump.now());
+        return true;
+    }
+    return hand_over(pump);
+}
+
+// To a device of this process that this thread doesn't hold yet. False: there is none.
+bool Device::hand_over(Pump& pump) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    Device* taken = nullptr;
+    bool copied = false;
+    const bool found =
+        Registry::instance().with(out_.destination, [&](Device& to) SLUICE_TSA(no_thread_safety_analysis) {
+            if (to.lock_.try_lock()) {
+                taken = &to;
+                return;
+            }
+            wire::ConstBytes payload;
+            copied = payload_of(out_, payload) && to.inbox_.put(out_, payload);
+            if (to.lock_.leave_note()) {
+                pump.add(to); // given back meanwhile: then we read the inbox
+            }
+        });
+    if (taken != nullptr) {
+        pump.add(*taken);
+        deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
+        taken->take_in(out_, pump.now());
+    } else if (found) {
+        (copied ? deliveries_.posted : deliveries_.lost).fetch_add(1, std::memory_order_relaxed);
+    }
+    return found;
+}
+
+void Device::take_in(OutPacket& out, const Moment& now) noexcept {
+    if (!payload_of(out, out.packet.payload)) {
+        return; // its memory is gone since the engine looked: the packet is lost
+    }
+    const wire::Grh grh = grh_of(out.packet, out.source, out.destination);
+    receive({out.packet, out.source, out.destination, grh}, now);
+}
+
+// Without the padding. What lies in one piece, as most does, is read where it is.
+bool Device::payload_of(const OutPacket& out, wire::ConstBytes& payload) noexcept {
+    const std::uint32_t len = out.payload_bytes - out.packet.bth.pad;
+    payload = {static_cast<const std::uint8_t*>(out.pieces[0].iov_base), len};
+    if (len == 0 || out.pieces[0].iov_len == len) {
+        return true;
+    }
+    std::uint32_t at = 0;
+    for (std::uint32_t i = 0; at < len; ++i) {
+        const iovec& piece = out.pieces[i];
+        if (!memory_.copy_out(gathered_.data() + at, reinterpret_cast<std::uintptr_t>(piece.iov_base),
+                              piece.iov_len)) {
+            return false;
+        }
+        at += static_cast<std::uint32_t>(piece.iov_len);
+    }
+    payload = {gathered_.data(), len};
+    return true;
+}
+
+void Device::flush_link() noexcept {
+    if (!batch_open_ || link_full_ || (polled_ && only_acks_ && hold_back())) {
+        return;
+    }
+    link_full_ = !link_->flush();
+    batch_open_ = link_full_;
+    only_acks_ = !batch_open_;
+    held_back_.store(false, std::memory_order_relaxed);
+}
+
+// Only while the progress thread will look: either it sees our mark when it stops doing so, or we see that
+// it has stopped. Partner: the pair of accesses at the end of ProgressThread::wait_while_polled().
+bool Device::hold_back() noexcept {
+    held_back_.store(true, std::memory_order_seq_cst);
+    return progress_.watches_polls();
+}
+
+void Device::packet(const wire::Packet& packet, const Address& source, const Address& destination,
+                    const wire::Grh& grh) noexcept {
+    receive({packet, source, destination, grh}, *link_time_);
+}
+
+void Device::event(AsyncEvent event, std::uint32_t qpn) noexcept {
+    queues_failed_ = queues_failed_ || event == AsyncEvent::kCqError;
+    QueuePair* qp = engine_.find(qpn);
+    if (qp != nullptr && qp->owner() != nullptr) {
+        report_(qp->owner(), event);
+    }
+}
+
+void Device::prepare_queue(CompletionQueue& queue, CompletionQueue::BeforePush ask) const noexcept {
+    if (extras_.faults != nullptr) {
+        queue.ask_before_push(ask);
+    }
+}
+
+void Device::before_completion(CompletionQueue& queue) noexcept {
+    extras_.faults->before_completion(queue, monotonic_now());
+}
+
+void Device::end_queue(CompletionQueue& queue) noexcept {
+    if (extras_.faults != nullptr) {
+        const Session session(*this);
+        extras_.faults->forget(queue);
+    }
+}
+
+// 10.10: a completion queue that has lost completions takes its queue pairs with it. The engine
+// can't do that when it happens, in the middle of another one.
+void Device::end_failed_queues() noexcept {
+    if (!queues_failed_) {
+        return;
+    }
+    queues_failed_ = false;
+    engine_.for_each([](QueuePair& qp) {
+        if (qp.has_failed_queue()) {
+            (void)qp.modify(QpState::kError, {});
+        }
+    });
+}
+
+void Device::arm_timer() noexcept {
+    Nanoseconds next = engine_.next_deadline();
+    if (link_full_) {
+        next = std::min(next, monotonic_now() + kFullLinkNs);
+    }
+    if (extras_.faults != nullptr) {
+        next = std::min(next, extras_.faults->next_deadline());
+    }
+    if (next < wake_at_.load(std::memory_order_relaxed)) {
+        wake_at_.store(next, std::memory_order_relaxed);
+        progress_.wake_at(next);
+    }
+}
+
+} // namespace sluice::uroce

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Packets from other devices of this process that came while somebody held ours. Of fixed size:
+// what doesn't fit is lost, as a network would lose it. Its memory is touched as it is used.
+//
+// Any thread puts; only the holder of the device's lock takes.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "core/sync.hpp"
+#include "roce/engine/out_packet.hpp"
+
+namespace sluice::uroce {
+
+inline constexpr std::uint32_t kMaxPayloadBytes = 4096;
+
+class Inbox {
+  public:
+    struct Letter {
+        wire::Packet packet; // its payload lies in the inbox
+        Address source;
+        Address destination;
+    };
+
+    Inbox()
+        : letters_(std::make_unique<Letter[]>(kLetters)),
+          bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{kLetters} * kMaxPayloadBytes)) {}
+
+    // PAYLOAD has at most kMaxPayloadBytes. False: it is full.
+    bool put(const OutPacket& packet, wire::ConstBytes payload) noexcept {
+        const LockGuard guard(putting_);
+        const std::uint32_t at = put_.load(std::memory_order_relaxed);
+        if (at - taken_.load(std::memory_order_acquire) == kLetters) {
+            return false;
+        }
+        std::uint8_t* to = bytes_.get() + std::size_t{at % kLetters} * kMaxPayloadBytes;
+        std::copy(payload.begin(), payload.end(), to);
+        Letter& letter = letters_[at % kLetters];
+        letter.packet = packet.packet;
+        letter.packet.payload = {to, payload.size()};
+        letter.source = packet.source;
+        letter.destination = packet.destination;
+        put_.store(at + 1, std::memory_order_release); // partner: acquire in front()
+        return true;
+    }
+
+    // The oldest, or null; it stays until pop().
+    const Letter* front() const noexcept {
+        const std::uint32_t at = taken_.load(std::memory_order_relaxed);
+        return at == put_.load(std::memory_order_acquire) ? nullptr : &letters_[at % kLetters];
+    }
+    void pop() noexcept {
+        // Partner: acquire in put().
+        taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+
+  private:
+    static constexpr std::uint32_t kLetters = 256; // two windows of a requester
+
+    std::unique_ptr<Letter[]> letters_;
+    std::unique_ptr<std::uint8_t[]> bytes_;
+    SpinLock putting_;
+    std::atomic<std::uint32_t> put_{0};
+    std::atomic<std::uint32_t> taken_{0};
+};
+
+} // namespace sluice::uroce

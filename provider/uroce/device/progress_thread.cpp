@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/device/progress_thread.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "provider/uroce/device/device.hpp"
+#include "provider/uroce/device/quiet_thread.hpp"
+
+namespace sluice::uroce {
+
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+// Twice what it takes to fall asleep and be woken again.
+constexpr Nanoseconds kBusyNs = 50'000;
+// How long packets may lie there after a program has stopped polling, at first and when it has polled for
+// long: each look takes the program's core for a moment.
+constexpr Nanoseconds kShortestPauseNs = 500'000;
+constexpr Nanoseconds kLongestPauseNs = 4'000'000;
+// Nothing here calls a program, so that little is needed.
+constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
+
+Nanoseconds read_clock(clockid_t clock) noexcept {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
+}
+
+void close_if_open(int& fd) noexcept {
+    if (fd >= 0) {
+        close(fd);
+        fd = -1;
+    }
+}
+
+} // namespace
+
+Nanoseconds monotonic_now() noexcept {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+Nanoseconds coarse_now() noexcept {
+    return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
+ProgressThread::~ProgressThread() {
+    if (running_) {
+        stopping_ = true;
+        eventfd_write(stop_, 1);
+        pthread_join(thread_, nullptr);
+    }
+    close_all();
+}
+
+void ProgressThread::close_all() noexcept {
+    close_if_open(epoll_);
+    close_if_open(timer_);
+    close_if_open(stop_);
+}
+
+Result<void> ProgressThread::start(int link_fd) {
+    const LockGuard guard(starting_);
+    if (running_) {
+        return {};
+    }
+    Result<void> started = start_locked(link_fd);
+    if (!started) {
+        close_all();
+    }
+    return started;
+}
+
+Result<void> ProgressThread::watch(int fd) const {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return Error::from_errno(errno, "can't watch a descriptor for the device's progress");
+    }
+    return {};
+}
+
+Result<void> ProgressThread::start_locked(int link_fd) {
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_ < 0 || timer_ < 0 || stop_ < 0) {
+        return Error::from_errno(errno, "no descriptors for a device's progress; raise `ulimit -n`");
+    }
+    for (const int fd : {timer_, stop_, link_fd}) {
+        if (fd >= 0) {
+            Result<void> watched = watch(fd);
+            if (!watched) {
+                return watched;
+            }
+        }
+    }
+    has_link_ = link_fd >= 0;
+    const int error = start_quiet_thread(thread_, "uroce", kStackBytes, run, this);
+    if (error != 0) {
+        return Error::from_errno(error, "no thread for a device's progress; raise `ulimit -u`");
+    }
+    running_ = true;
+    return {};
+}
+
+void ProgressThread::wake_at(Nanoseconds when) noexcept {
+    if (!running_) {
+        return;
+    }
+    const itimerspec at{.it_interval = {},
+                        .it_value = {.tv_sec = static_cast<time_t>(when / kSecond),
+                                     .tv_nsec = static_cast<long>(when % kSecond)}};
+    timerfd_settime(timer_, TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void* ProgressThread::run(void* self) noexcept {
+    static_cast<ProgressThread*>(self)->loop();
+    return nullptr;
+}
+
+void ProgressThread::loop() noexcept {
+    while (!stopping_) {
+        epoll_event events[3];
+        if (epoll_wait(epoll_, events, 3, -1) < 0 && errno != EINTR) {
+            return;
+        }
+        drain_timer();
+        device_.make_progress();
+        if (has_link_) {
+            look_while_busy();
+            wait_while_polled();
+        }
+    }
+}
+
+void ProgressThread::drain_timer() const noexcept {
+    std::uint64_t expirations = 0;
+    (void)!read(timer_, &expirations, sizeof expirations);
+}
+
+void ProgressThread::look_while_busy() noexcept {
+    const std::uint64_t polls = device_.polls();
+    Nanoseconds last = monotonic_now();
+    for (Nanoseconds now = last; now - last < kBusyNs && !stopping_ && device_.polls() == polls;
+         now = monotonic_now()) {
+        if (device_.try_progress()) {
+            last = now;
+        } else {
+            cpu_relax();
+        }
+    }
+}
+
+void ProgressThread::wait_while_polled() noexcept {
+    std::uint64_t before = last_polls_;
+    last_polls_ = device_.polls();
+    watches_polls_.store(last_polls_ != before, std::memory_order_seq_cst);
+    timespec pause{.tv_sec = 0, .tv_nsec = kShortestPauseNs};
+    while (last_polls_ != before && !stopping_) {
+        before = last_polls_;
+        pollfd fds[] = {{.fd = timer_, .events = POLLIN, .revents = 0},
+                        {.fd = stop_, .events = POLLIN, .revents = 0}};
+        if (ppoll(fds, 2, &pause, nullptr) > 0 && fds[0].revents != 0) {
+            drain_timer();
+            device_.make_progress();
+        }
+        last_polls_ = device_.polls();
+        pause.tv_nsec = std::min<long>(2 * pause.tv_nsec, kLongestPauseNs);
+    }
+    // Partner: Device::hold_back().
+    watches_polls_.store(false, std::memory_order_seq_cst);
+    if (device_.has_held_back()) {
+        device_.make_progress();
+    }
+}
+
+} // namespace sluice::uroce

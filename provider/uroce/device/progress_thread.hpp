@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Makes a device go on when nobody calls it: at deadlines, and when its link has something.
+//
+// It sleeps in epoll. While a link has traffic it looks again and again for a moment instead, because
+// a peer that only writes to memory gets no other help, and waking up costs more than the packet.
+// While the program polls for completions, which makes progress as well, the thread leaves the link
+// to it and the core free: it looks once a fraction of a millisecond whether that is still so.
+//
+// It is started for the first queue pair that can send or receive, so that an idle context costs
+// nothing.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "core/result.hpp"
+#include "core/sync.hpp"
+#include "roce/engine/types.hpp"
+
+namespace sluice::uroce {
+
+class Device;
+
+// CLOCK_MONOTONIC.
+Nanoseconds monotonic_now() noexcept;
+// The same clock as the kernel's last tick left it: some milliseconds late, and never a hardware access,
+// which on machines without a stable TSC costs more than everything else that an empty poll does.
+Nanoseconds coarse_now() noexcept;
+
+class ProgressThread {
+  public:
+    explicit ProgressThread(Device& device) noexcept : device_(device) {}
+    ProgressThread(const ProgressThread&) = delete;
+    ProgressThread& operator=(const ProgressThread&) = delete;
+    // Waits for the end of the thread, unless abandon() came before.
+    ~ProgressThread();
+
+    // Once; later calls find it running. LINK_FD may be -1.
+    Result<void> start(int link_fd);
+    // Not later than WHEN, progress is made. Does nothing before start().
+    void wake_at(Nanoseconds when) noexcept;
+    // The thread is another process's: this is the child of a fork.
+    void abandon() noexcept { running_ = false; }
+    // Whether it looks every few milliseconds if the program goes on polling, and makes progress when it
+    // doesn't.
+    bool watches_polls() const noexcept { return watches_polls_.load(std::memory_order_seq_cst); }
+
+  private:
+    static void* run(void* self) noexcept;
+    void loop() noexcept;
+    void look_while_busy() noexcept;
+    void wait_while_polled() noexcept;
+    void drain_timer() const noexcept;
+    void close_all() noexcept;
+    Result<void> watch(int fd) const;
+    Result<void> start_locked(int link_fd) SLUICE_TSA(requires_capability(starting_));
+
+    Device& device_;
+    Mutex starting_;
+    std::atomic<bool> running_{false};
+    std::atomic<bool> stopping_{false};
+    std::atomic<bool> watches_polls_{false};
+    bool has_link_ = false;
+    std::uint64_t last_polls_ = 0; // of the device, when last looked at
+    int epoll_ = -1;
+    int timer_ = -1;
+    int stop_ = -1; // an eventfd
+    pthread_t thread_{};
+};
+
+} // namespace sluice::uroce

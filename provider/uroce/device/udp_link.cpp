@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/device/udp_link.hpp"
+
+namespace sluice::uroce {
+
+Result<std::unique_ptr<UdpLink>> UdpLink::open(const Address& local, Memory& memory,
+                                               port::PcapRecorder* recorder) {
+    auto port = port::UdpPort::open({.local = local, .recorder = recorder}, memory);
+    if (!port) {
+        return std::move(port).error();
+    }
+    return std::make_unique<UdpLink>(std::move(*port));
+}
+
+bool UdpLink::fetch() noexcept {
+    return port_->receiver().fetch(port::Receiver::kMaxMessages) != 0;
+}
+
+void UdpLink::deliver(Receiver& receiver) noexcept {
+    port_->receiver().deliver(
+        [&](const InPacket& in) { receiver.packet(in.packet, in.source, in.destination, in.grh); });
+}
+
+void UdpLink::abandon() noexcept {
+    port_->abandon();
+}
+
+} // namespace sluice::uroce

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/verbs/context.hpp"
+
+#include <unistd.h>
+
+#include "provider/uroce/verbs/objects.hpp"
+
+namespace sluice::uroce::face {
+
+void Belonging::join(ibv_context*& context, void* object, Leave leave) noexcept {
+    context_ = &context;
+    object_ = object;
+    leave_ = leave;
+    context_of(context).belongings.add(*this);
+}
+
+// The child of a fork has the list as it was at any moment.
+Belonging::~Belonging() {
+    if (context_ != nullptr && !context_of(*context_).forked()) {
+        context_of(*context_).belongings.remove(*this);
+    }
+}
+
+void Belongings::add(Belonging& one) noexcept {
+    const LockGuard guard(lock_);
+    one.older_ = newest_;
+    if (newest_ != nullptr) {
+        newest_->newer_ = &one;
+    }
+    newest_ = &one;
+}
+
+void Belongings::remove(Belonging& one) noexcept {
+    const LockGuard guard(lock_);
+    (one.newer_ != nullptr ? one.newer_->older_ : newest_) = one.older_;
+    if (one.older_ != nullptr) {
+        one.older_->newer_ = one.newer_;
+    }
+}
+
+bool Belongings::empty() noexcept {
+    const LockGuard guard(lock_);
+    return newest_ == nullptr;
+}
+
+// The program uses nothing of a context that it closes, so that the list needs no lock.
+void Belongings::leave(Device& device) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    for (Belonging* one = newest_; one != nullptr; one = one->older_) {
+        if (one->leave_ != nullptr) {
+            one->leave_(one->object_, device);
+        }
+    }
+}
+
+void Belongings::move_to(Belongings& all, ibv_context& context) noexcept
+    SLUICE_TSA(no_thread_safety_analysis) {
+    while (newest_ != nullptr) {
+        Belonging& one = *newest_;
+        newest_ = one.older_;
+        one.newer_ = nullptr;
+        *one.context_ = &context;
+        all.add(one);
+    }
+}
+
+bool leave_behind(Context& context) noexcept {
+    static std::atomic<Context*> first_left{nullptr};
+    if (context.belongings.empty()) {
+        return false;
+    }
+    context.belongings.leave(context.device);
+    context.closed = true;
+    Context* other = nullptr;
+    // Release: who finds it there finds it closed.
+    if (!first_left.compare_exchange_strong(other, &context, std::memory_order_acq_rel)) {
+        context.belongings.move_to(other->belongings, other->base);
+        return false;
+    }
+    close(context.base.cmd_fd);
+    close(context.base.async_fd);
+    context.base.cmd_fd = context.base.async_fd = -1;
+    return true;
+}
+
+} // namespace sluice::uroce::face

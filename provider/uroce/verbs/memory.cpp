@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Protection domains, memory regions and memory windows.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <memory>
+#include <new>
+
+#include "provider/common/verbs.hpp"
+#include "provider/uroce/verbs/open.hpp"
+#include "provider/uroce/verbs/verbs.hpp"
+
+namespace sluice::uroce::face {
+
+namespace {
+
+// From here on the core takes what a provider doesn't know out of the flags, or leaves it.
+constexpr unsigned kOptionalAccess = 0x3ff00000;
+constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                                  IBV_ACCESS_HUGETLB | kRemoteAccessMask;
+// What the engine keeps.
+constexpr unsigned kEngineAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kRemoteAccessMask;
+
+Device& device_of(const ibv_pd* pd) noexcept {
+    return context_of(pd->context).device;
+}
+
+bool is_gone(const ibv_pd* pd) noexcept {
+    return context_of(pd->context).gone();
+}
+
+// All of it is mapped. A page that goes later is another matter; but what never was there is an error
+// of the caller's that would show up far away. MS_ASYNC does nothing but look.
+bool is_mapped(std::uint64_t address, std::size_t len_bytes) noexcept {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = address & ~(page - 1);
+    return len_bytes == 0 || msync(reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin)),
+                                   address + len_bytes - begin, MS_ASYNC) == 0;
+}
+
+struct Range {
+    std::uint64_t host_addr;
+    std::uint64_t iova;
+    std::size_t len_bytes;
+    unsigned access;
+};
+
+int check(const Range& range) noexcept {
+    if ((range.access & ~(kKnownAccess | kOptionalAccess)) != 0) {
+        return EOPNOTSUPP;
+    }
+    // What is persistent is the program's to know; what a flush does is to write the caches back.
+    if ((range.access & kFlushPersistentAccess) != 0 && !can_write_back()) {
+        return EOPNOTSUPP;
+    }
+    if (range.host_addr + range.len_bytes < range.host_addr || range.iova + range.len_bytes < range.iova) {
+        return EINVAL;
+    }
+    return is_mapped(range.host_addr, range.len_bytes) ? 0 : EFAULT;
+}
+
+Result<std::uint32_t> add_region(Engine& engine, ibv_pd* pd, const Range& range) {
+    Result<void> prepared = device_of(pd).memory().prepare();
+    if (!prepared) {
+        return std::move(prepared).error();
+    }
+    return engine.regions().add_region(pd->handle, range.host_addr, range.iova, range.len_bytes,
+                                       range.access & kEngineAccess);
+}
+
+void fill(MemoryRegion& region, ibv_pd* pd, const Range& range, std::uint32_t key) noexcept {
+    region.mr.context = pd->context;
+    region.mr.pd = pd;
+    region.mr.addr = reinterpret_cast<void*>(static_cast<std::uintptr_t>(range.host_addr));
+    region.mr.length = range.len_bytes;
+    region.mr.handle = key;
+    region.mr.lkey = key;
+    region.mr.rkey = key;
+    region.type = abi::kMrTypeMr;
+    region.access = static_cast<int>(range.access);
+    region.iova = range.iova;
+}
+
+std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexcept {
+    const int error = is_gone(pd) ? EIO : check(range);
+    if (error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    std::unique_ptr<MemoryRegion> region(new (std::nothrow) MemoryRegion{});
+    if (region == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    const Device::Session session(device_of(pd));
+    const Result<std::uint32_t> key = add_region(session.engine(), pd, range);
+    if (!key) {
+        errno = key.error().to_errno();
+        return nullptr;
+    }
+    fill(*region, pd, range, *key);
+    region->belonging.join(region->mr.context);
+    domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
+    return region;
+}
+
+MemoryRegion& region_of(abi::VerbsMr* mr) noexcept {
+    return *static_cast<MemoryRegion*>(mr);
+}
+
+// With its regions and windows.
+void leave_device(void* object, Device& device) noexcept {
+    const auto& domain = *static_cast<const Domain*>(object);
+    if (domain.users.load(std::memory_order_acquire) != 0) {
+        const Device::Session session(device);
+        session.engine().regions().remove_domain(domain.handle);
+    }
+}
+
+} // namespace
+
+ibv_pd* alloc_pd(ibv_context* context) noexcept {
+    if (context_of(context).gone()) {
+        return fail_with<ibv_pd>(EIO);
+    }
+    auto* pd = new (std::nothrow) Domain;
+    if (pd == nullptr) {
+        return fail_with<ibv_pd>(ENOMEM);
+    }
+    pd->context = context;
+    pd->handle = context_of(context).device.new_domain();
+    pd->belonging.join(pd->context, pd, leave_device);
+    return pd;
+}
+
+int dealloc_pd(ibv_pd* pd) noexcept {
+    auto& domain = static_cast<Domain&>(domain_of(pd));
+    if (domain.users.load(std::memory_order_acquire) != 0) {
+        return EBUSY;
+    }
+    provider::unwrap(domain);
+    delete &domain;
+    return 0;
+}
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept {
+    if (context_of(context).gone() || attr->comp_mask != 0) {
+        return fail_with<ibv_td>(attr->comp_mask != 0 ? EOPNOTSUPP : EIO);
+    }
+    auto* td = new (std::nothrow) ThreadDomain;
+    if (td == nullptr) {
+        return fail_with<ibv_td>(ENOMEM);
+    }
+    td->context = context;
+    td->belonging.join(td->context);
+    return td;
+}
+
+int dealloc_td(ibv_td* td) noexcept {
+    auto* domain = static_cast<ThreadDomain*>(td);
+    if (domain->users.load(std::memory_order_acquire) != 0) {
+        return EBUSY;
+    }
+    delete domain;
+    return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept {
+    if (const int error = context_of(context).gone() ? EIO : provider::check_parent_domain(context, *attr)) {
+        return fail_with<ibv_pd>(error);
+    }
+    auto* pd = new (std::nothrow) Domain;
+    if (pd == nullptr) {
+        return fail_with<ibv_pd>(ENOMEM);
+    }
+    provider::wrap(*pd, *attr);
+    pd->belonging.join(pd->context);
+    return pd;
+}
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t iova, int access) noexcept {
+    const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+    auto region = make_region(pd, {.host_addr = reinterpret_cast<std::uintptr_t>(address),
+                                   .iova = zero_based ? 0 : iova,
+                                   .len_bytes = len_bytes,
+                                   .access = static_cast<unsigned>(access)});
+    return region != nullptr ? &region.release()->mr : nullptr;
+}
+
+// Whoever exports the buffer must let it be mapped; then it is memory like any other.
+ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t len_bytes, std::uint64_t iova, int fd,
+                      int access) noexcept {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = offset & ~(page - 1);
+    if (len_bytes == 0 || offset + len_bytes < offset) {
+        return fail_with<ibv_mr>(EINVAL);
+    }
+    const std::size_t mapping_bytes = static_cast<std::size_t>(offset - begin) + len_bytes;
+    const bool writes = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+    void* mapping = mmap(nullptr, mapping_bytes, PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED, fd,
+                         static_cast<off_t>(begin));
+    if (mapping == MAP_FAILED) {
+        return nullptr;
+    }
+    auto region = make_region(pd, {.host_addr = reinterpret_cast<std::uintptr_t>(mapping) + (offset - begin),
+                                   .iova = iova,
+                                   .len_bytes = len_bytes,
+                                   .access = static_cast<unsigned>(access)});
+    if (region == nullptr) {
+        const int error = errno;
+        munmap(mapping, mapping_bytes);
+        return fail_with<ibv_mr>(error);
+    }
+    region->mr.addr = nullptr; // the program has no address of its own for it
+    region->type = abi::kMrTypeDmabuf;
+    region->mapping = mapping;
+    region->mapping_bytes = mapping_bytes;
+    return &region.release()->mr;
+}
+
+// The new region replaces the old one under the same lock, so that there is no moment without, and
+// nothing has changed when it fails. Its keys are new.
+int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t len_bytes,
+             int access) noexcept {
+    constexpr int kKnown =
+        IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+    MemoryRegion& region = region_of(mr);
+    const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+    if (is_gone(region.mr.pd)) {
+        return EIO;
+    }
+    ibv_pd* domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : region.mr.pd;
+    if ((flags & ~kKnown) != 0 || flags == 0 || (moves && region.mapping != nullptr) || domain == nullptr ||
+        domain->context != region.mr.context) {
+        return EINVAL;
+    }
+    Range range{
+        .host_addr = reinterpret_cast<std::uintptr_t>(region.mr.addr),
+        .iova = region.iova,
+        .len_bytes = region.mr.length,
+        .access = static_cast<unsigned>((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : region.access)};
+    if (moves) {
+        range.host_addr = range.iova = reinterpret_cast<std::uintptr_t>(address);
+        range.len_bytes = len_bytes;
+    }
+    if (const int error = check(range)) {
+        return error;
+    }
+    const Device::Session session(device_of(domain));
+    RegionTable& regions = session.engine().regions();
+    const Result<std::uint32_t> key = add_region(session.engine(), domain, range);
+    if (!key) {
+        return key.error().to_errno();
+    }
+    const Result<void> removed = regions.remove_region(region.mr.lkey);
+    if (!removed) {
+        (void)regions.remove_region(*key);
+        return removed.error().to_errno();
+    }
+    domain_of(region.mr.pd).users.fetch_sub(1, std::memory_order_release);
+    domain_of(domain).users.fetch_add(1, std::memory_order_relaxed);
+    fill(region, domain, range, *key);
+    return 0;
+}
+
+int dereg_mr(abi::VerbsMr* mr) noexcept {
+    MemoryRegion& region = region_of(mr);
+    if (!is_gone(region.mr.pd)) {
+        const Device::Session session(device_of(region.mr.pd));
+        const Result<void> removed = session.engine().regions().remove_region(region.mr.lkey);
+        if (!removed) {
+            return removed.error().to_errno();
+        }
+    }
+    if (region.mapping != nullptr) {
+        munmap(region.mapping, region.mapping_bytes);
+    }
+    domain_of(region.mr.pd).users.fetch_sub(1, std::memory_order_release);
+    delete &region;
+    return 0;
+}
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
+    if (is_gone(pd)) {
+        return fail_with<ibv_mw>(EIO);
+    }
+    if (number_of(type) != IBV_MW_TYPE_1 && number_of(type) != IBV_MW_TYPE_2) {
+        return fail_with<ibv_mw>(EINVAL);
+    }
+    std::unique_ptr<MemoryWindow> window(new (std::nothrow) MemoryWindow{});
+    if (window == nullptr) {
+        return fail_with<ibv_mw>(ENOMEM);
+    }
+    const Device::Session session(device_of(pd));
+    const Result<std::uint32_t> key = session.engine().regions().add_window(
+        pd->handle, type == IBV_MW_TYPE_1 ? WindowType::kType1 : WindowType::kType2);
+    if (!key) {
+        return fail_with<ibv_mw>(key.error().to_errno());
+    }
+    window->context = pd->context;
+    window->pd = pd;
+    window->rkey = *key;
+    window->handle = *key;
+    window->type = type;
+    window->belonging.join(window->context);
+    domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
+    return window.release();
+}
+
+int dealloc_mw(ibv_mw* mw) noexcept {
+    if (!is_gone(mw->pd)) {
+        const Device::Session session(device_of(mw->pd));
+        const Result<void> removed = session.engine().regions().remove_window(mw->handle);
+        if (!removed) {
+            return removed.error().to_errno();
+        }
+    }
+    domain_of(mw->pd).users.fetch_sub(1, std::memory_order_release);
+    delete static_cast<MemoryWindow*>(mw);
+    return 0;
+}
+
+} // namespace sluice::uroce::face

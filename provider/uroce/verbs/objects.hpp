@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The verbs objects of uroce, and the way from the public structure to ours: as for rxe and siw, each
+// begins with the public one.
+//
+// What an object has in the engine, and the counts of events that were reported for it, belong to
+// the device's lock. Counts of users are atomic: they make destroying fail while somebody uses it.
+#pragma once
+
+#include <cstring>
+#include <memory>
+
+#include "provider/common/objects.hpp"
+#include "provider/common/queue_lock.hpp"
+#include "provider/common/wr_functions.hpp"
+#include "provider/uroce/device/device.hpp"
+#include "provider/uroce/verbs/context.hpp"
+#include "provider/uroce/verbs/events.hpp"
+
+namespace sluice::uroce::face {
+
+using provider::domain_of;
+using provider::fail_with;
+using provider::ProtectionDomain;
+using provider::QueueLock;
+
+// A caller in C may put any number into an enumeration; read as one, it would be undefined here.
+template<typename Enumeration>
+std::uint32_t number_of(const Enumeration& value) noexcept {
+    static_assert(sizeof value == sizeof(std::uint32_t));
+    std::uint32_t number = 0;
+    std::memcpy(&number, &value, sizeof number);
+    return number;
+}
+
+// What a device offers; limits that no object exceeds.
+constexpr std::uint32_t kMaxWr = 16384;
+constexpr std::uint32_t kMaxCqe = 1U << 20;
+constexpr std::uint32_t kMaxInlineBytes = 1024;
+constexpr std::uint32_t kMaxRdAtomic = 16;
+constexpr std::uint32_t kMaxObjects = 65536; // of kinds that only memory limits
+constexpr std::uint8_t kPort = 1;
+
+// The mask of kinds of access that a region or a queue pair may be given.
+constexpr unsigned kFlushGlobalAccess = 1U << 8; // younger than the headers that we may be compiled with
+constexpr unsigned kFlushPersistentAccess = 1U << 9;
+constexpr unsigned kRemoteAccessMask = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                       IBV_ACCESS_REMOTE_ATOMIC | kFlushGlobalAccess | kFlushPersistentAccess;
+
+struct Context {
+    Context(ibv_context& context, Device& its_device, int async_fd) noexcept
+        : base(context), device(its_device), events(async_fd) {}
+
+    // Nothing works any more; destroying gives back memory.
+    bool gone() const noexcept { return closed || device.poisoned(); }
+    bool forked() const noexcept { return !closed && device.poisoned(); }
+
+    ibv_context& base;
+    Device& device; // unless it is closed
+    AsyncEvents events;
+    Belongings belongings;
+    bool closed = false; // and left for what hasn't been destroyed
+};
+
+inline Context& context_of(const ibv_context* context) noexcept {
+    return *reinterpret_cast<Context*>(reinterpret_cast<std::uintptr_t>(context) + sizeof(ibv_context));
+}
+
+// One user of an object, for as long as it lives.
+using Users = std::atomic<int>;
+
+struct Domain : provider::ProtectionDomain {
+    Belonging belonging;
+};
+
+struct ThreadDomain : provider::ThreadDomain {
+    Belonging belonging;
+};
+
+struct MemoryRegion : provider::MemoryRegion {
+    std::uint64_t iova = 0;
+    void* mapping = nullptr; // of a DMA buffer
+    std::size_t mapping_bytes = 0;
+    Belonging belonging;
+};
+
+struct MemoryWindow : provider::MemoryWindow {
+    Belonging belonging;
+};
+
+struct AddressHandle : ibv_ah {
+    Address destination;
+    Belonging belonging;
+};
+
+struct Cq : ibv_cq_ex {
+    // The engine's part knows its way back.
+    struct Queue : CompletionQueue {
+        Queue(Cq& owner, std::uint32_t capacity, Notify notify)
+            : CompletionQueue(capacity, notify), cq(owner) {}
+        Cq& cq;
+    };
+
+    Cq(ibv_context& its_context, std::uint32_t capacity, CompletionQueue::Notify notify)
+        : ibv_cq_ex{}, queue(*this, capacity, notify) {
+        context = &its_context;
+    }
+    Context& owner() const noexcept { return context_of(context); }
+
+    QueueLock lock; // of those who take completions out
+    Queue queue;
+    const Completion* current = nullptr; // from start_poll() to end_poll()
+    Users users{0};
+    std::uint32_t completions_reported = 0;
+    std::uint32_t events_reported = 0;
+    bool failure_reported = false;
+    Belonging belonging;
+    Belonging channel_belonging;
+};
+
+inline Cq& cq_of(ibv_cq* cq) noexcept {
+    return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
+}
+inline Cq& cq_of(ibv_cq_ex* cq) noexcept {
+    return *static_cast<Cq*>(cq);
+}
+
+struct Srq : abi::VerbsSrq {
+    Srq(ibv_context& context, std::uint32_t max_wr, std::uint32_t max_sge)
+        : VerbsSrq{}, receives(max_wr, max_sge), limits{max_wr, max_sge, 0} {
+        srq.context = &context;
+    }
+    Context& owner() const noexcept { return context_of(srq.context); }
+
+    ReceiveQueue receives;
+    ibv_srq_attr limits;
+    Users users{0};
+    std::uint32_t events_reported = 0;
+    Belonging belonging;
+};
+
+inline Srq& srq_of(ibv_srq* srq) noexcept {
+    return *static_cast<Srq*>(reinterpret_cast<abi::VerbsSrq*>(srq));
+}
+
+// Requests that are being built by ibv_wr_*; guarded by the queue pair's lock.
+struct Builder {
+    std::uint32_t room = 0;  // requests that fit
+    std::uint32_t count = 0; // requests begun
+    int error = 0;           // the first that went wrong
+    bool needs_address = false;
+    SendEntry* current = nullptr; // what setters write to; null after an error
+};
+
+struct Qp : provider::WrQueuePair {
+    explicit Qp(ibv_context& context) noexcept : WrQueuePair{} { qp.context = &context; }
+    Context& owner() const noexcept { return context_of(qp.context); }
+
+    QueuePair* engine = nullptr;
+    QueueLock lock; // of building, between wr_start() and wr_complete(); elided where nobody builds
+    Builder builder;
+    // What modify() was told and the engine doesn't keep; guarded by the device's lock.
+    ibv_qp_init_attr init{};
+    ibv_qp_attr attributes{};
+    std::uint32_t events_reported = 0;
+    Belonging belonging;
+};
+
+inline Qp& qp_of(ibv_qp* qp) noexcept {
+    return *static_cast<Qp*>(reinterpret_cast<abi::VerbsQp*>(qp));
+}
+
+} // namespace sluice::uroce::face

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/verbs/open.hpp"
+
+#include <dlfcn.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "core/log.hpp"
+#include "core/settings.hpp"
+#include "provider/common/verbs.hpp"
+#include "provider/uroce/device/registry.hpp"
+#include "provider/uroce/verbs/event_socket.hpp"
+#include "provider/uroce/verbs/verbs.hpp"
+
+namespace sluice::uroce::face {
+
+namespace {
+
+// Of no kernel driver, so that nobody takes the context for one of theirs.
+constexpr std::uint32_t kDriverId = 0;
+
+// What libibverbs takes for one of its devices. One for each context: it goes with it.
+struct OpenedDevice : abi::VerbsDevice {
+    Device* shared = nullptr;
+};
+
+abi::OpsTable make_ops() noexcept;
+
+void free_context(ibv_context* ibcontext) noexcept {
+    Context& context = context_of(ibcontext);
+    Device& device = context.device;
+    if (device.poisoned() || !leave_behind(context)) {
+        context.~Context();
+        provider::free_context_memory(ibcontext);
+    }
+    Registry::instance().release(device);
+}
+
+// The program has read an event: there is room for one that waits.
+void note_async_event(ibv_context* ibcontext, ibv_async_event* /*event*/) noexcept {
+    Context& context = context_of(ibcontext);
+    if (context.events.pending() && !context.gone()) {
+        const Device::Session session(context.device);
+        context.events.refill();
+    }
+}
+
+verbs_context* alloc_context(ibv_device* ibdevice, int /*cmd_fd*/, void* /*private_data*/) noexcept {
+    Device& device = *static_cast<OpenedDevice*>(reinterpret_cast<abi::VerbsDevice*>(ibdevice))->shared;
+    const int cmd_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (cmd_fd < 0) {
+        return nullptr;
+    }
+    ibv_context* context = provider::allocate_context(ibdevice, cmd_fd, sizeof(Context), kDriverId);
+    if (context == nullptr) {
+        return nullptr;
+    }
+    context->num_comp_vectors = 1;
+    const Result<int> async_fd = make_event_socket();
+    if (async_fd) {
+        context->async_fd = *async_fd;
+    }
+    try {
+        if (async_fd) {
+            new (&context_of(context)) Context(*context, device, *async_fd);
+            provider::current_abi().symbols.set_ops(provider::whole_context(context), make_ops().data());
+            return provider::whole_context(context);
+        }
+        errno = async_fd.error().to_errno();
+    } catch (const std::bad_alloc&) {
+        errno = ENOMEM;
+    }
+    provider::free_context_memory(context);
+    return nullptr;
+}
+
+void uninit_device(abi::VerbsDevice* device) noexcept {
+    delete static_cast<OpenedDevice*>(device);
+}
+
+constexpr abi::VerbsMatchEntry kNothing[] = {
+    {.driver_data = nullptr, .driver_id = 0, .vendor = 0, .device = 0, .kind = abi::kMatchEnd}};
+
+// Not registered: libibverbs never looks for such a device.
+constexpr abi::VerbsDeviceOps kDeviceOps{
+    .name = "sluice-uroce",
+    .match_min_abi_version = 0,
+    .match_max_abi_version = 0,
+    .match_table = kNothing,
+    .static_providers = nullptr,
+    .match_device = nullptr,
+    .alloc_context = alloc_context,
+    .import_context = nullptr,
+    .alloc_device = nullptr,
+    .uninit_device = uninit_device,
+};
+
+abi::OpsTable make_ops() noexcept {
+    using abi::Slot;
+    abi::OpsTable ops(provider::current_abi().layout.slot_count);
+    ops.set(Slot::free_context, free_context);
+    ops.set(Slot::async_event, note_async_event);
+    ops.set(Slot::query_device_ex, query_device_ex);
+    ops.set(Slot::query_port, query_port);
+    ops.set(Slot::alloc_pd, alloc_pd);
+    ops.set(Slot::dealloc_pd, dealloc_pd);
+    ops.set(Slot::alloc_td, alloc_td);
+    ops.set(Slot::dealloc_td, dealloc_td);
+    ops.set(Slot::alloc_parent_domain, alloc_parent_domain);
+    ops.set(Slot::reg_mr, reg_mr);
+    ops.set(Slot::reg_dmabuf_mr, reg_dmabuf_mr);
+    ops.set(Slot::rereg_mr, rereg_mr);
+    ops.set(Slot::dereg_mr, dereg_mr);
+    ops.set(Slot::alloc_mw, alloc_mw);
+    ops.set(Slot::dealloc_mw, dealloc_mw);
+    ops.set(Slot::bind_mw, bind_mw);
+    ops.set(Slot::create_ah, create_ah);
+    ops.set(Slot::destroy_ah, destroy_ah);
+    ops.set(Slot::create_cq, create_cq);
+    ops.set(Slot::create_cq_ex, create_cq_ex);
+    ops.set(Slot::resize_cq, resize_cq);
+    ops.set(Slot::destroy_cq, destroy_cq);
+    ops.set(Slot::req_notify_cq, req_notify_cq);
+    ops.set(Slot::poll_cq, poll_cq);
+    ops.set(Slot::create_qp, create_qp);
+    ops.set(Slot::create_qp_ex, create_qp_ex);
+    ops.set(Slot::modify_qp, modify_qp);
+    ops.set(Slot::query_qp, query_qp);
+    ops.set(Slot::destroy_qp, destroy_qp);
+    ops.set(Slot::post_send, post_send);
+    ops.set(Slot::post_recv, post_recv);
+    ops.set(Slot::create_srq, create_srq);
+    ops.set(Slot::create_srq_ex, create_srq_ex);
+    ops.set(Slot::modify_srq, modify_srq);
+    ops.set(Slot::query_srq, query_srq);
+    ops.set(Slot::destroy_srq, destroy_srq);
+    ops.set(Slot::get_srq_num, get_srq_num);
+    ops.set(Slot::post_srq_recv, post_srq_recv);
+    return ops;
+}
+
+// A program that links us without libibverbs, or loads it later than us, has nothing measured yet.
+Result<void> ensure_abi(void* library) {
+    static Mutex measuring;
+    const LockGuard guard(measuring);
+    if (provider::current_abi().symbols.version == 0) {
+        Result<abi::Abi> found = abi::find_abi(library);
+        if (!found) {
+            return std::move(found).error();
+        }
+        provider::set_current_abi(*found);
+    }
+    constexpr std::size_t kFirstWithoutKernel = 76; // rdma-core 36
+    if (provider::current_abi().layout.slot_count < kFirstWithoutKernel) {
+        return Error(ErrorKind::kNotSupported,
+                     "this libibverbs opens no device without a kernel: install rdma-core 37 or later");
+    }
+    return {};
+}
+
+using OpenDevice = ibv_context* (*)(ibv_device*);
+
+Result<OpenDevice> find_libibverbs() {
+    void* library = dlopen(abi::kLibrary, RTLD_LAZY); // stays loaded: contexts need it
+    if (library == nullptr) {
+        return Error::format(ErrorKind::kNotFound, 0, "uroce needs libibverbs (package libibverbs1): %s",
+                             dlerror());
+    }
+    Result<void> known = ensure_abi(library);
+    if (!known) {
+        return std::move(known).error();
+    }
+    const auto open = reinterpret_cast<OpenDevice>(dlsym(library, "ibv_open_device"));
+    if (open == nullptr) {
+        return Error(ErrorKind::kNotSupported, "this libibverbs has no ibv_open_device");
+    }
+    return open;
+}
+
+// The caller has a context, so that the library is there.
+Result<ibv_comp_channel*> ask_libibverbs_for_channel(ibv_context* context) {
+    using Create = ibv_comp_channel* (*)(ibv_context*);
+    void* library = dlopen(abi::kLibrary, RTLD_LAZY | RTLD_NOLOAD);
+    const auto create =
+        library == nullptr ? nullptr : reinterpret_cast<Create>(dlsym(library, "ibv_create_comp_channel"));
+    ibv_comp_channel* channel = create == nullptr ? nullptr : create(context);
+    const int error = create == nullptr ? ENOSYS : errno;
+    if (library != nullptr) {
+        dlclose(library);
+    }
+    if (channel == nullptr) {
+        return Error::from_errno(error, "libibverbs made no completion channel");
+    }
+    return channel;
+}
+
+// As libibverbs keeps it for devices that it has found itself, and frees it with the device. Its
+// open call must not see it: it would look for a character device.
+abi::VerbsSysfsDevice* make_sysfs_part(const Device& device) noexcept {
+    constexpr std::size_t kRoom = 2048; // more than any version's
+    // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): libibverbs frees it
+    auto* sysfs = static_cast<abi::VerbsSysfsDevice*>(std::calloc(1, kRoom));
+    if (sysfs != nullptr) {
+        std::snprintf(sysfs->ibdev_name, sizeof sysfs->ibdev_name, "%s", device.where().name.c_str());
+        std::snprintf(sysfs->ibdev_path, sizeof sysfs->ibdev_path, "%s", device.directory().c_str());
+        sysfs->node_type = IBV_NODE_CA;
+        sysfs->ibdev_index = -1; // the kernel knows of none
+    }
+    return sysfs;
+}
+
+// A reference of our own, which the opened context's takes over.
+ibv_device* make_device(Device& device) {
+    auto* made = new OpenedDevice{};
+    std::snprintf(made->abi::VerbsDevice::device.name, IBV_SYSFS_NAME_MAX, "%s", device.where().name.c_str());
+    made->abi::VerbsDevice::device.node_type = IBV_NODE_CA;
+    made->abi::VerbsDevice::device.transport_type = IBV_TRANSPORT_IB;
+    made->ops = &kDeviceOps;
+    made->refcount = 1;
+    made->core_support = 1; // optional kinds of access may be passed on
+    made->shared = &device;
+    return &made->abi::VerbsDevice::device;
+}
+
+Result<ibv_context*> open_shared(Device& device, OpenDevice open) {
+    ibv_device* ibdevice = make_device(device);
+    auto& opened = static_cast<OpenedDevice&>(reinterpret_cast<abi::VerbsDevice&>(*ibdevice));
+    abi::VerbsSysfsDevice* sysfs = make_sysfs_part(device);
+    ibv_context* context = sysfs != nullptr ? open(ibdevice) : nullptr;
+    if (context == nullptr) {
+        const int error = errno;
+        std::free(sysfs); // NOLINT(cppcoreguidelines-no-malloc): its counterpart
+        delete &opened;
+        return Error::from_errno(error, "libibverbs can't make a context");
+    }
+    opened.sysfs = sysfs;
+    __atomic_fetch_sub(&opened.refcount, 1, __ATOMIC_ACQ_REL);
+    return context;
+}
+
+} // namespace
+
+Result<ibv_context*> open_context(const char* name_or_address) {
+    warn_about_unknown_settings();
+    Result<OpenDevice> open = find_libibverbs();
+    if (!open) {
+        return std::move(open).error();
+    }
+    Result<LocalAddress> where = resolve(name_or_address != nullptr ? name_or_address : "uroce0");
+    if (!where) {
+        return std::move(where).error();
+    }
+    Registry& registry = Registry::instance();
+    Result<Device*> device = registry.acquire(*where);
+    if (!device) {
+        return std::move(device).error();
+    }
+    Result<ibv_context*> context = open_shared(**device, *open);
+    if (!context) {
+        registry.release(**device);
+        return context;
+    }
+    SLUICE_LOG(kDebug, "uroce", "opened %s on %s", where->name.c_str(), port::to_text(where->gid).data());
+    return context;
+}
+
+bool is_ours(const ibv_context* context) noexcept {
+    return reinterpret_cast<const abi::VerbsDevice*>(context->device)->ops == &kDeviceOps;
+}
+
+Result<cm::Service*> connections_of(ibv_context* context) {
+    if (!is_ours(context)) {
+        return Error(ErrorKind::kNotSupported, "this device isn't uroce's: librdmacm connects it");
+    }
+    if (context_of(context).gone()) {
+        return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent", EIO);
+    }
+    return context_of(context).device.connections();
+}
+
+Result<ibv_comp_channel*> create_comp_channel(ibv_context* context) {
+    if (!is_ours(context)) {
+        return ask_libibverbs_for_channel(context);
+    }
+    if (context_of(context).gone()) {
+        return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent");
+    }
+    Result<int> fd = make_event_socket();
+    if (!fd) {
+        return std::move(fd).error();
+    }
+    // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): libibverbs frees it
+    auto* channel = static_cast<ibv_comp_channel*>(std::calloc(1, sizeof(ibv_comp_channel)));
+    if (channel == nullptr) {
+        close(*fd);
+        return Error(ErrorKind::kInsufficientResources, "no memory for a completion channel");
+    }
+    channel->context = context;
+    channel->fd = *fd;
+    return channel;
+}
+
+} // namespace sluice::uroce::face

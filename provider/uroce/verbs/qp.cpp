@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Queue pairs: made, led through their states, asked and destroyed.
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "core/log.hpp"
+#include "provider/uroce/verbs/qp_attributes.hpp"
+#include "provider/uroce/verbs/verbs.hpp"
+
+namespace sluice::uroce::face {
+
+namespace {
+
+int check(const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+    const std::uint32_t type = number_of(init.qp_type);
+    if (type != IBV_QPT_RC && type != IBV_QPT_UD) {
+        return EOPNOTSUPP;
+    }
+    const auto is_ours = [pd](const auto* object) { return object->context == pd->context; };
+    if (init.send_cq == nullptr || init.recv_cq == nullptr || !is_ours(init.send_cq) ||
+        !is_ours(init.recv_cq) || (init.srq != nullptr && !is_ours(init.srq))) {
+        return EINVAL;
+    }
+    const ibv_qp_cap& cap = init.cap;
+    const bool fits = cap.max_send_wr <= kMaxWr && cap.max_recv_wr <= kMaxWr && cap.max_send_sge <= kMaxSge &&
+                      cap.max_recv_sge <= kMaxSge && cap.max_inline_data <= kMaxInlineBytes;
+    return fits ? 0 : EINVAL;
+}
+
+QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+    return {.type = init.qp_type == IBV_QPT_RC ? QpType::kRc : QpType::kUd,
+            .pd = pd->handle,
+            .send_cq = &cq_of(init.send_cq).queue,
+            .recv_cq = &cq_of(init.recv_cq).queue,
+            .srq = init.srq != nullptr ? &srq_of(init.srq).receives : nullptr,
+            .max_send_wr = init.cap.max_send_wr,
+            .max_recv_wr = init.cap.max_recv_wr,
+            .max_send_sge = init.cap.max_send_sge,
+            .max_recv_sge = init.cap.max_recv_sge,
+            .max_inline = init.cap.max_inline_data,
+            .signal_all = init.sq_sig_all != 0,
+            .owner = &qp};
+}
+
+// Adds COUNT to the users of everything that a queue pair needs.
+void use_all(ibv_pd* pd, const ibv_qp_init_attr& init, int count) noexcept {
+    domain_of(pd).users.fetch_add(count, std::memory_order_acq_rel);
+    cq_of(init.send_cq).users.fetch_add(count, std::memory_order_acq_rel);
+    cq_of(init.recv_cq).users.fetch_add(count, std::memory_order_acq_rel);
+    if (init.srq != nullptr) {
+        srq_of(init.srq).users.fetch_add(count, std::memory_order_acq_rel);
+    }
+}
+
+void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+    qp.qp.qp_context = init.qp_context;
+    qp.qp.pd = pd;
+    qp.qp.send_cq = init.send_cq;
+    qp.qp.recv_cq = init.recv_cq;
+    qp.qp.srq = init.srq;
+    qp.qp.qp_type = init.qp_type;
+    qp.qp.state = IBV_QPS_RESET;
+    qp.qp.qp_num = qp.engine->qpn();
+    qp.qp.handle = qp.engine->qpn();
+    pthread_mutex_init(&qp.qp.mutex, nullptr);
+    pthread_cond_init(&qp.qp.cond, nullptr);
+}
+
+int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+    const Device::Session session(qp.owner().device);
+    try {
+        Result<QueuePair*> made = session.engine().create_queue_pair(config_of(qp, pd, init));
+        if (!made) {
+            SLUICE_LOG(kError, "uroce", "ibv_create_qp: %s", made.error().text());
+            return made.error().to_errno();
+        }
+        qp.engine = *made;
+        return 0;
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+}
+
+void leave_device(void* object, Device& device) noexcept {
+    const Device::Session session(device);
+    session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
+}
+
+Qp* create(ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+    const int error = context_of(pd->context).gone() ? EIO : check(pd, init);
+    if (error != 0) {
+        return fail_with<Qp>(error);
+    }
+    std::unique_ptr<Qp> qp(new (std::nothrow) Qp(*pd->context));
+    if (qp == nullptr) {
+        return fail_with<Qp>(ENOMEM);
+    }
+    if (const int failed = make_engine_part(*qp, pd, init)) {
+        return fail_with<Qp>(failed);
+    }
+    fill_public_part(*qp, pd, init);
+    qp->init = init;
+    use_all(pd, init, 1);
+    qp->belonging.join(qp->qp.context, qp.get(), leave_device);
+    return qp.release();
+}
+
+} // namespace
+
+// The capacities come out as they went in: there is nothing to round.
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
+    Qp* qp = create(pd, *attr);
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    qp->lock.elide(); // nobody can build requests
+    return &qp->qp;
+}
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
+    constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    // Naming no special wish by the mask of one is no wish.
+    constexpr std::uint32_t kZero = IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    if ((attr->comp_mask & ~(kKnown | kZero)) != 0 ||
+        ((attr->comp_mask & kZero) != 0 && attr->create_flags != 0)) {
+        return fail_with<ibv_qp>(EOPNOTSUPP);
+    }
+    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context) {
+        return fail_with<ibv_qp>(EINVAL);
+    }
+    const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    if (extended && (attr->send_ops_flags & ~supported_wr_ops(number_of(attr->qp_type))) != 0) {
+        return fail_with<ibv_qp>(EOPNOTSUPP);
+    }
+    Qp* qp = create(attr->pd, {.qp_context = attr->qp_context,
+                               .send_cq = attr->send_cq,
+                               .recv_cq = attr->recv_cq,
+                               .srq = attr->srq,
+                               .cap = attr->cap,
+                               .qp_type = attr->qp_type,
+                               .sq_sig_all = attr->sq_sig_all});
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    if (!extended || provider::is_single_threaded(attr->pd)) {
+        qp->lock.elide();
+    }
+    if (extended) {
+        set_wr_functions(*qp, attr->send_ops_flags);
+    }
+    return &qp->qp;
+}
+
+int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
+    Qp& qp = qp_of(ibqp);
+    if (qp.owner().gone()) {
+        return EIO;
+    }
+    Device& device = qp.owner().device;
+    if (!are_values(*attr, mask)) {
+        return EINVAL;
+    }
+    if ((mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RTR) {
+        const Result<void> started = device.start_progress();
+        if (!started) {
+            SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", started.error().text());
+            return started.error().to_errno();
+        }
+    }
+    const Device::Session session(device);
+    const ibv_qp_state from = to_ibv(qp.engine->state());
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr->qp_state : from;
+    int error = check_mask(ibqp->qp_type, from, to, *attr, mask);
+    if (error == 0) {
+        error = check_values(*attr, mask, device.where().path_mtu());
+    }
+    if (error != 0) {
+        return error;
+    }
+    ibv_qp_attr merged = qp.attributes;
+    merge(merged, *attr, mask);
+    try {
+        const Result<void> modified =
+            qp.engine->modify(*to_engine(to), to_engine(merged, ibqp->qp_type, device.where()));
+        if (!modified) {
+            SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
+            return EINVAL;
+        }
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+    qp.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged;
+    session.engine().wake(*qp.engine);
+    return 0;
+}
+
+int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init_attr) noexcept {
+    Qp& qp = qp_of(ibqp);
+    if (qp.owner().gone()) {
+        return EIO;
+    }
+    const Device::Session session(qp.owner().device);
+    *attr = qp.attributes;
+    attr->qp_state = attr->cur_qp_state = to_ibv(qp.engine->state());
+    attr->path_mig_state = IBV_MIG_MIGRATED;
+    attr->cap = qp.init.cap;
+    attr->sq_draining = qp.engine->draining() ? 1 : 0;
+    ibqp->state = attr->qp_state;
+    *init_attr = qp.init;
+    return 0;
+}
+
+namespace {
+
+// How many events of QP the program has read; no more will come.
+std::uint32_t leave_engine(Qp& qp) noexcept {
+    const Device::Session session(qp.owner().device);
+    session.engine().destroy_queue_pair(*qp.engine);
+    return qp.events_reported - qp.owner().events.forget(&qp.qp);
+}
+
+} // namespace
+
+int destroy_qp(ibv_qp* ibqp) noexcept {
+    Qp& qp = qp_of(ibqp);
+    if (!qp.owner().gone()) {
+        provider::await_events(ibqp->mutex, ibqp->cond, ibqp->events_completed, leave_engine(qp));
+    }
+    use_all(ibqp->pd, qp.init, -1);
+    delete &qp;
+    return 0;
+}
+
+} // namespace sluice::uroce::face

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "provider/uroce/verbs/qp_attributes.hpp"
+
+#include "provider/uroce/verbs/verbs.hpp"
+
+namespace sluice::uroce::face {
+
+namespace {
+
+struct Transition {
+    ibv_qp_state from;
+    ibv_qp_state to;
+    int needed;
+    int allowed;
+};
+
+constexpr int kInitRc = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRcOnTheWay = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+constexpr Transition kReliable[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitRc, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitRc},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+     kRcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcOnTheWay},
+    // The path itself stays: packets that are on their way come back on it.
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+         IBV_QP_MIN_RNR_TIMER | IBV_QP_PKEY_INDEX},
+};
+
+constexpr int kInitUd = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr int kUdOnTheWay = IBV_QP_CUR_STATE | IBV_QP_QKEY;
+constexpr Transition kDatagram[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitUd, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitUd},
+    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kUdOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kUdOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kUdOnTheWay},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_SQE, IBV_QPS_RTS, 0, kUdOnTheWay},
+};
+
+bool fits(int needed, int allowed, int mask) noexcept {
+    return (mask & needed) == needed && (mask & ~(needed | allowed | IBV_QP_STATE)) == 0;
+}
+
+constexpr unsigned kQpAccess = kRemoteAccessMask | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+
+std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
+    return 128U << static_cast<unsigned>(mtu);
+}
+
+} // namespace
+
+ibv_qp_state to_ibv(QpState state) noexcept {
+    switch (state) {
+    case QpState::kReset:
+        return IBV_QPS_RESET;
+    case QpState::kInit:
+        return IBV_QPS_INIT;
+    case QpState::kReadyToReceive:
+        return IBV_QPS_RTR;
+    case QpState::kReadyToSend:
+        return IBV_QPS_RTS;
+    case QpState::kSendDrained:
+        return IBV_QPS_SQD;
+    case QpState::kSendError:
+        return IBV_QPS_SQE;
+    case QpState::kError:
+        return IBV_QPS_ERR;
+    }
+    return IBV_QPS_UNKNOWN;
+}
+
+std::optional<QpState> to_engine(ibv_qp_state state) noexcept {
+    switch (state) {
+    case IBV_QPS_RESET:
+        return QpState::kReset;
+    case IBV_QPS_INIT:
+        return QpState::kInit;
+    case IBV_QPS_RTR:
+        return QpState::kReadyToReceive;
+    case IBV_QPS_RTS:
+        return QpState::kReadyToSend;
+    case IBV_QPS_SQD:
+        return QpState::kSendDrained;
+    case IBV_QPS_SQE:
+        return QpState::kSendError;
+    case IBV_QPS_ERR:
+        return QpState::kError;
+    default:
+        return std::nullopt;
+    }
+}
+
+bool are_values(const ibv_qp_attr& attr, int mask) noexcept {
+    const auto named = [mask](int attribute) { return (mask & attribute) != 0; };
+    const std::uint32_t mtu = number_of(attr.path_mtu);
+    return !(named(IBV_QP_STATE) && number_of(attr.qp_state) > IBV_QPS_ERR) &&
+           !(named(IBV_QP_CUR_STATE) && number_of(attr.cur_qp_state) > IBV_QPS_ERR) &&
+           !(named(IBV_QP_PATH_MTU) && (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096));
+}
+
+int check_mask(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
+               int mask) noexcept {
+    if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from) {
+        return EINVAL;
+    }
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
+        return (mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE)) == 0 && (mask & IBV_QP_STATE) != 0 ? 0 : EINVAL;
+    }
+    const std::span<const Transition> table =
+        type == IBV_QPT_RC ? std::span<const Transition>(kReliable) : std::span<const Transition>(kDatagram);
+    for (const Transition& one : table) {
+        if (one.from == from && one.to == to) {
+            return fits(one.needed, one.allowed, mask) ? 0 : EINVAL;
+        }
+    }
+    return EINVAL;
+}
+
+int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noexcept {
+    constexpr std::uint8_t kMaxTimeout = 31;
+    constexpr std::uint8_t kMaxRetries = 7;
+    const auto bad = [mask](int attribute, bool is_bad) { return (mask & attribute) != 0 && is_bad; };
+    const bool wrong =
+        bad(IBV_QP_PORT, attr.port_num != kPort) || bad(IBV_QP_PKEY_INDEX, attr.pkey_index != 0) ||
+        bad(IBV_QP_ACCESS_FLAGS, (attr.qp_access_flags & ~kQpAccess) != 0) ||
+        bad(IBV_QP_PATH_MTU, mtu_bytes(attr.path_mtu) > path_mtu) ||
+        bad(IBV_QP_DEST_QPN, attr.dest_qp_num > 0xffffff) ||
+        bad(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic > kMaxRdAtomic) ||
+        bad(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic > kMaxRdAtomic) ||
+        bad(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer > kMaxTimeout) ||
+        bad(IBV_QP_TIMEOUT, attr.timeout > kMaxTimeout) ||
+        bad(IBV_QP_RETRY_CNT, attr.retry_cnt > kMaxRetries) ||
+        bad(IBV_QP_RNR_RETRY, attr.rnr_retry > kMaxRetries) || bad(IBV_QP_AV, check_path(attr.ah_attr) != 0);
+    return wrong ? EINVAL : 0;
+}
+
+void merge(ibv_qp_attr& attr, const ibv_qp_attr& changes, int mask) noexcept {
+    const auto take = [&](int attribute, auto ibv_qp_attr::*member) {
+        if ((mask & attribute) != 0) {
+            attr.*member = changes.*member;
+        }
+    };
+    take(IBV_QP_EN_SQD_ASYNC_NOTIFY, &ibv_qp_attr::en_sqd_async_notify);
+    take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+    take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+    take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+    take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+    take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+    take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+    take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+    take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+    take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+    take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+    take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+    take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+    take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+    take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+    take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+}
+
+// A datagram's MTU is the port's: no path was agreed on.
+QpAttributes to_engine(const ibv_qp_attr& attr, ibv_qp_type type, const LocalAddress& where) noexcept {
+    return {.access = attr.qp_access_flags,
+            .path_mtu = type == IBV_QPT_UD ? where.path_mtu() : mtu_bytes(attr.path_mtu),
+            .dest_qpn = attr.dest_qp_num,
+            .recv_psn = attr.rq_psn,
+            .send_psn = attr.sq_psn,
+            .max_rd_atomic = attr.max_rd_atomic,
+            .max_dest_rd_atomic = attr.max_dest_rd_atomic,
+            .min_rnr_timer = attr.min_rnr_timer,
+            .timeout = attr.timeout,
+            .retry_count = attr.retry_cnt,
+            .rnr_retry = attr.rnr_retry,
+            .qkey = attr.qkey,
+            .tell_drained = attr.en_sqd_async_notify != 0,
+            .local = where.gid,
+            .remote = destination_of(attr.ah_attr)};
+}
+
+} // namespace sluice::uroce::face

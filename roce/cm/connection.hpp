@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the manager knows of one connection, from the first message to the end of its time-wait.
+#pragma once
+
+#include "roce/cm/types.hpp"
+
+namespace sluice::uroce::cm {
+
+enum class State : std::uint8_t {
+    kReqSent,     // active: waits for REP, MRA or REJ
+    kReqReceived, // passive: waits for the program
+    kRepSent,     // passive: waits for RTU
+    kRepReceived, // active: waits for the program to make its queue pair ready
+    kEstablished,
+    kDreqSent, // waits for DREP
+    kTimeWait, // over; late copies are still answered, and the queue pair's number isn't free yet
+    kClosed,   // over; kept because the program hasn't let go of it
+    kSidrSent, // a look-up waits for its answer
+};
+
+struct Connection {
+    static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+    std::uint32_t comm_id = 0;
+    std::uint32_t remote_comm_id = 0; // 0 until the peer told
+    State state = State::kReqSent;
+    bool active = false;
+    bool datagram = false;
+    bool established = false;    // once was
+    bool orphan = false;         // the program let go of it
+    bool alternate_path = false; // was asked for
+
+    Address local;
+    Address peer;
+    std::uint64_t service_id = 0;
+    std::uint16_t local_port = 0;
+    std::uint16_t peer_port = 0;
+    std::uint64_t cookie = 0;
+    std::uint32_t listener = kNobody; // while it counts against its backlog
+
+    std::uint64_t tid = 0;
+    std::uint32_t qpn = 0;
+    std::uint32_t peer_qpn = 0;
+    std::uint32_t recv_psn = 0; // told to the peer
+    std::uint32_t send_psn = 0; // told by the peer
+    std::uint8_t responder_resources = 0;
+    std::uint8_t initiator_depth = 0;
+    std::uint8_t path_mtu = 0;
+    std::uint8_t ack_timeout = 0;
+    std::uint8_t retry_count = 0;
+    std::uint8_t rnr_retry_count = 0; // ours
+    std::uint8_t rnr_retry_for_peer = 0;
+    bool flow_control = false;
+    bool srq = false; // ours
+    bool peer_srq = false;
+    std::uint32_t flow_label = 0;
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+
+    Timing timing;
+    std::uint8_t retries_left = 0;
+    Nanoseconds give_up_at = kNever;
+    std::uint16_t end_reason = 0; // why it is over, if it never came to be
+    Mad last{};                   // what we said last, for when it must be said again
+
+    // The list of orphans in time-wait, oldest first.
+    std::uint32_t older = kNobody;
+    std::uint32_t newer = kNobody;
+
+    // From our side to the peer and back, and the peer's thinking in between.
+    Nanoseconds answer_time() const noexcept {
+        return time_of(timing.response_timeout) + 2 * time_of(timing.packet_lifetime);
+    }
+    bool is_over() const noexcept { return state == State::kTimeWait || state == State::kClosed; }
+};
+
+} // namespace sluice::uroce::cm

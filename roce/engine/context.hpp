@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the parts of a queue pair share: its surroundings, its attributes, and the two ways in which
+// data meets scatter-gather lists.
+#pragma once
+
+#include <algorithm>
+
+#include "roce/engine/completion_queue.hpp"
+#include "roce/engine/memory.hpp"
+#include "roce/engine/out_packet.hpp"
+#include "roce/engine/region_table.hpp"
+#include "roce/engine/types.hpp"
+
+namespace sluice::uroce {
+
+struct Counters {
+    std::uint64_t packets_in = 0;
+    std::uint64_t packets_out = 0;
+    std::uint64_t dropped_unknown_qp = 0;
+    std::uint64_t dropped_wrong_peer = 0;  // source, pkey, qkey or transport of another
+    std::uint64_t dropped_wrong_state = 0; // queue pair isn't ready for this
+    std::uint64_t dropped_no_room = 0;     // replies waiting, or a datagram without a receive
+    std::uint64_t duplicates = 0;
+    std::uint64_t out_of_sequence = 0;
+    std::uint64_t timeouts = 0;
+    std::uint64_t rewinds = 0; // for whatever reason
+    std::uint64_t rnr_naks_in = 0;
+    std::uint64_t stray_responses = 0;
+};
+
+struct QpContext {
+    RegionTable& regions;
+    Memory& memory;
+    EventSink& events;
+    Counters& counters;
+    CompletionQueue& send_cq;
+    CompletionQueue& recv_cq;
+    std::uint32_t qpn;
+    std::uint32_t pd;
+    QpAttributes attr;
+
+    void complete(CompletionQueue& queue, Completion completion) noexcept {
+        completion.qpn = qpn;
+        const bool broken = queue.overflowed();
+        if (!queue.push(completion) && !broken) {
+            events.event(AsyncEvent::kCqError, qpn);
+        }
+    }
+
+    // Calls STEP(sge, offset into it, length) for each part of [OFFSET, OFFSET + LEN) of the list,
+    // until one returns false.
+    template<typename Step>
+    static bool walk(std::span<const Sge> sges, std::uint64_t offset, std::uint64_t len,
+                     Step&& step) noexcept {
+        for (const Sge& sge : sges) {
+            if (len == 0) {
+                return true;
+            }
+            if (offset >= sge.len_bytes) {
+                offset -= sge.len_bytes;
+                continue;
+            }
+            const auto part =
+                static_cast<std::uint32_t>(std::min<std::uint64_t>(sge.len_bytes - offset, len));
+            if (!step(sge, static_cast<std::uint32_t>(offset), part)) {
+                return false;
+            }
+            len -= part;
+            offset = 0;
+        }
+        return len == 0;
+    }
+
+    // Hands out bytes of a gather list by reference. False: a key doesn't fit, or a page is gone.
+    bool gather(std::span<const Sge> sges, std::uint64_t offset, std::uint32_t len, OutPacket& out) noexcept {
+        return walk(sges, offset, len, [&](const Sge& sge, std::uint32_t skip, std::uint32_t part) {
+            const auto host = regions.local(sge.lkey, pd, sge.addr + skip, part, 0);
+            if (!host || !memory.readable(*host, part)) {
+                return false;
+            }
+            out.add_piece(*host, part);
+            return true;
+        });
+    }
+
+    // Copies DATA into a scatter list. False as above; what was copied before stays.
+    bool scatter(std::span<const Sge> sges, std::uint64_t offset, wire::ConstBytes data) noexcept {
+        return walk(sges, offset, data.size(), [&](const Sge& sge, std::uint32_t skip, std::uint32_t part) {
+            const auto host = regions.local(sge.lkey, pd, sge.addr + skip, part, kLocalWrite);
+            if (!host || !memory.copy_in(*host, data.data(), part)) {
+                return false;
+            }
+            data = data.subspan(part);
+            return true;
+        });
+    }
+};
+
+inline std::uint32_t packet_count(std::uint32_t len_bytes, std::uint32_t mtu) noexcept {
+    return len_bytes == 0 ? 1 : (len_bytes - 1) / mtu + 1;
+}
+
+// First, middle, last or only, as an offset from the opcode of "first" in send and write.
+struct Position {
+    bool first;
+    bool last;
+};
+
+} // namespace sluice::uroce

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/engine/datagram.hpp"
+
+namespace sluice::uroce {
+namespace {
+
+// 10.2: a Q_Key with its top bit set is privileged; in a work request it means the queue pair's.
+constexpr std::uint32_t kOwnQkey = 0x80000000;
+
+} // namespace
+
+bool Datagram::transmit(OutPacket& out) noexcept {
+    const std::uint32_t next = sends_.head() + given_out_;
+    if (next == sends_.tail() || failed_) {
+        return false;
+    }
+    const SendEntry& entry = sends_.at(next);
+    const SendWr& wr = entry.wr;
+    wire::Packet& packet = out.begin();
+    if (entry.len_bytes > context_.attr.path_mtu) {
+        return fail(Status::kLocalLength);
+    }
+    const bool is_inline = entry.inline_data != nullptr;
+    if (is_inline && entry.len_bytes != 0) {
+        out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data), entry.len_bytes);
+    } else if (!is_inline && !context_.gather(wr.sges, 0, entry.len_bytes, out)) {
+        return fail(Status::kLocalProtection);
+    }
+    packet.bth.opcode = wr.opcode == WrOpcode::kSendImm ? wire::kUdSendOnlyImm : wire::kUdSendOnly;
+    packet.bth.migrated = true;
+    packet.bth.solicited = (wr.flags & kSolicited) != 0;
+    packet.bth.dest_qpn = wr.dest_qpn & wire::kQpnMask;
+    packet.bth.psn = next_psn_;
+    packet.deth = {.qkey = (wr.qkey & kOwnQkey) != 0 ? context_.attr.qkey : wr.qkey, .src_qpn = context_.qpn};
+    packet.imm.data = wr.imm_or_rkey;
+    out.finish();
+    out.source = context_.attr.local;
+    out.destination = wr.destination;
+    next_psn_ = wire::psn_add(next_psn_, 1);
+    ++given_out_;
+    return true;
+}
+
+// Completions keep their order: what was given out before comes first, and then this is called again.
+bool Datagram::fail(Status status) noexcept {
+    if (given_out_ == 0) {
+        sends_.flush(status);
+        failed_ = true;
+    }
+    return false;
+}
+
+void Datagram::settle() noexcept {
+    for (; given_out_ != 0; --given_out_) {
+        sends_.retire(Status::kSuccess);
+    }
+}
+
+void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexcept {
+    if (packet.deth.qkey != context_.attr.qkey) {
+        ++context_.counters.dropped_wrong_peer;
+        return;
+    }
+    const std::size_t len = grh.size() + packet.payload.size();
+    if (packet.payload.size() > context_.attr.path_mtu || receives_.empty() ||
+        receives_.next_len_bytes() < len) {
+        ++context_.counters.dropped_no_room;
+        return;
+    }
+    receives_.take(receive_);
+    if (receives_.take_limit_event()) {
+        context_.events.event(AsyncEvent::kSrqLimit, context_.qpn);
+    }
+    const std::span<const Sge> sges(receive_.sges.data(), receive_.sge_count);
+    const bool stored = context_.scatter(sges, 0, grh) && context_.scatter(sges, grh.size(), packet.payload);
+    Completion completion = {.wr_id = receive_.wr_id,
+                             .status = stored ? Status::kSuccess : Status::kLocalProtection,
+                             .opcode = WcOpcode::kRecv,
+                             .flags = kWithGrh,
+                             .len_bytes = static_cast<std::uint32_t>(len),
+                             .src_qpn = packet.deth.src_qpn};
+    if (packet.info().has(wire::kHasImmDt)) {
+        completion.flags |= kWithImm;
+        completion.imm_or_rkey = packet.imm.data;
+    }
+    if (packet.bth.solicited) {
+        completion.flags |= kSolicitedEvent;
+    }
+    context_.complete(context_.recv_cq, completion);
+}
+
+} // namespace sluice::uroce

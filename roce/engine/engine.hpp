@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The engine of one device: queue pairs, regions and windows, without any I/O. Whoever drives it
+// gives it packets and the time, and takes packets and completions:
+//
+//     engine.receive({packet, source, destination, grh}, now);     // for each that arrived
+//     engine.advance(now);                                         // if now >= next_deadline()
+//     do {
+//         while (engine.transmit(out, now)) { add to the batch }   // as long as there is room
+//         send the batch
+//     } while (engine.settle());
+//     while (cq.poll(completion)) { ... }
+//
+// After a post to a queue pair, wake(qp) tells the engine to look at it. The order of calls and the
+// times given determine every byte that comes out: there is no clock, no thread and no lock in here,
+// which is what lets a simulation repeat a failure from its seed.
+//
+// Not thread safe: one lock around it, or one thread. create and destroy allocate; nothing else does.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "roce/engine/deadlines.hpp"
+#include "roce/engine/queue_pair.hpp"
+
+namespace sluice::uroce {
+
+struct InPacket {
+    const wire::Packet& packet;
+    Address source;
+    Address destination;
+    const wire::Grh& grh; // looked at for UD only
+    // Its sender is to be told that no receive is there. A test's wish: whether one is, isn't looked at.
+    bool not_ready = false;
+};
+
+struct EngineConfig {
+    std::uint32_t max_queue_pairs = 1024; // up to 2^20
+    std::uint32_t max_regions = 4096;     // with windows; up to 2^20
+    std::uint64_t seed = 0;               // of queue pair numbers and keys
+};
+
+class Engine {
+  public:
+    Engine(const EngineConfig& config, Memory& memory, EventSink& events);
+
+    RegionTable& regions() noexcept { return regions_; }
+    const Counters& counters() const noexcept { return counters_; }
+
+    Result<QueuePair*> create_queue_pair(const QpConfig& config);
+    // Queue pair 1, to which management datagrams go. There is one at most.
+    Result<QueuePair*> create_gsi(const QpConfig& config);
+    void destroy_queue_pair(QueuePair& qp) noexcept;
+
+    QueuePair* find(std::uint32_t qpn) const noexcept;
+    // Calls VISIT(queue pair) for each that there is.
+    template<typename Visit>
+    void for_each(Visit&& visit) {
+        for (const Seat& seat : seats_) {
+            if (seat.qp != nullptr) {
+                visit(*seat.qp);
+            }
+        }
+    }
+
+    void wake(QueuePair& qp) noexcept;
+    void receive(const InPacket& in, const Moment& now) noexcept;
+    // The next packet to send: queue pairs take turns.
+    bool transmit(OutPacket& out, const Moment& now) noexcept;
+    // All packets that were pulled have left. True: because of that, there may be more of them.
+    bool settle() noexcept;
+    void advance(Nanoseconds now) noexcept;
+    Nanoseconds next_deadline() const noexcept { return deadlines_.next(); }
+    // Whether transmit() is worth calling.
+    bool has_ready() const noexcept { return ready_head_ != kNobody; }
+
+  private:
+    struct Seat {
+        std::unique_ptr<QueuePair> qp;
+        std::uint32_t next_ready = kNobody; // in the list of those that may have something to send
+        bool ready = false;
+        bool unsettled = false; // is in unsettled_
+        std::array<std::uint32_t, 2> former_numbers{};
+    };
+    static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+    Result<QueuePair*> seat(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
+    std::uint32_t index_of(std::uint32_t qpn) const noexcept;
+    std::uint32_t draw_number(std::uint32_t index) noexcept;
+    void make_ready(std::uint32_t index) noexcept;
+    std::uint32_t take_ready() noexcept;
+    void reschedule(std::uint32_t index) noexcept;
+
+    RegionTable regions_;
+    Memory& memory_;
+    EventSink& events_;
+    Counters counters_;
+    std::vector<Seat> seats_; // by the low bits of the number; the last is queue pair 1's
+    std::uint32_t index_mask_;
+    std::uint64_t random_;
+    std::uint32_t next_seat_ = 0;
+    std::uint32_t ready_head_ = kNobody;
+    std::uint32_t ready_tail_ = kNobody;
+    Deadlines deadlines_;
+    std::vector<std::uint32_t> unsettled_; // seats; its memory is reserved
+};
+
+} // namespace sluice::uroce

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/engine/queue_pair.hpp"
+
+#include <bit>
+
+namespace sluice::uroce {
+namespace {
+
+constexpr std::uint32_t kMinMtu = 256, kMaxMtu = 4096;
+
+// What a shared queue stands in for still needs an object.
+constexpr std::uint32_t at_least_one(std::uint32_t count) noexcept {
+    return count == 0 ? 1 : count;
+}
+
+bool carries_over_ud(WrOpcode opcode) noexcept {
+    return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm;
+}
+
+} // namespace
+
+QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
+                     EventSink& events, Counters& counters)
+    : context_{regions, memory, events, counters, *config.send_cq, *config.recv_cq, qpn, config.pd, {}},
+      owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
+      own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
+      receives_(config.srq != nullptr ? *config.srq : own_receives_),
+      sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,
+             config.signal_all),
+      requester_(context_, sends_), responder_(context_, receives_), datagram_(context_, sends_, receives_) {}
+
+// 10.3.1: forward one step at a time, and from anywhere to reset and to error.
+bool QueuePair::transition_is_legal(QpState to) const noexcept {
+    switch (to) {
+    case QpState::kReset:
+        return true;
+    case QpState::kError:
+        return state_ != QpState::kReset;
+    case QpState::kInit:
+        return state_ == QpState::kReset || state_ == QpState::kInit;
+    case QpState::kReadyToReceive:
+        return state_ == QpState::kInit;
+    case QpState::kReadyToSend:
+        return state_ == QpState::kReadyToReceive || sends_packets() || state_ == QpState::kSendError;
+    case QpState::kSendDrained:
+        return sends_packets();
+    case QpState::kSendError:
+        return false;
+    }
+    return false;
+}
+
+Result<void> QueuePair::check(QpState to, const QpAttributes& attributes) const {
+    if (!transition_is_legal(to)) {
+        return Error(ErrorKind::kInvalidState,
+                     "no such queue pair transition; the order is reset, init, rtr, rts");
+    }
+    if (to == QpState::kReadyToReceive && (attributes.path_mtu < kMinMtu || attributes.path_mtu > kMaxMtu ||
+                                           !std::has_single_bit(attributes.path_mtu))) {
+        return Error(ErrorKind::kInvalidArgument, "path MTU must be 256, 512, 1024, 2048 or 4096");
+    }
+    if (attributes.timeout > 31 || attributes.retry_count > 7 || attributes.rnr_retry > 7 ||
+        attributes.min_rnr_timer > 31) {
+        return Error(ErrorKind::kInvalidArgument,
+                     "timeout and min_rnr_timer are at most 31, retry_cnt and rnr_retry at most 7");
+    }
+    return {};
+}
+
+Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
+    Result<void> checked = check(to, attributes);
+    if (!checked) {
+        return checked;
+    }
+    if (to == QpState::kError) {
+        if (state_ != QpState::kError) {
+            enter_error(Status::kFlushed);
+        }
+        return {};
+    }
+    if (to == QpState::kReset) {
+        reset();
+        return {};
+    }
+    context_.attr = attributes;
+    if (to == QpState::kReadyToReceive) {
+        responder_.start();
+    }
+    if (to == QpState::kReadyToSend && state_ == QpState::kReadyToReceive) {
+        requester_.start();
+        datagram_.start();
+    }
+    datagram_.clear_failure();
+    if (to == QpState::kSendDrained && state_ != to) {
+        requester_.hold();
+        drained_told_ = false;
+    } else if (to == QpState::kReadyToSend) {
+        requester_.go_on();
+    }
+    state_ = to;
+    look_if_drained();
+    return {};
+}
+
+void QueuePair::reset() noexcept {
+    state_ = QpState::kReset;
+    responder_.stop();
+    sends_.clear();
+    datagram_.stop();
+    own_receives_.clear();
+    requester_.start();
+    context_.regions.forget_queue_pair(context_.qpn);
+}
+
+Post QueuePair::post_send(const SendWr& wr) noexcept {
+    if (!takes_sends()) {
+        return Post::kInvalid;
+    }
+    if (type_ == QpType::kUd && !carries_over_ud(wr.opcode)) {
+        return Post::kInvalid;
+    }
+    const Post posted = sends_.post(wr);
+    if (posted != Post::kPosted) {
+        return posted;
+    }
+    if (!sends_packets()) {
+        sends_.flush(Status::kFlushed);
+    }
+    return posted;
+}
+
+Post QueuePair::publish_sends(std::uint32_t count) noexcept {
+    if (!takes_sends()) {
+        return Post::kInvalid;
+    }
+    sends_.publish(count);
+    if (!sends_packets()) {
+        sends_.flush(Status::kFlushed);
+    }
+    return Post::kPosted;
+}
+
+void QueuePair::settle() noexcept {
+    datagram_.settle();
+    look_if_drained();
+}
+
+void QueuePair::look_if_drained() noexcept {
+    if (state_ == QpState::kSendDrained && !drained_told_ && is_drained()) {
+        drained_told_ = true;
+        if (context_.attr.tell_drained) {
+            context_.events.event(AsyncEvent::kSendQueueDrained, context_.qpn);
+        }
+    }
+}
+
+Post QueuePair::post_receive(const RecvWr& wr) noexcept {
+    if (state_ == QpState::kReset || has_srq_) {
+        return Post::kInvalid;
+    }
+    const Post posted = own_receives_.post(wr);
+    if (posted == Post::kPosted && state_ == QpState::kError) {
+        Receive flushed;
+        own_receives_.take(flushed);
+        context_.complete(context_.recv_cq,
+                          {.wr_id = flushed.wr_id, .status = Status::kFlushed, .opcode = WcOpcode::kRecv});
+    }
+    return posted;
+}
+
+bool QueuePair::receives_packets() const noexcept {
+    return state_ == QpState::kReadyToReceive || sends_packets() || state_ == QpState::kSendError;
+}
+
+void QueuePair::receive(const wire::Packet& packet, const Address& source, const Address& destination,
+                        const wire::Grh& grh, const Moment& now, bool not_ready) noexcept {
+    const wire::OpcodeInfo& info = packet.info();
+    if (!receives_packets()) {
+        ++context_.counters.dropped_wrong_state;
+        return;
+    }
+    if (type_ == QpType::kUd) {
+        if (info.transport == wire::Transport::kUd) {
+            datagram_.on_packet(packet, grh);
+        } else {
+            ++context_.counters.dropped_wrong_peer;
+        }
+        return;
+    }
+    if (info.transport != wire::Transport::kRc || source != context_.attr.remote ||
+        destination != context_.attr.local) {
+        ++context_.counters.dropped_wrong_peer;
+        return;
+    }
+    if (!info.is_response()) {
+        responder_.on_request(packet, not_ready);
+    } else if (sends_packets()) {
+        requester_.on_response(packet, now);
+    } else {
+        ++context_.counters.dropped_wrong_state;
+    }
+    check_failures();
+}
+
+// Answers first: the peer waits for them, and its own requests can't be refused.
+bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
+    if (state_ == QpState::kReset || state_ == QpState::kInit) {
+        return false;
+    }
+    bool sent = type_ == QpType::kRc && responder_.transmit(out);
+    if (!sent && sends_packets()) {
+        sent = type_ == QpType::kRc ? requester_.transmit(out, now)
+                                    : state_ == QpState::kReadyToSend && datagram_.transmit(out);
+    }
+    check_failures();
+    return sent;
+}
+
+void QueuePair::advance(Nanoseconds now) noexcept {
+    if (type_ == QpType::kRc && sends_packets()) {
+        requester_.on_deadline(now);
+        check_failures();
+    }
+}
+
+Nanoseconds QueuePair::deadline() const noexcept {
+    return type_ == QpType::kRc && sends_packets() ? requester_.deadline() : kNever;
+}
+
+void QueuePair::check_failures() noexcept {
+    if (datagram_.failed() && state_ == QpState::kReadyToSend) {
+        state_ = QpState::kSendError;
+    }
+    look_if_drained();
+    if (state_ == QpState::kError) {
+        return;
+    }
+    if (requester_.failure()) {
+        enter_error(*requester_.failure());
+    } else if (responder_.failure()) {
+        const AsyncEvent event = *responder_.failure();
+        enter_error(Status::kFlushed);
+        context_.events.event(event, context_.qpn);
+    }
+}
+
+void QueuePair::enter_error(Status first_send) noexcept {
+    state_ = QpState::kError;
+    sends_.flush(first_send);
+    datagram_.stop();
+    responder_.flush();
+    if (has_srq_) {
+        context_.events.event(AsyncEvent::kLastWqeReached, context_.qpn);
+        return;
+    }
+    while (!own_receives_.empty()) {
+        Receive flushed;
+        own_receives_.take(flushed);
+        context_.complete(context_.recv_cq,
+                          {.wr_id = flushed.wr_id, .status = Status::kFlushed, .opcode = WcOpcode::kRecv});
+    }
+}
+
+} // namespace sluice::uroce

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A queue pair: its states (IBTA vol 1, 10.3.1) and the parts that work in them. Made and destroyed
+// by the Engine; not thread safe, and neither are the parts.
+//
+// Drained means: no request is begun any more; those that were begun end as usual, and then there is
+// an event if one was asked for.
+//
+// Error is entered by modify(), by a request of ours that fails, or by one of the peer's that may
+// not be answered otherwise. Then, in this order: the request that failed completes with its status,
+// or the receive that a message was filling; all other sends and receives are flushed, oldest
+// first; and what is posted later is flushed at once. Receives of an SRQ stay there. Answers that
+// were queued before, the refusal among them, still leave.
+#pragma once
+
+#include "roce/engine/datagram.hpp"
+#include "roce/engine/requester.hpp"
+#include "roce/engine/responder.hpp"
+
+namespace sluice::uroce {
+
+struct QpConfig {
+    QpType type = QpType::kRc;
+    std::uint32_t pd = 0;
+    CompletionQueue* send_cq = nullptr; // both outlive the queue pair
+    CompletionQueue* recv_cq = nullptr;
+    ReceiveQueue* srq = nullptr; // instead of a receive queue of its own
+    std::uint32_t max_send_wr = 1;
+    std::uint32_t max_recv_wr = 1;
+    std::uint32_t max_send_sge = 1; // both at most kMaxSge
+    std::uint32_t max_recv_sge = 1;
+    std::uint32_t max_inline = 0;
+    bool signal_all = false;
+    void* owner = nullptr; // the caller's own
+};
+
+class QueuePair {
+  public:
+    QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
+              EventSink& events, Counters& counters);
+
+    std::uint32_t qpn() const noexcept { return context_.qpn; }
+    QpState state() const noexcept { return state_; }
+    QpType type() const noexcept { return type_; }
+    void* owner() const noexcept { return owner_; }
+    const QpAttributes& attributes() const noexcept { return context_.attr; }
+
+    // Fails without any change when the transition isn't one of the standard's, or an attribute
+    // that it needs makes no sense. Which attributes a call may name is the face's business.
+    Result<void> modify(QpState to, const QpAttributes& attributes);
+
+    // Whether begun requests are still to end, in kSendDrained.
+    bool draining() const noexcept { return state_ == QpState::kSendDrained && !is_drained(); }
+
+    // For requests that are built in place; they count once they are published.
+    SendQueue& sends() noexcept { return sends_; }
+    // kInvalid in the wrong state, with nothing published.
+    Post publish_sends(std::uint32_t count) noexcept;
+
+    // Both are kInvalid in the wrong state.
+    Post post_send(const SendWr& wr) noexcept;
+    Post post_receive(const RecvWr& wr) noexcept; // kInvalid with an SRQ
+
+    void receive(const wire::Packet& packet, const Address& source, const Address& destination,
+                 const wire::Grh& grh, const Moment& now, bool not_ready = false) noexcept;
+    bool transmit(OutPacket& out, const Moment& now) noexcept;
+    void settle() noexcept;
+    bool unsettled() const noexcept { return datagram_.unsettled(); }
+    bool has_failed_queue() const noexcept {
+        return context_.send_cq.overflowed() || context_.recv_cq.overflowed();
+    }
+    void advance(Nanoseconds now) noexcept;
+    Nanoseconds deadline() const noexcept;
+
+  private:
+    bool is_drained() const noexcept {
+        return type_ == QpType::kRc ? requester_.drained() : !datagram_.unsettled();
+    }
+    bool transition_is_legal(QpState to) const noexcept;
+    Result<void> check(QpState to, const QpAttributes& attributes) const;
+    void reset() noexcept;
+    void check_failures() noexcept;
+    void enter_error(Status first_send) noexcept;
+    bool receives_packets() const noexcept;
+    bool sends_packets() const noexcept {
+        return state_ == QpState::kReadyToSend || state_ == QpState::kSendDrained;
+    }
+    bool takes_sends() const noexcept {
+        return sends_packets() || state_ == QpState::kSendError || state_ == QpState::kError;
+    }
+    void look_if_drained() noexcept;
+
+    QpContext context_;
+    void* owner_;
+    QpType type_;
+    QpState state_ = QpState::kReset;
+    bool has_srq_;
+    ReceiveQueue own_receives_;
+    ReceiveQueue& receives_; // own or shared
+    bool drained_told_ = false;
+    SendQueue sends_;
+    Requester requester_;
+    Responder responder_;
+    Datagram datagram_;
+};
+
+} // namespace sluice::uroce

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The sending side of the requester: which packet comes next. What answers do is in
+// requester_response.cpp.
+#include "roce/engine/requester.hpp"
+
+#include "roce/wire/syndrome.hpp"
+
+namespace sluice::uroce {
+
+using wire::Packet;
+using wire::psn_add;
+using wire::psn_distance;
+
+namespace {
+
+// The opcode of packet INDEX of COUNT.
+std::uint8_t send_opcode(WrOpcode opcode, bool first, bool last) noexcept {
+    if (!last) {
+        return first ? wire::kRcSendFirst : wire::kRcSendMiddle;
+    }
+    if (opcode == WrOpcode::kSendImm) {
+        return first ? wire::kRcSendOnlyImm : wire::kRcSendLastImm;
+    }
+    if (opcode == WrOpcode::kSendInv) {
+        return first ? wire::kRcSendOnlyInv : wire::kRcSendLastInv;
+    }
+    return first ? wire::kRcSendOnly : wire::kRcSendLast;
+}
+
+std::uint8_t write_opcode(WrOpcode opcode, bool first, bool last) noexcept {
+    if (!last) {
+        return first ? wire::kRcWriteFirst : wire::kRcWriteMiddle;
+    }
+    if (opcode == WrOpcode::kWriteImm) {
+        return first ? wire::kRcWriteOnlyImm : wire::kRcWriteLastImm;
+    }
+    return first ? wire::kRcWriteOnly : wire::kRcWriteLast;
+}
+
+std::uint8_t opcode_of(WrOpcode opcode, bool first, bool last) noexcept {
+    switch (opcode) {
+    case WrOpcode::kWrite:
+    case WrOpcode::kWriteImm:
+        return write_opcode(opcode, first, last);
+    case WrOpcode::kRead:
+        return wire::kRcReadRequest;
+    case WrOpcode::kCompareSwap:
+        return wire::kRcCompareSwap;
+    case WrOpcode::kFetchAdd:
+        return wire::kRcFetchAdd;
+    case WrOpcode::kAtomicWrite:
+        return wire::kRcAtomicWrite;
+    case WrOpcode::kFlush:
+        return wire::kRcFlush;
+    default:
+        return send_opcode(opcode, first, last);
+    }
+}
+
+} // namespace
+
+void Requester::start() noexcept {
+    cursor_ = fresh_ = queue_.head();
+    cursor_packet_ = 0;
+    una_psn_ = next_psn_ = sent_limit_ = context_.attr.send_psn & wire::kPsnMask;
+    since_ack_request_ = rd_in_flight_ = 0;
+    retries_left_ = context_.attr.retry_count;
+    rnr_retries_left_ = context_.attr.rnr_retry;
+    rewound_ = held_ = false;
+    ack_deadline_ = rnr_until_ = kNever;
+    local_error_.reset();
+    refusal_.reset();
+    failure_.reset();
+}
+
+std::uint32_t Requester::cursor_psn() noexcept {
+    return cursor_ == fresh_ ? next_psn_ : psn_add(queue_.at(cursor_).first_psn, cursor_packet_);
+}
+
+void Requester::assign_numbers(SendEntry& entry) noexcept {
+    entry.first_psn = next_psn_;
+    entry.packets = entry.is_local() ? 0 : packet_count(entry.len_bytes, context_.attr.path_mtu);
+    next_psn_ = psn_add(next_psn_, entry.packets);
+    ++fresh_;
+}
+
+bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
+    while (!failure_ && !local_error_ && !refusal_ && rnr_until_ == kNever && cursor_ != end()) {
+        SendEntry& entry = queue_.at(cursor_);
+        if (cursor_ == fresh_) {
+            assign_numbers(entry);
+        }
+        if (!may_start(entry)) {
+            return false;
+        }
+        if (entry.is_local()) {
+            if (entry.done || run_local(entry)) {
+                ++cursor_;
+                retire_answered();
+            }
+        } else if (emit(entry, out)) {
+            moved_on(entry, entry.wr.opcode == WrOpcode::kRead ? entry.packets - cursor_packet_ : 1, now);
+            return true;
+        }
+        if (local_error_) {
+            retire_answered(); // nothing may be before it
+        }
+    }
+    return false;
+}
+
+// 10.8.3.3: a fence waits for reads and atomics before it. Besides: the window, and the number of
+// reads and atomics that the peer keeps for us.
+bool Requester::may_start(const SendEntry& entry) const noexcept {
+    const bool fenced = (entry.wr.flags & kFence) != 0 && cursor_packet_ == 0;
+    if (fenced && rd_in_flight_ != 0) {
+        return false;
+    }
+    if (entry.is_local()) {
+        return true;
+    }
+    if (psn_distance(psn_add(entry.first_psn, cursor_packet_), una_psn_) >= kWindowPsns) {
+        return false;
+    }
+    return !entry.needs_response() || context_.attr.max_rd_atomic == 0 ||
+           rd_in_flight_ < context_.attr.max_rd_atomic;
+}
+
+bool Requester::run_local(SendEntry& entry) noexcept {
+    const SendWr& wr = entry.wr;
+    const bool ok = wr.opcode == WrOpcode::kBindMw
+                        ? context_.regions.bind(wr.bind, context_.pd, context_.qpn)
+                        : context_.regions.invalidate(wr.imm_or_rkey, context_.pd, context_.qpn);
+    entry.done = ok;
+    if (!ok) {
+        local_error_ = Status::kMwBind;
+    }
+    return ok;
+}
+
+bool Requester::emit(SendEntry& entry, OutPacket& out) noexcept {
+    if (entry.needs_response() && context_.attr.max_rd_atomic == 0) {
+        local_error_ = Status::kLocalQpOperation;
+        return false;
+    }
+    Packet& packet = out.begin();
+    if (!emit_payload(entry, out)) {
+        local_error_ = Status::kLocalProtection;
+        return false;
+    }
+    emit_headers(entry, packet);
+    packet.bth.ack_request = packet.info().ends() || since_ack_request_ + 1 >= kPacketsPerAckRequest;
+    since_ack_request_ = packet.bth.ack_request ? 0 : since_ack_request_ + 1;
+    out.finish();
+    out.source = context_.attr.local;
+    out.destination = context_.attr.remote;
+    return true;
+}
+
+void Requester::emit_headers(const SendEntry& entry, Packet& packet) const noexcept {
+    const SendWr& wr = entry.wr;
+    const bool first = cursor_packet_ == 0;
+    const bool last = cursor_packet_ + 1 == entry.packets;
+    const std::uint32_t offset = wr.opcode == WrOpcode::kRead ? cursor_packet_ * context_.attr.path_mtu : 0;
+    packet.bth.opcode = opcode_of(wr.opcode, first, last);
+    packet.bth.migrated = true;
+    packet.bth.dest_qpn = context_.attr.dest_qpn;
+    packet.bth.psn = psn_add(entry.first_psn, cursor_packet_);
+    packet.bth.solicited = (wr.flags & kSolicited) != 0 && packet.info().ends();
+    packet.reth = {.remote_addr = wr.remote_addr + offset,
+                   .rkey = wr.rkey,
+                   .len_bytes = wr.opcode == WrOpcode::kFlush ? wr.flush_bytes : entry.len_bytes - offset};
+    packet.atomic = {.remote_addr = wr.remote_addr,
+                     .rkey = wr.rkey,
+                     .swap_or_add = wr.opcode == WrOpcode::kCompareSwap ? wr.swap : wr.compare_add,
+                     .compare = wr.opcode == WrOpcode::kCompareSwap ? wr.compare_add : 0};
+    packet.feth = {.selectivity = wr.flush_selectivity, .placement = wr.flush_placement};
+    packet.imm.data = wr.imm_or_rkey;
+    packet.ieth.rkey = wr.imm_or_rkey;
+}
+
+bool Requester::emit_payload(const SendEntry& entry, OutPacket& out) noexcept {
+    if (entry.needs_response() && entry.wr.opcode != WrOpcode::kAtomicWrite) {
+        return true;
+    }
+    const std::uint32_t offset = cursor_packet_ * context_.attr.path_mtu;
+    const std::uint32_t len = std::min(context_.attr.path_mtu, entry.len_bytes - offset);
+    if (entry.inline_data != nullptr) {
+        if (len != 0) {
+            out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data) + offset, len);
+        }
+        return true;
+    }
+    return context_.gather(entry.wr.sges, offset, len, out);
+}
+
+void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept {
+    if (entry.needs_response() && !entry.in_flight) {
+        entry.in_flight = true;
+        ++rd_in_flight_;
+    }
+    cursor_packet_ += numbers;
+    const std::uint32_t end = psn_add(entry.first_psn, cursor_packet_);
+    if (psn_distance(end, sent_limit_) > 0) {
+        sent_limit_ = end;
+    }
+    if (cursor_packet_ == entry.packets) {
+        ++cursor_;
+        cursor_packet_ = 0;
+    }
+    const Nanoseconds timeout = wire::ack_timeout_ns(context_.attr.timeout);
+    if (ack_deadline_ == kNever && timeout != 0) {
+        ack_deadline_ = now + timeout;
+    }
+}
+
+} // namespace sluice::uroce

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The asking half of a reliable connection (IBTA vol 1, 9.7.2 to 9.7.7): turns send work requests
+// into request packets, and responses into completions.
+//
+// Sequence numbers. Each request takes its numbers when it is first reached: `packets` of them from
+// first_psn on; a read takes as many as its response has packets. `una_psn_` is the oldest number
+// that nothing has answered: everything before is done. `cursor_` is the request, and
+// `cursor_packet_` the packet in it, that will be sent next; after a loss it is simply put back to
+// una_psn_ (go back N), and everything is sent again from there, byte for byte. A read that was half
+// answered asks for the rest. `sent_limit_` is one past the highest number ever sent: an answer to
+// what wasn't sent is no answer.
+//
+// An acknowledgement says that everything up to its number was executed, but not that the responses
+// of reads and atomics before it have arrived: una_psn_ stops at the first of those that is missing,
+// and since a later answer came, it must be lost: an "implied NAK" (9.7.6). A response that comes
+// out of order implies the same. One such event rewinds once; others until the next progress or
+// timeout are echoes of the same loss.
+//
+// A request that fails on this side (a key that doesn't fit) waits until everything before it is
+// done, so that completions keep their order, and then fails the queue pair. If a fatal NAK finds
+// reads before it unanswered, their responses may still be on the way: nothing more is sent, and for
+// one ack timeout they are awaited. The peer is in error and won't answer again, so that after it
+// the oldest of them takes the status.
+#pragma once
+
+#include <optional>
+
+#include "roce/engine/send_queue.hpp"
+#include "roce/wire/psn.hpp"
+
+namespace sluice::uroce {
+
+class Requester {
+  public:
+    Requester(QpContext& context, SendQueue& queue) : context_(context), queue_(queue) {}
+
+    // The queue pair has become ready to send, with these attributes.
+    void start() noexcept;
+
+    // The next request packet, if there is one to be sent now.
+    bool transmit(OutPacket& out, const Moment& now) noexcept;
+    void on_response(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_deadline(Nanoseconds now) noexcept;
+    // When on_deadline() wants to be called; kNever when nothing is awaited.
+    Nanoseconds deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
+
+    // While held, nothing is begun that wasn't begun before.
+    void hold() noexcept {
+        held_ = true;
+        hold_at_ = fresh_;
+    }
+    void go_on() noexcept { held_ = false; }
+    bool drained() const noexcept { return queue_.head() == hold_at_; }
+
+    // Why the queue pair must enter the error state; the oldest request ends with it.
+    std::optional<Status> failure() const noexcept { return failure_; }
+
+  private:
+    // As rxe: at most so many unanswered, and an answer asked for at least at every half of it.
+    static constexpr std::int32_t kWindowPsns = 128;
+    static constexpr std::uint32_t kPacketsPerAckRequest = 64;
+
+    void assign_numbers(SendEntry& entry) noexcept;
+    bool run_local(SendEntry& entry) noexcept;
+    bool may_start(const SendEntry& entry) const noexcept;
+    bool emit(SendEntry& entry, OutPacket& out) noexcept;
+    void emit_headers(const SendEntry& entry, wire::Packet& packet) const noexcept;
+    bool emit_payload(const SendEntry& entry, OutPacket& out) noexcept;
+    void moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept;
+
+    void on_acknowledge(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_nak(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_rnr(const wire::Packet& packet, const Moment& now) noexcept;
+    void on_data(const wire::Packet& packet, const Moment& now) noexcept;
+    bool take_data(const SendEntry& entry, const wire::Packet& packet) noexcept;
+    bool take_read_data(const SendEntry& entry, const wire::Packet& packet) noexcept;
+
+    bool advance(std::uint32_t target, const Moment& now) noexcept;
+    void progressed(std::uint32_t una_psn, const Moment& now) noexcept;
+    void retire_answered() noexcept;
+    void catch_up() noexcept;
+    void retry() noexcept;
+    void rewind() noexcept;
+    void fail(Status status) noexcept { failure_ = failure_.value_or(status); }
+
+    std::uint32_t cursor_psn() noexcept;
+    std::uint32_t end() const noexcept { return held_ ? hold_at_ : queue_.tail(); }
+    // The oldest request of these kinds, sent or not, that isn't fully answered.
+    SendEntry* first_unanswered() noexcept;
+    std::uint32_t expected_psn(const SendEntry& entry) const noexcept;
+    bool is_answered(const SendEntry& entry) const noexcept;
+
+    QpContext& context_;
+    SendQueue& queue_;
+    std::uint32_t cursor_ = 0;
+    std::uint32_t cursor_packet_ = 0;
+    std::uint32_t fresh_ = 0; // first request without numbers
+    std::uint32_t una_psn_ = 0;
+    std::uint32_t next_psn_ = 0; // for the next fresh request
+    std::uint32_t sent_limit_ = 0;
+    std::uint32_t since_ack_request_ = 0;
+    std::uint32_t rd_in_flight_ = 0;
+    std::uint8_t retries_left_ = 0;
+    std::uint8_t rnr_retries_left_ = 0;
+    bool held_ = false;
+    std::uint32_t hold_at_ = 0; // the first request that isn't begun
+    bool rewound_ = false;      // since the last progress or timeout
+    Nanoseconds ack_deadline_ = kNever;
+    Nanoseconds rnr_until_ = kNever;
+    std::optional<Status> local_error_; // of the request at the cursor
+    std::optional<Status> refusal_;     // of the request at refused_psn_, once all before is answered
+    std::uint32_t refused_psn_ = 0;
+    std::optional<Status> failure_;
+};
+
+} // namespace sluice::uroce

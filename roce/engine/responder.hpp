@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The answering half of a reliable connection (IBTA vol 1, 9.7.4 and 9.7.5): executes request
+// packets in the order of their numbers, each once, and queues what there is to answer.
+//
+// A packet with the expected number is checked completely before anything is touched: its place in
+// the message, its length, whether the queue pair offers the operation, then key and range. What
+// fails any check gets the NAK of its kind and puts the queue pair into error. One that is ahead
+// tells of a loss: one NAK, then silence until the gap closes. One that is behind is a copy: sends
+// and writes are acknowledged again, reads executed again (their memory may be read as often as one
+// likes), atomics, atomic writes and flushes answered with what was remembered of them. So much is
+// remembered as the peer may have outstanding, max_dest_rd_atomic.
+//
+// Answers leave in the order of their requests, from a ring of fixed size; positive acknowledgements
+// that haven't left yet merge into one. A request for whose answer there is no room is dropped,
+// as if the network had lost it: a flood costs nothing but its sender's time.
+//
+// A read is executed as it is sent, packet by packet, and checked again each time: memory may be
+// deregistered between.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "roce/engine/context.hpp"
+#include "roce/engine/receive_queue.hpp"
+#include "roce/wire/psn.hpp"
+#include "roce/wire/syndrome.hpp"
+
+namespace sluice::uroce {
+
+class Responder {
+  public:
+    Responder(QpContext& context, ReceiveQueue& receives) : context_(context), receives_(receives) {}
+
+    // The queue pair has become ready to receive, with these attributes. Allocates.
+    void start();
+    void on_request(const wire::Packet& packet, bool not_ready = false) noexcept;
+    // The next answer, if there is one. Goes on in the error state until all are out.
+    bool transmit(OutPacket& out) noexcept;
+
+    // What happened to the peer's request that must put the queue pair into error.
+    std::optional<AsyncEvent> failure() const noexcept { return failure_; }
+    // Ends the receive that a message was filling, if there is one.
+    void flush() noexcept;
+    void stop() noexcept { replies_.clear(); }
+
+  private:
+    enum class Message : std::uint8_t { kNone, kSend, kWrite };
+    enum class Verdict : std::uint8_t { kDone, kNotReady, kInvalid, kAccess, kOperational };
+    enum class Silence : std::uint8_t { kNone, kToldOfGap, kToldNotReady };
+    enum class Answer : std::uint8_t { kAck, kNak, kRead, kAtomic, kEmptyRead };
+
+    struct Reply {
+        Answer answer = Answer::kAck;
+        std::uint8_t syndrome = 0;
+        bool again = false; // for a copy of the request
+        bool began = false; // a read whose first packet has left
+        std::uint32_t psn = 0;
+        std::uint32_t msn = 0;
+        std::uint32_t rkey = 0;
+        std::uint32_t len_bytes = 0; // of a read, what is left
+        std::uint64_t addr = 0;
+        std::uint64_t value = 0;
+    };
+    // A read, atomic, atomic write or flush that may be asked for again.
+    struct Remembered {
+        wire::Operation operation = wire::Operation::kNone;
+        std::uint32_t psn = 0;
+        std::uint32_t packets = 0;
+        std::uint32_t msn = 0;
+        std::uint32_t rkey = 0;
+        std::uint32_t len_bytes = 0;
+        std::uint64_t addr = 0;
+        std::uint64_t value = 0;
+    };
+
+    Verdict execute(const wire::Packet& packet) noexcept;
+    bool place_fits(const wire::OpcodeInfo& info) const noexcept;
+    bool length_fits(const wire::Packet& packet) const noexcept;
+    bool offers(const wire::Packet& packet) const noexcept;
+    Verdict send(const wire::Packet& packet) noexcept;
+    Verdict write(const wire::Packet& packet) noexcept;
+    Verdict read(const wire::Packet& packet) noexcept;
+    Verdict atomic(const wire::Packet& packet) noexcept;
+    Verdict atomic_write(const wire::Packet& packet) noexcept;
+    Verdict flush_memory(const wire::Packet& packet) noexcept;
+    Verdict fail_receive(Status status, Verdict verdict) noexcept;
+    void finish_receive(const wire::Packet& packet, WcOpcode opcode, std::uint32_t len_bytes) noexcept;
+    bool take_receive() noexcept;
+
+    void on_duplicate(const wire::Packet& packet) noexcept;
+    const Remembered* recall(const wire::Packet& packet) const noexcept;
+    void remember(const wire::Packet& packet, std::uint32_t packets, std::uint64_t value) noexcept;
+    bool too_many() const noexcept;
+
+    void acknowledge() noexcept;
+    void refuse(Verdict verdict) noexcept;
+    void queue_nak(std::uint8_t syndrome) noexcept;
+    Reply& queue(Answer answer, std::uint32_t psn, std::uint32_t msn) noexcept;
+    bool emit_read(Reply& reply, OutPacket& out) noexcept;
+    void fail_read(Reply& reply, wire::NakCode code) noexcept;
+    static std::uint8_t opcode_of(Answer answer) noexcept;
+    void emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) noexcept;
+
+    QpContext& context_;
+    ReceiveQueue& receives_;
+    std::uint32_t expected_psn_ = 0;
+    std::uint32_t msn_ = 0;
+    // The last packet of a send or write that was executed, and how many messages were then.
+    std::uint32_t acknowledged_psn_ = 0;
+    std::uint32_t acknowledged_msn_ = 0;
+    Silence silence_ = Silence::kNone;
+    Message message_ = Message::kNone;
+    bool receiving_ = false; // receive_ is in use
+    Receive receive_;
+    std::uint32_t received_bytes_ = 0; // of this send
+    std::uint32_t write_rkey_ = 0;
+    std::uint32_t write_bytes_ = 0; // of this write, what it announced
+    std::uint32_t write_left_ = 0;
+    std::uint64_t write_addr_ = 0;
+    Ring<Reply> replies_{1};
+    std::vector<Remembered> remembered_; // a ring over max_dest_rd_atomic
+    std::uint64_t operations_ = 0;       // remembered so far
+    std::uint64_t answered_ = 0;         // of those, completely
+    std::optional<AsyncEvent> failure_;
+};
+
+} // namespace sluice::uroce

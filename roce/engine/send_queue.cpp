@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/engine/send_queue.hpp"
+
+#include <bit>
+
+namespace sluice::uroce {
+namespace {
+
+WcOpcode completion_opcode(WrOpcode opcode) noexcept {
+    switch (opcode) {
+    case WrOpcode::kSend:
+    case WrOpcode::kSendImm:
+    case WrOpcode::kSendInv:
+        return WcOpcode::kSend;
+    case WrOpcode::kWrite:
+    case WrOpcode::kWriteImm:
+        return WcOpcode::kWrite;
+    case WrOpcode::kRead:
+        return WcOpcode::kRead;
+    case WrOpcode::kCompareSwap:
+        return WcOpcode::kCompareSwap;
+    case WrOpcode::kFetchAdd:
+        return WcOpcode::kFetchAdd;
+    case WrOpcode::kAtomicWrite:
+        return WcOpcode::kAtomicWrite;
+    case WrOpcode::kFlush:
+        return WcOpcode::kFlush;
+    case WrOpcode::kLocalInv:
+        return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw:
+        return WcOpcode::kBindMw;
+    }
+    return WcOpcode::kSend;
+}
+
+// Atomics move eight bytes; operations on keys and flushes move none.
+bool length_fits(WrOpcode opcode, std::uint32_t len_bytes) noexcept {
+    switch (opcode) {
+    case WrOpcode::kCompareSwap:
+    case WrOpcode::kFetchAdd:
+    case WrOpcode::kAtomicWrite:
+        return len_bytes == sizeof(std::uint64_t);
+    case WrOpcode::kFlush:
+    case WrOpcode::kLocalInv:
+    case WrOpcode::kBindMw:
+        return len_bytes == 0;
+    default:
+        return len_bytes <= kMaxMessageBytes;
+    }
+}
+
+std::uint64_t total_bytes(std::span<const Sge> sges) noexcept {
+    std::uint64_t total = 0;
+    for (const Sge& sge : sges) {
+        total += sge.len_bytes;
+    }
+    return total;
+}
+
+bool inline_fits(WrOpcode opcode) noexcept {
+    return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm || opcode == WrOpcode::kSendInv ||
+           opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm || opcode == WrOpcode::kAtomicWrite;
+}
+
+} // namespace
+
+SendQueue::SendQueue(QpContext& context, std::uint32_t capacity, std::uint32_t max_sge,
+                     std::uint32_t max_inline, bool signal_all)
+    : context_(context), capacity_(capacity), mask_(std::bit_ceil(capacity) - 1),
+      entries_(std::make_unique<SendEntry[]>(mask_ + 1)),
+      sges_(std::make_unique<Sge[]>(std::size_t{mask_ + 1} * max_sge)),
+      inline_(std::make_unique<std::uint8_t[]>(std::size_t{mask_ + 1} * max_inline)), max_sge_(max_sge),
+      max_inline_(max_inline), signal_all_(signal_all) {}
+
+SendEntry& SendQueue::stage(std::uint32_t ahead) noexcept {
+    SendEntry& entry = at(tail_ + ahead);
+    entry = {};
+    return entry;
+}
+
+bool SendQueue::put_sges(SendEntry& entry, std::span<const Sge> sges) noexcept {
+    const std::uint64_t len_bytes = total_bytes(sges);
+    if (sges.size() > max_sge_ || len_bytes > kMaxMessageBytes) {
+        return false;
+    }
+    Sge* to = sges_.get() + slot_of(entry) * max_sge_;
+    std::ranges::copy(sges, to);
+    entry.wr.sges = {to, sges.size()};
+    entry.inline_data = nullptr;
+    entry.len_bytes = static_cast<std::uint32_t>(len_bytes);
+    return true;
+}
+
+bool SendQueue::put_inline(SendEntry& entry, std::span<const Sge> pieces) noexcept {
+    const std::uint64_t len_bytes = total_bytes(pieces);
+    if (len_bytes > max_inline_) {
+        return false;
+    }
+    std::uint8_t* to = inline_.get() + slot_of(entry) * max_inline_;
+    entry.wr.sges = {};
+    entry.wr.flags |= kInline;
+    entry.inline_data = to;
+    entry.len_bytes = static_cast<std::uint32_t>(len_bytes);
+    for (const Sge& piece : pieces) {
+        if (!context_.memory.copy_out(to, piece.addr, piece.len_bytes)) {
+            return false;
+        }
+        to += piece.len_bytes;
+    }
+    return true;
+}
+
+bool SendQueue::is_sound(const SendEntry& entry) noexcept {
+    return length_fits(entry.wr.opcode, entry.len_bytes) &&
+           (entry.inline_data == nullptr || inline_fits(entry.wr.opcode));
+}
+
+Post SendQueue::post(const SendWr& wr) noexcept {
+    if (room() == 0) {
+        return Post::kFull;
+    }
+    SendEntry& entry = stage(0);
+    entry.wr = wr;
+    const bool put = (wr.flags & kInline) != 0 ? put_inline(entry, wr.sges) : put_sges(entry, wr.sges);
+    if (!put || !is_sound(entry)) {
+        return Post::kInvalid;
+    }
+    publish(1);
+    return Post::kPosted;
+}
+
+void SendQueue::retire(Status status) noexcept {
+    const SendEntry& entry = at(head_);
+    if (signal_all_ || (entry.wr.flags & kSignaled) != 0 || status != Status::kSuccess) {
+        context_.complete(context_.send_cq, {.wr_id = entry.wr.wr_id,
+                                             .status = status,
+                                             .opcode = completion_opcode(entry.wr.opcode),
+                                             .len_bytes = entry.len_bytes});
+    }
+    ++head_;
+}
+
+void SendQueue::flush(Status first) noexcept {
+    for (Status status = first; !empty(); status = Status::kFlushed) {
+        retire(status);
+    }
+}
+
+} // namespace sluice::uroce

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// SLUICE_UROCE: which device has which address, "uroce0=10.0.0.1,uroce1=fe80::1". Without it, uroceN
+// is 127.0.0.(N+1).
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+#include "roce/engine/types.hpp"
+
+namespace sluice::uroce::port {
+
+struct DeviceAddress {
+    unsigned number = 0; // of uroceN
+    Address address;
+    bool operator==(const DeviceAddress&) const = default;
+};
+
+inline constexpr unsigned kMostDevices = 254; // as many as 127.0.0.(N+1) gives
+
+// "uroce" and a number as we would write it: "uroce7", but not "uroce07".
+std::optional<unsigned> device_number(std::string_view name) noexcept;
+
+// In the order of the text. Null or empty gives an empty list. kInvalidArgument with the word that
+// can't be understood: another name, no address of one host, or a name or an address twice.
+Result<std::vector<DeviceAddress>> parse_address_list(const char* text);
+
+} // namespace sluice::uroce::port

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/socket/delay_line.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "roce/socket/flat_packet.hpp"
+
+namespace sluice::uroce::port {
+bool DelayLine::hold(const OutPacket& packet, Memory& memory, Nanoseconds due) noexcept try {
+    if (held_.size() == kMostPackets) {
+        return false;
+    }
+    auto held = std::make_unique<Held>();
+    held->due = due;
+    held->payload = std::make_unique<std::uint8_t[]>(packet.payload_bytes + std::size_t{1});
+    held->packet = packet;
+    if (!copy_payload(packet, memory, held->payload.get())) {
+        return false;
+    }
+    held->packet.pieces[0] = {held->payload.get(), packet.payload_bytes};
+    held->packet.piece_count = packet.payload_bytes != 0 ? 1 : 0;
+    const auto later = std::ranges::upper_bound(held_, due, {}, [](const auto& one) { return one->due; });
+    held_.insert(later, std::move(held));
+    return true;
+} catch (const std::bad_alloc&) {
+    return false;
+}
+
+bool DelayLine::release(OutPacket& out, Nanoseconds now) noexcept {
+    if (next_deadline() > now) {
+        return false;
+    }
+    released_ = std::move(held_.front());
+    held_.erase(held_.begin());
+    out = released_->packet;
+    return true;
+}
+
+Nanoseconds DelayLine::next_deadline() const noexcept {
+    return held_.empty() ? kNever : held_.front()->due;
+}
+
+} // namespace sluice::uroce::port

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Read from /proc/net/udp and udp6: address and port in hexadecimal, the socket's owner and inode;
+// then from whichever /proc/PID/fd may be read, who has that socket open. rdma_rxe's sockets look
+// like a process's there, but no process has them, and they are bound to every address.
+#include "roce/socket/port_owner.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "roce/socket/address.hpp"
+#include "roce/wire/ip.hpp"
+
+namespace sluice::uroce::port {
+namespace {
+
+constexpr std::size_t kMaxTableBytes = std::size_t{1} << 20;
+
+struct Holder {
+    std::string inode;
+    std::string user;
+    bool every_address = false;
+};
+
+// The kernel prints each 32-bit word of an address as the number that it is on this machine.
+std::string as_in_table(const std::uint8_t* bytes, std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; i += 4) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, bytes + i, sizeof word);
+        char hex[9];
+        std::snprintf(hex, sizeof hex, "%08X", word);
+        text += hex;
+    }
+    return text;
+}
+
+// The first of them; those that there are not are empty.
+template<std::size_t kCount>
+std::array<std::string_view, kCount> words_of(std::string_view line) noexcept {
+    std::array<std::string_view, kCount> words;
+    for (std::string_view& word : words) {
+        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+        word = line.substr(0, line.find(' '));
+        line.remove_prefix(word.size());
+    }
+    return words;
+}
+
+std::optional<Holder> find_in_table(const FileTree& tree, const char* path, const std::string& exact,
+                                    const std::string& any) {
+    const auto table = tree.read(path, kMaxTableBytes);
+    if (!table) {
+        return std::nullopt;
+    }
+    char port[6];
+    std::snprintf(port, sizeof port, ":%04X", wire::kRocePort);
+    std::string_view rest = *table;
+    while (!rest.empty()) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        // sl local remote state queues timer retransmits uid timeout inode
+        const auto words = words_of<10>(line);
+        const std::string_view local = words[1];
+        if (!words[9].empty() && (local == exact + port || local == any + port)) {
+            return Holder{.inode = std::string(words[9]),
+                          .user = std::string(words[7]),
+                          .every_address = local == any + port};
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Holder> find_holder(const FileTree& tree, const Address& address) {
+    const std::string any6(32, '0');
+    if (is_ipv4(address)) {
+        const auto bytes = ipv4_bytes(address);
+        auto holder = find_in_table(tree, "/proc/net/udp", as_in_table(bytes.data(), 4), std::string(8, '0'));
+        if (holder) {
+            return holder;
+        }
+    }
+    return find_in_table(tree, "/proc/net/udp6", as_in_table(address.gid.data(), 16), any6);
+}
+
+bool has_open(const FileTree& tree, const std::string& process, const std::string& link) {
+    const std::string directory = "/proc/" + process + "/fd";
+    const auto files = tree.list(directory);
+    if (!files) {
+        return false;
+    }
+    return std::ranges::any_of(*files, [&](const std::string& file) {
+        std::array<char, 64> target{};
+        const std::string path = tree.outside(directory + "/" + file);
+        const ssize_t len = readlink(path.c_str(), target.data(), target.size());
+        return len > 0 && std::string_view(target.data(), static_cast<std::size_t>(len)) == link;
+    });
+}
+
+std::optional<std::string> find_process(const FileTree& tree, const std::string& inode) {
+    const auto processes = tree.list("/proc");
+    if (!processes) {
+        return std::nullopt;
+    }
+    const std::string link = "socket:[" + inode + "]";
+    const auto found = std::ranges::find_if(*processes, [&](const std::string& name) {
+        return !name.empty() && name[0] >= '1' && name[0] <= '9' && has_open(tree, name, link);
+    });
+    return found == processes->end() ? std::nullopt : std::optional(*found);
+}
+
+} // namespace
+
+std::optional<std::string> find_port_owner(const FileTree& tree, const Address& address) {
+    const auto holder = find_holder(tree, address);
+    if (!holder) {
+        return std::nullopt;
+    }
+    const auto process = find_process(tree, holder->inode);
+    if (process) {
+        if (tree.is_live() && *process == std::to_string(getpid())) {
+            return "this very process, which has opened the address already";
+        }
+        return "process " + *process + " (" + tree.read_line("/proc/" + *process + "/comm") + ")";
+    }
+    if (holder->every_address && holder->user == "0" && tree.exists("/sys/module/rdma_rxe")) {
+        return "the kernel's rdma_rxe, which has it on every address of its network namespace (`rdma link` "
+               "lists its devices)";
+    }
+    return "a process of user " + holder->user + " that /proc doesn't let us see";
+}
+
+std::string describe_port_owner(const FileTree& tree, const Address& address) {
+    return find_port_owner(tree, address)
+        .value_or("somebody who has gone meanwhile, or whom /proc/net/udp doesn't show");
+}
+
+} // namespace sluice::uroce::port

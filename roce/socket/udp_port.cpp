@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/socket/udp_port.hpp"
+
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/log.hpp"
+#include "roce/socket/port_owner.hpp"
+
+namespace sluice::uroce::port {
+namespace {
+
+struct Option {
+    int level;
+    int name;
+    int value;
+    const char* what;
+};
+
+Result<void> set_options(int socket_fd, std::span<const Option> options) {
+    for (const Option& option : options) {
+        if (setsockopt(socket_fd, option.level, option.name, &option.value, sizeof option.value) != 0) {
+            return Error::format(kind_of_errno(errno), errno, "setting %s of a UDP socket: %s", option.what,
+                                 strerrordesc_np(errno));
+        }
+    }
+    return {};
+}
+
+Result<void> set_ipv4(int socket_fd) {
+    constexpr Option kOptions[] = {
+        {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, "IP_MTU_DISCOVER"},
+        {IPPROTO_IP, IP_RECVTTL, 1, "IP_RECVTTL"},
+        {IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS"},
+    };
+    return set_options(socket_fd, kOptions);
+}
+
+Result<void> set_ipv6(int socket_fd) {
+    constexpr Option kOptions[] = {
+        {IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"},
+        {IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER"},
+        {IPPROTO_IPV6, IPV6_DONTFRAG, 1, "IPV6_DONTFRAG"},
+        {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, "IPV6_RECVHOPLIMIT"},
+        {IPPROTO_IPV6, IPV6_RECVTCLASS, 1, "IPV6_RECVTCLASS"},
+        // A peer may leave the UDP checksum out, since the ICRC is there; sockets refuse that otherwise.
+        {SOL_UDP, UDP_NO_CHECK6_RX, 1, "UDP_NO_CHECK6_RX"},
+    };
+    return set_options(socket_fd, kOptions);
+}
+
+// What the system doesn't grant isn't an error: it costs speed only. FORCE needs privileges.
+void set_buffers(int socket_fd, std::uint32_t bytes) noexcept {
+    const int value = static_cast<int>(bytes);
+    for (const auto& [forced, plain] :
+         {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}}) {
+        if (setsockopt(socket_fd, SOL_SOCKET, forced, &value, sizeof value) != 0) {
+            (void)setsockopt(socket_fd, SOL_SOCKET, plain, &value, sizeof value);
+        }
+    }
+    const int on = 1;
+    (void)setsockopt(socket_fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
+}
+
+Error port_taken(const Address& local) {
+    const std::string owner = describe_port_owner(FileTree(), local);
+    return Error::format(
+        ErrorKind::kExists, EADDRINUSE,
+        "UDP port %u of %s belongs to %s; end it, or use another address: another uroceN, or "
+        "one that SLUICE_UROCE names",
+        wire::kRocePort, to_text(local).data(), owner.c_str());
+}
+
+Result<Descriptor> bind_socket(const PortConfig& config, const NetworkDevice& device) {
+    const bool v4 = is_ipv4(config.local);
+    Descriptor socket_fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (socket_fd.get() < 0) {
+        return Error::from_errno(errno, "opening a UDP socket");
+    }
+    Result<void> set = v4 ? set_ipv4(socket_fd.get()) : set_ipv6(socket_fd.get());
+    if (!set) {
+        return std::move(set).error();
+    }
+    set_buffers(socket_fd.get(), config.buffer_bytes);
+    const int on = 1;
+    if (config.use_gro && setsockopt(socket_fd.get(), SOL_UDP, UDP_GRO, &on, sizeof on) != 0) {
+        SLUICE_LOG(kInfo, "uroce", "this kernel has no UDP_GRO: packets arrive one by one");
+    }
+    const SocketAddress address = to_socket_address(config.local, wire::kRocePort, device.index);
+    if (bind(socket_fd.get(), &address.any, address.bytes) == 0) {
+        return socket_fd;
+    }
+    if (errno == EADDRINUSE) {
+        return port_taken(config.local);
+    }
+    return Error::format(kind_of_errno(errno), errno, "binding UDP port %u of %s: %s", wire::kRocePort,
+                         to_text(config.local).data(), strerrordesc_np(errno));
+}
+
+} // namespace
+
+Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, Memory& memory) {
+    if (!is_unicast(config.local)) {
+        return Error::format(ErrorKind::kInvalidArgument, 0, "%s is no address of one host",
+                             to_text(config.local).data());
+    }
+    Result<NetworkDevice> device = find_network_device(config.local);
+    if (!device) {
+        return std::move(device).error();
+    }
+    if (port::active_mtu(device->mtu) == 0) {
+        return Error::format(ErrorKind::kNotSupported, 0,
+                             "%s has an MTU of %u; RoCE needs 336 for its smallest packets",
+                             device->name.data(), device->mtu);
+    }
+    Result<Descriptor> socket_fd = bind_socket(config, *device);
+    if (!socket_fd) {
+        return std::move(socket_fd).error();
+    }
+    int granted = 0;
+    socklen_t granted_bytes = sizeof granted;
+    (void)getsockopt(socket_fd->get(), SOL_SOCKET, SO_RCVBUF, &granted, &granted_bytes);
+    return std::unique_ptr<UdpPort>(
+        new UdpPort(*std::move(socket_fd), config, *device, static_cast<std::uint32_t>(granted), memory));
+}
+
+} // namespace sluice::uroce::port

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A device's way to the network: one UDP socket bound to one address and port 4791, and a Sender and
+// a Receiver on it. It is never bound to "any" address: whoever can send to port 4791 can try keys
+// and numbers, so a device listens only where it was told to.
+//
+// The IPv4 socket isn't connected and sets "don't fragment": only then does Linux send
+// identification 0, which the ICRC needs to know.
+//
+// Threads: the sender's calls in one thread at a time (under the device's lock, as they take the
+// engine's packets), the receiver's in one thread at a time; the two don't touch each other.
+// descriptor() is for poll(): readable when there is something to fetch, writable when a flush()
+// that returned false may go on.
+#pragma once
+
+#include <memory>
+
+#include "core/descriptor.hpp"
+#include "roce/socket/receiver.hpp"
+#include "roce/socket/sender.hpp"
+
+namespace sluice::uroce::port {
+
+struct PortConfig {
+    Address local{};
+    bool use_gso = true; // several packets per message, where the kernel can
+    bool use_gro = true;
+    std::uint32_t buffer_bytes = 4U << 20; // asked for; what the system grants may be less
+    PcapRecorder* recorder = nullptr;      // outlives the port
+};
+
+class UdpPort {
+  public:
+    // MEMORY is where the pieces of outgoing packets lie; it outlives the port. May read /proc, to
+    // say who has the port if it is taken.
+    static Result<std::unique_ptr<UdpPort>> open(const PortConfig& config, Memory& memory);
+
+    Sender& sender() noexcept { return sender_; }
+    Receiver& receiver() noexcept { return receiver_; }
+    int descriptor() const noexcept { return socket_.get(); }
+    // Closes the socket of a port that nobody uses any more, as in the child of a fork.
+    void abandon() noexcept { socket_.reset(); }
+
+    const Address& local() const noexcept { return local_; }
+    const NetworkDevice& network_device() const noexcept { return device_; }
+    std::uint32_t active_mtu() const noexcept { return port::active_mtu(device_.mtu); }
+    // What the kernel holds for us at most until we fetch it, its own overhead included.
+    std::uint32_t receive_buffer_bytes() const noexcept { return receive_buffer_bytes_; }
+
+  private:
+    UdpPort(Descriptor socket, const PortConfig& config, const NetworkDevice& device,
+            std::uint32_t receive_buffer_bytes, Memory& memory)
+        : socket_(std::move(socket)), local_(config.local), device_(device),
+          receive_buffer_bytes_(receive_buffer_bytes),
+          sender_(socket_.get(), config.local, device.index, memory, config.use_gso, config.recorder),
+          receiver_(socket_.get(), config.local, config.recorder) {}
+
+    Descriptor socket_;
+    Address local_;
+    NetworkDevice device_;
+    std::uint32_t receive_buffer_bytes_;
+    Sender sender_;
+    Receiver receiver_;
+};
+
+} // namespace sluice::uroce::port

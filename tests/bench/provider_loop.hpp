@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What bench_provider measures: posts and polls of one process on an rxe or siw device, with
+// whichever provider the environment names.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tests/bench/provider_ends.hpp"
+
+namespace sluice::bench {
+
+inline constexpr int kBatch = 16;
+inline constexpr std::uint32_t kBytes = 64;
+inline constexpr int kDepth = 64;
+
+// Two connected queue pairs; what one sends, the other receives.
+class Loop {
+  public:
+    Loop(const std::string& device, bool promise_one_thread)
+        : ends_(open_ends(device)), context_(ends_->context()), pd_(made(ibv_alloc_pd(context_), "PD")),
+          mr_(made(ibv_reg_mr(pd_, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE), "MR")) {
+        if (promise_one_thread) {
+            ibv_td_init_attr td_attr{};
+            ibv_parent_domain_init_attr attr{};
+            attr.pd = pd_;
+            attr.td = made(ibv_alloc_td(context_, &td_attr), "thread domain");
+            domain_ = made(ibv_alloc_parent_domain(context_, &attr), "parent domain");
+            ibv_cq_init_attr_ex cq_attr{};
+            cq_attr.cqe = kDepth;
+            cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+            cq_attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+            send_cq_ = ibv_cq_ex_to_cq(made(ibv_create_cq_ex(context_, &cq_attr), "single-threaded CQ"));
+        } else {
+            domain_ = pd_;
+            send_cq_ = made(ibv_create_cq(context_, kDepth, nullptr, nullptr, 0), "CQ");
+        }
+        recv_cq_ = made(ibv_create_cq(context_, kDepth, nullptr, nullptr, 0), "CQ");
+        ibv_qp_init_attr attr{};
+        attr.send_cq = send_cq_;
+        attr.recv_cq = recv_cq_;
+        attr.cap = {kDepth, kDepth, 1, 1, 0};
+        attr.qp_type = IBV_QPT_RC;
+        qp_ = ends_->connect(domain_, attr);
+        for (int i = 0; i < kBatch; ++i) {
+            sge_ = {reinterpret_cast<std::uintptr_t>(buffer_.data()), kBytes, mr_->lkey};
+            wr_[i] = {};
+            wr_[i].sg_list = &sge_;
+            wr_[i].num_sge = 1;
+            wr_[i].opcode = IBV_WR_SEND;
+            wr_[i].send_flags = IBV_SEND_SIGNALED;
+        }
+    }
+
+    void give_receives() {
+        ibv_recv_wr wr{};
+        wr.sg_list = &sge_;
+        wr.num_sge = 1;
+        ibv_recv_wr* bad = nullptr;
+        for (int i = 0; i < kBatch; ++i) {
+            done(ibv_post_recv(qp_[1], &wr, &bad), "post a receive");
+        }
+    }
+    void drain_receives() {
+        std::array<ibv_wc, kBatch> wc{};
+        for (int taken = 0; taken < kBatch;) {
+            taken += std::max(0, ibv_poll_cq(recv_cq_, kBatch, wc.data()));
+        }
+    }
+    // Without looking at the queue: a receive is completed before its send is.
+    void await_sends() {
+        drain_receives();
+        usleep(20000);
+    }
+
+    // What is measured. Not inlined, because callgrind finds them by their names.
+    [[gnu::noinline]] void measure_post_one() {
+        wr_[0].next = nullptr;
+        ibv_send_wr* bad = nullptr;
+        for (int i = 0; i < kBatch; ++i) {
+            done(ibv_post_send(qp_[0], wr_.data(), &bad), "post a send");
+        }
+    }
+    [[gnu::noinline]] void measure_post_chain() {
+        for (int i = 0; i < kBatch; ++i) {
+            wr_[i].next = i + 1 < kBatch ? &wr_[i + 1] : nullptr;
+        }
+        ibv_send_wr* bad = nullptr;
+        done(ibv_post_send(qp_[0], wr_.data(), &bad), "post a chain");
+    }
+    [[gnu::noinline]] void measure_poll_one() {
+        ibv_wc wc{};
+        for (int i = 0; i < kBatch; ++i) {
+            if (ibv_poll_cq(send_cq_, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS) {
+                die("poll one");
+            }
+        }
+    }
+    [[gnu::noinline]] void measure_poll_batch() {
+        if (ibv_poll_cq(send_cq_, kBatch, wc_.data()) != kBatch) {
+            die("poll sixteen");
+        }
+    }
+    [[gnu::noinline]] void measure_poll_empty() {
+        for (int i = 0; i < kBatch; ++i) {
+            if (ibv_poll_cq(send_cq_, 1, wc_.data()) != 0) {
+                die("poll nothing");
+            }
+        }
+    }
+
+  private:
+    std::unique_ptr<Ends> ends_;
+    ibv_context* context_ = nullptr;
+    ibv_pd* pd_ = nullptr;
+    ibv_pd* domain_ = nullptr;
+    ibv_mr* mr_ = nullptr;
+    ibv_cq* send_cq_ = nullptr;
+    ibv_cq* recv_cq_ = nullptr;
+    std::array<ibv_qp*, 2> qp_{};
+    ibv_sge sge_{};
+    std::array<ibv_send_wr, kBatch> wr_{};
+    std::array<ibv_wc, kBatch> wc_{};
+    std::array<char, 4096> buffer_{};
+};
+
+} // namespace sluice::bench

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How a connection ends, and what is known of it afterwards: queue pairs and ids that come again.
+#include "tests/unit/roce/cm/manager_bench.hpp"
+
+using namespace sluice::uroce;
+using namespace sluice::uroce::cm;
+using namespace sluice::uroce::cm::test;
+using sluice::ErrorKind;
+
+namespace {
+
+constexpr std::uint32_t kMostSlots = std::uint32_t{1} << 16;
+
+void disconnect__answered__one_event_each_then_time_wait_ends(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
+    assert_int_equal(message_of<wire::CmDreq>(bench.sent_left.back()).remote_qpn, kRightQpn);
+    assert_true(bench.wait(bench.left).type == EventType::kDisconnected);
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).error().kind() ==
+                ErrorKind::kInvalidState);
+    assert_true(bench.net.run());
+    assert_true(bench.left.back().type == EventType::kTimewaitExit);
+    assert_true(bench.right.back().type == EventType::kTimewaitExit);
+    bench.net.left.manager.destroy(active, bench.net.now);
+    bench.net.right.manager.destroy(passive, bench.net.now);
+    assert_int_equal(bench.net.left.manager.live() + bench.net.right.manager.live(), 0);
+}
+
+void disconnect__both_at_once__one_event_each(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    const std::size_t before = bench.left.size() + bench.right.size();
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.net.right.manager.disconnect(passive, bench.net.now).ok());
+    assert_true(bench.net.run());
+    assert_int_equal(bench.left.size() + bench.right.size(), before + 4); // and two exits
+}
+
+void disconnect__never_answered__disconnected_with_timeout(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)passive;
+    bench.swallow = wire::CmDreq::kAttributeId;
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    const Event& event = bench.wait(bench.left);
+    assert_true(event.type == EventType::kDisconnected);
+    assert_int_equal(event.reason, reason::kTimeout);
+    assert_int_equal(bench.count(bench.sent_left, wire::CmDreq::kAttributeId), 1 + kFastTiming.max_retries);
+}
+
+void disconnect__confirmation_lost__request_again_confirmed_again(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)passive;
+    bench.swallow = wire::CmDrep::kAttributeId;
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    bench.wait(bench.right);
+    bench.net.settle();
+    bench.swallow = 0;
+    assert_true(bench.wait(bench.left).type == EventType::kDisconnected);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmDrep::kAttributeId), 2);
+    assert_true(bench.net.run());
+    assert_int_equal(bench.right.size(), 4); // request, established, disconnected, exit
+}
+
+void disconnect__before_the_answer__disconnected_and_the_peer_is_told(void**) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    bench.wait(bench.right);
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    bench.net.settle();
+    assert_true(bench.left.back().type == EventType::kDisconnected);
+    assert_int_equal(bench.wait(bench.right).reason, reason::kTimeout);
+}
+
+void disconnect__of_what_is_unknown__confirmed(void**) {
+    Bench bench;
+    wire::CmDreq dreq;
+    dreq.local_comm_id = 11;
+    dreq.remote_comm_id = 22;
+    dreq.remote_qpn = 33;
+    bench.give_right(to_mad(44, dreq));
+    const auto drep = message_of<wire::CmDrep>(bench.last(bench.sent_right, wire::CmDrep::kAttributeId));
+    assert_int_equal(drep.local_comm_id, 22);
+    assert_int_equal(drep.remote_comm_id, 11);
+}
+
+// Whoever isn't the peer, or doesn't know both ids and the queue pair, changes nothing.
+void disconnect__forged__connection_stays(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    const auto rtu = message_of<wire::CmRtu>(bench.last(bench.sent_left, wire::CmRtu::kAttributeId));
+    wire::CmDreq dreq;
+    dreq.local_comm_id = rtu.local_comm_id;
+    dreq.remote_comm_id = rtu.remote_comm_id;
+    dreq.remote_qpn = kRightQpn;
+    bench.give_right(to_mad(1, dreq), ipv4(66)); // another address
+    dreq.remote_qpn = kRightQpn + 1;
+    bench.give_right(to_mad(1, dreq));
+    dreq.remote_qpn = kRightQpn;
+    dreq.local_comm_id ^= 1;
+    bench.give_right(to_mad(1, dreq));
+    wire::CmRej rej;
+    rej.local_comm_id = rtu.local_comm_id ^ 1;
+    rej.remote_comm_id = rtu.remote_comm_id;
+    rej.reason = reason::kConsumer;
+    bench.give_right(to_mad(1, rej));
+    assert_int_equal(bench.right.size(), 2);
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.wait(bench.right).id == passive);
+}
+
+void request__from_a_queue_pair_that_is_connected__stale_both_ways(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)active;
+    // The peer has been started again and knows nothing: same queue pair number, new id.
+    wire::CmReq req = kept_req(bench);
+    req.local_comm_id ^= 0x5555;
+    bench.give_right(to_mad(9, req));
+    const auto rej = message_of<wire::CmRej>(bench.last(bench.sent_right, wire::CmRej::kAttributeId));
+    assert_int_equal(rej.reason, reason::kStaleConnection);
+    assert_int_equal(rej.remote_comm_id, req.local_comm_id);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmDreq::kAttributeId), 1);
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
+    assert_true(bench.right.back().id == passive);
+    assert_int_equal(bench.net.right.manager.counters().stale_in, 1);
+}
+
+void reply__with_a_queue_pair_that_is_connected__stale(void**) {
+    Bench bench;
+    const auto [first, passive] = bench.establish();
+    (void)first;
+    (void)passive;
+    ConnectParams params = bench.request();
+    params.qpn = kLeftQpn + 1;
+    const auto second = bench.net.left.manager.connect(params, bench.net.now);
+    const ConnectionId its_passive = bench.wait(bench.right).id;
+    bench.swallow = wire::CmRep::kAttributeId;
+    AcceptParams acceptance = Bench::acceptance();
+    acceptance.qpn = kRightQpn + 1;
+    assert_true(bench.net.right.manager.accept(its_passive, acceptance, bench.net.now).ok());
+    bench.net.settle();
+    auto rep = message_of<wire::CmRep>(bench.last(bench.sent_right, wire::CmRep::kAttributeId));
+    rep.local_qpn = kRightQpn;
+    bench.give_left(to_mad(1, rep));
+    assert_true(bench.left.back().type == EventType::kRejected && bench.left.back().id == *second);
+    assert_int_equal(bench.left.back().reason, reason::kStaleConnection);
+    const auto rej = message_of<wire::CmRej>(bench.last(bench.sent_left, wire::CmRej::kAttributeId));
+    assert_int_equal(rej.message, 1);
+}
+
+void connect__queue_pair_in_use_or_in_time_wait__busy(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)passive;
+    const auto again = [&] {
+        const auto result = bench.net.left.manager.connect(bench.request(), bench.net.now);
+        return result ? ErrorKind::kInternal : result.error().kind();
+    };
+    assert_true(again() == ErrorKind::kBusy);
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    bench.wait(bench.left);
+    assert_true(again() == ErrorKind::kBusy);
+    bench.net.left.manager.destroy(active, bench.net.now); // doesn't shorten it
+    assert_true(again() == ErrorKind::kBusy);
+    assert_true(bench.net.run());
+    assert_true(again() == ErrorKind::kInternal);
+}
+
+void request__copy_after_the_end__stale_and_no_event(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)passive;
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    bench.wait(bench.left);
+    const std::size_t events = bench.right.size();
+    bench.give_right(bench.last(bench.sent_left, wire::CmReq::kAttributeId));
+    assert_int_equal(bench.right.size(), events);
+    const auto rej = message_of<wire::CmRej>(bench.last(bench.sent_right, wire::CmRej::kAttributeId));
+    assert_int_equal(rej.reason, reason::kStaleConnection);
+}
+
+// Ids are few enough to come again while the last one is remembered.
+void request__id_of_a_connection_that_is_over__a_new_one(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    bench.wait(bench.left);
+    wire::CmReq req = kept_req(bench);
+    req.local_qpn += 1;
+    bench.give_right(to_mad(12, req));
+    assert_true(bench.right.back().type == EventType::kConnectRequest);
+    assert_true(bench.right.back().id != passive);
+    const std::size_t events = bench.right.size();
+    bench.give_right(to_mad(12, req)); // and its copy is a copy
+    assert_int_equal(bench.right.size(), events);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmMra::kAttributeId), 1);
+}
+
+void request__id_of_a_connection_that_was_turned_down__a_new_one(void**) {
+    Bench bench;
+    bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.reject(passive, reason::kConsumer, {}, bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.give_right(to_mad(12, kept_req(bench)));
+    assert_true(bench.right.back().type == EventType::kConnectRequest && bench.right.back().id != passive);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmRej::kAttributeId), 1);
+}
+
+void request__id_of_a_connection_that_is_up__stale_both_ways(void**) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)active;
+    wire::CmReq req = kept_req(bench);
+    req.local_qpn += 1;
+    bench.give_right(to_mad(12, req));
+    const auto rej = message_of<wire::CmRej>(bench.last(bench.sent_right, wire::CmRej::kAttributeId));
+    assert_int_equal(rej.reason, reason::kStaleConnection);
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
+    assert_true(bench.right.back().id == passive);
+}
+
+void datagram_request__id_of_one_that_was_answered__a_new_one(void**) {
+    Bench bench;
+    ResolveParams params;
+    params.local = bench.net.left.where;
+    params.remote = bench.net.right.where;
+    params.service_id = kDatagramService;
+    params.timing = kFastTiming;
+    assert_true(bench.net.left.manager.resolve(params, bench.net.now).ok());
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.give_right(
+        to_mad(12, message_of<wire::CmSidrReq>(bench.last(bench.sent_left, wire::CmSidrReq::kAttributeId))));
+    assert_true(bench.right.back().type == EventType::kConnectRequest && bench.right.back().id != passive);
+}
+
+// What a peer still remembers must not be met again, or it takes a new connection for an old one.
+void connect__a_slot_again_and_again__no_id_comes_twice(void**) {
+    ManagerConfig config;
+    config.max_connections = kMostSlots;
+    ConnectionManager manager(config);
+    std::vector<bool> seen(std::size_t{1} << 16);
+    ResolveParams params;
+    params.local = ipv4(1);
+    params.remote = ipv4(2);
+    for (std::size_t i = 0; i + 1 < seen.size(); ++i) { // 0 is no id
+        const auto id = manager.resolve(params, 1);
+        assert_true(id.ok());
+        const auto life = static_cast<std::uint32_t>(*id) >> 16;
+        assert_false(seen[life]);
+        seen[life] = true;
+        manager.destroy(*id, 1); // its slot is the next one's
+        OutMad out;
+        while (manager.transmit(out)) {
+        }
+    }
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(disconnect__answered__one_event_each_then_time_wait_ends),
+        cmocka_unit_test(disconnect__both_at_once__one_event_each),
+        cmocka_unit_test(disconnect__never_answered__disconnected_with_timeout),
+        cmocka_unit_test(disconnect__confirmation_lost__request_again_confirmed_again),
+        cmocka_unit_test(disconnect__before_the_answer__disconnected_and_the_peer_is_told),
+        cmocka_unit_test(disconnect__of_what_is_unknown__confirmed),
+        cmocka_unit_test(disconnect__forged__connection_stays),
+        cmocka_unit_test(request__from_a_queue_pair_that_is_connected__stale_both_ways),
+        cmocka_unit_test(reply__with_a_queue_pair_that_is_connected__stale),
+        cmocka_unit_test(connect__queue_pair_in_use_or_in_time_wait__busy),
+        cmocka_unit_test(request__copy_after_the_end__stale_and_no_event),
+        cmocka_unit_test(request__id_of_a_connection_that_is_over__a_new_one),
+        cmocka_unit_test(request__id_of_a_connection_that_was_turned_down__a_new_one),
+        cmocka_unit_test(request__id_of_a_connection_that_is_up__stale_both_ways),
+        cmocka_unit_test(datagram_request__id_of_one_that_was_answered__a_new_one),
+        cmocka_unit_test(connect__a_slot_again_and_again__no_id_comes_twice),
+    };
+    return cmocka_run_group_tests_name("uroce.cm.manager_end", tests, nullptr, nullptr);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Messages that are lost or late, and the times after which they are said again or given up.
+#include "tests/unit/roce/cm/manager_bench.hpp"
+
+using namespace sluice::uroce;
+using namespace sluice::uroce::cm;
+using namespace sluice::uroce::cm::test;
+
+namespace {
+
+void reject__lost__request_again_rejected_again_without_asking(void**) {
+    Bench bench;
+    bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    bench.swallow = wire::CmRej::kAttributeId;
+    assert_true(bench.net.right.manager.reject(passive, reason::kConsumer, kHello, bench.net.now).ok());
+    bench.net.settle();
+    bench.swallow = 0;
+    const Event& event = bench.wait(bench.left);
+    assert_true(event.type == EventType::kRejected);
+    assert_memory_equal(event.private_data.data(), kHello.data(), kHello.size());
+    assert_int_equal(bench.right.size(), 1); // one request
+    assert_int_equal(bench.count(bench.sent_left, wire::CmReq::kAttributeId), 2);
+}
+
+void connect__no_answer__retries_then_unreachable(void**) {
+    Bench bench;
+    bench.swallow = wire::CmReq::kAttributeId;
+    bench.connect();
+    const Nanoseconds began = bench.net.now;
+    const Event& event = bench.wait(bench.left);
+    assert_true(event.type == EventType::kUnreachable);
+    assert_int_equal(event.reason, reason::kTimeout);
+    assert_int_equal(bench.count(bench.sent_left, wire::CmReq::kAttributeId), 1 + kFastTiming.max_retries);
+    const Nanoseconds each = time_of(kFastTiming.response_timeout) + 2 * time_of(kFastTiming.packet_lifetime);
+    assert_int_equal(bench.net.now - began, (1 + kFastTiming.max_retries) * each);
+}
+
+void connect__no_answer_within_its_time__unreachable_then(void**) {
+    Bench bench;
+    bench.swallow = wire::CmReq::kAttributeId;
+    ConnectParams params = bench.request();
+    params.timing.give_up_after = 2500 * kMicrosecond;
+    const Nanoseconds began = bench.net.now;
+    assert_true(bench.net.left.manager.connect(params, began).ok());
+    assert_true(bench.wait(bench.left).type == EventType::kUnreachable);
+    assert_int_equal(bench.net.now - began, 2500 * kMicrosecond);
+}
+
+// Who gives up doesn't know the other's id: its REJ names its own, and the device.
+void connect__given_up_after_the_request_arrived__request_is_withdrawn(void**) {
+    Bench bench;
+    ConnectParams params = bench.request();
+    params.timing.max_retries = 0;
+    assert_true(bench.net.left.manager.connect(params, bench.net.now).ok());
+    bench.wait(bench.right);
+    assert_true(bench.wait(bench.left).type == EventType::kUnreachable);
+    const Event& event = bench.wait(bench.right);
+    assert_true(event.type == EventType::kRejected);
+    assert_int_equal(event.reason, reason::kTimeout);
+    const auto rej = message_of<wire::CmRej>(bench.sent_left.back());
+    assert_int_equal(rej.remote_comm_id, 0);
+    assert_int_equal(rej.info_bytes, 8);
+    assert_int_equal(rej.info[7], 0x11);
+}
+
+void request__comes_again_while_the_program_thinks__mra_and_patience(void**) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    while (bench.count(bench.sent_right, wire::CmMra::kAttributeId) == 0) {
+        assert_true(bench.net.step());
+    }
+    const auto mra = message_of<wire::CmMra>(bench.sent_right.back());
+    assert_int_equal(mra.message, 0);
+    assert_int_equal(mra.service_timeout, 24); // as rdma_cm: 68 s
+    bench.net.run_until(bench.net.now + 400 * kMicrosecond);
+    // The active side now waits a minute longer.
+    assert_true(bench.net.left.manager.next_deadline() > bench.net.now + time_of(24));
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    assert_true(bench.wait(bench.left).id == active);
+    assert_int_equal(bench.right.size(), 1);
+}
+
+void mra__asks_for_hours__bounded(void**) {
+    Bench bench;
+    bench.connect();
+    bench.wait(bench.right);
+    const wire::CmReq req = kept_req(bench);
+    wire::CmMra mra;
+    mra.local_comm_id = 99;
+    mra.remote_comm_id = req.local_comm_id;
+    mra.service_timeout = 31;
+    bench.give_left(to_mad(1, mra));
+    assert_true(bench.net.left.manager.next_deadline() < bench.net.now + 2 * time_of(24));
+    assert_true(bench.net.left.manager.next_deadline() > bench.net.now + time_of(24));
+}
+
+void reply__comes_again_while_the_program_thinks__mra(void**) {
+    Bench bench;
+    bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    while (bench.count(bench.sent_left, wire::CmMra::kAttributeId) == 0) {
+        assert_true(bench.net.step());
+    }
+    assert_int_equal(message_of<wire::CmMra>(bench.sent_left.back()).message, 1);
+    bench.net.run_until(bench.net.now + 400 * kMicrosecond);
+    assert_true(bench.net.right.manager.next_deadline() > bench.net.now + time_of(24));
+    assert_int_equal(bench.left.size(), 1); // one answer
+}
+
+void rtu__lost__reply_again_rtu_again(void**) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.swallow = wire::CmRtu::kAttributeId;
+    assert_true(bench.net.left.manager.ready(active).ok());
+    bench.net.settle();
+    bench.swallow = 0;
+    assert_true(bench.wait(bench.right).type == EventType::kEstablished);
+    assert_int_equal(bench.count(bench.sent_left, wire::CmRtu::kAttributeId), 2);
+    assert_int_equal(bench.net.left.manager.counters().duplicates_in, 1);
+}
+
+void rtu__lost_but_data_came__established(void**) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.swallow = wire::CmRtu::kAttributeId;
+    assert_true(bench.net.left.manager.ready(active).ok());
+    bench.net.settle();
+    bench.net.right.manager.communication_established(kRightQpn + 1);
+    bench.net.settle();
+    assert_int_equal(bench.right.size(), 1);
+    bench.net.right.manager.communication_established(kRightQpn);
+    bench.net.right.manager.communication_established(kRightQpn);
+    bench.net.settle();
+    assert_int_equal(bench.right.size(), 2);
+    assert_true(bench.right.back().type == EventType::kEstablished);
+    assert_true(bench.net.run());
+    assert_int_equal(bench.right.size(), 2);
+}
+
+void reply__never_confirmed__unreachable_and_the_peer_is_told(void**) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.swallow = wire::CmRtu::kAttributeId;
+    assert_true(bench.net.left.manager.ready(active).ok());
+    assert_true(bench.wait(bench.right).type == EventType::kUnreachable);
+    const Event& event = bench.wait(bench.left);
+    assert_true(event.type == EventType::kDisconnected); // it was up for that side
+    assert_int_equal(event.reason, reason::kTimeout);
+}
+
+void ack_timeout_code__delays__sum_of_both(void**) {
+    assert_int_equal(ack_timeout_code(15, 18), 19); // what the kernel gets
+    assert_int_equal(ack_timeout_code(18, 18), 20);
+    assert_int_equal(ack_timeout_code(19, 18), 20);
+    assert_int_equal(ack_timeout_code(25, 18), 25);
+    assert_int_equal(ack_timeout_code(20, 18), 21);
+    assert_int_equal(ack_timeout_code(31, 31), 31);
+    assert_int_equal(time_of(0), 4096);
+    assert_int_equal(time_of(20), 4294967296);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(reject__lost__request_again_rejected_again_without_asking),
+        cmocka_unit_test(connect__no_answer__retries_then_unreachable),
+        cmocka_unit_test(connect__no_answer_within_its_time__unreachable_then),
+        cmocka_unit_test(connect__given_up_after_the_request_arrived__request_is_withdrawn),
+        cmocka_unit_test(request__comes_again_while_the_program_thinks__mra_and_patience),
+        cmocka_unit_test(mra__asks_for_hours__bounded),
+        cmocka_unit_test(reply__comes_again_while_the_program_thinks__mra),
+        cmocka_unit_test(rtu__lost__reply_again_rtu_again),
+        cmocka_unit_test(rtu__lost_but_data_came__established),
+        cmocka_unit_test(reply__never_confirmed__unreachable_and_the_peer_is_told),
+        cmocka_unit_test(ack_timeout_code__delays__sum_of_both),
+    };
+    return cmocka_run_group_tests_name("uroce.cm.manager_loss", tests, nullptr, nullptr);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "roce/engine/types.hpp"
+
+namespace sluice::uroce::test {
+
+// 10.0.0.LAST_BYTE
+inline Address ipv4(std::uint8_t last_byte) {
+    Address made;
+    made.gid[10] = made.gid[11] = 0xff;
+    made.gid[12] = 10;
+    made.gid[15] = last_byte;
+    return made;
+}
+
+} // namespace sluice::uroce::test

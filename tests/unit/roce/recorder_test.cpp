@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Recordings: what is in the file is what was on the wire, and what happens when there can't be one.
+#include "roce/socket/pcap_recorder.hpp"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "core/log.hpp"
+#include "tests/machine.hpp"
+#include "tests/unit/roce/pcap.hpp"
+#include "tests/unit/roce/random.hpp"
+#include "tests/unit/uroce/free_address.hpp"
+
+// Last: its macro fail() is also a name in <fstream>.
+#include "tests/cmocka.hpp"
+
+using namespace sluice::uroce;
+using namespace sluice::uroce::port;
+using sluice::uroce::port::test::open_free_port;
+using sluice::uroce::test::read_file;
+using sluice::uroce::test::read_pcap;
+
+namespace {
+
+PlainMemory memory;
+
+// A directory that goes with the object.
+struct Directory {
+    std::string file(const char* name = "trace.pcap") const { return scratch.root() + "/" + name; }
+    sluice::test::Machine scratch;
+};
+
+std::unique_ptr<PcapRecorder> recorder_to(const std::string& path) {
+    auto recorder = PcapRecorder::open(path);
+    assert_true(recorder.ok());
+    return *std::move(recorder);
+}
+
+const std::vector<std::uint8_t> kPayload(300, 0x42);
+
+OutPacket packet(const Address& from, const Address& to, std::uint32_t psn, std::uint32_t bytes = 300) {
+    wire::Packet header;
+    header.bth.opcode = wire::kRcSendOnly;
+    header.bth.psn = psn;
+    OutPacket out;
+    out.begin();
+    out.add_piece(reinterpret_cast<std::uintptr_t>(kPayload.data()), bytes);
+    out.packet = header;
+    out.finish();
+    out.source = from;
+    out.destination = to;
+    return out;
+}
+
+// Each frame of the file has a valid ICRC; returns their packet numbers.
+std::vector<std::uint32_t> checked_psns(const std::string& path) {
+    std::vector<std::uint32_t> psns;
+    for (const auto& datagram : read_pcap(path)) {
+        wire::Frame frame;
+        assert_true(wire::parse_frame(datagram, frame) == wire::Refusal::kNone);
+        assert_int_equal(frame.icrc, wire::expected_icrc(frame));
+        assert_true(frame.is_ipv6 || frame.ipv4.checksum == wire::ipv4_checksum(frame.ipv4));
+        wire::Packet parsed;
+        assert_true(wire::parse(frame.transport, parsed) == wire::Refusal::kNone);
+        psns.push_back(parsed.bth.psn);
+    }
+    return psns;
+}
+
+void record__both_ends__same_frames_with_valid_checksums(void**) {
+    const Directory directory;
+    const auto sent = recorder_to(directory.file("sent"));
+    const auto received = recorder_to(directory.file("received"));
+    const auto from = open_free_port(memory, {.recorder = sent.get()});
+    const auto to = open_free_port(memory, {.recorder = received.get()});
+    for (std::uint32_t psn = 0; psn < 5; ++psn) {
+        assert_true(from->sender().append(packet(from->local(), to->local(), psn, psn == 4 ? 7 : 300)));
+    }
+    assert_true(from->sender().flush());
+    pollfd wanted = {.fd = to->descriptor(), .events = POLLIN, .revents = 0};
+    assert_int_equal(poll(&wanted, 1, 5000), 1);
+    to->receiver().fetch(Receiver::kMaxMessages);
+    assert_int_equal(to->receiver().deliver([](const InPacket&) {}), 5);
+    sent->flush();
+    received->flush();
+    assert_true(checked_psns(sent->path()) == (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+    assert_true(read_pcap(sent->path()) == read_pcap(received->path()));
+}
+
+// Whose identification had to be solved for; the checksum in the file is valid with it.
+void record__received_in_segments__with_their_identifications(void**) {
+    const Directory directory;
+    const auto received = recorder_to(directory.file());
+    const auto from = open_free_port(memory);
+    const auto to = open_free_port(memory, {.use_gro = false, .recorder = received.get()});
+    for (std::uint32_t psn = 0; psn < 4; ++psn) {
+        assert_true(from->sender().append(packet(from->local(), to->local(), psn)));
+    }
+    assert_true(from->sender().flush());
+    pollfd wanted = {.fd = to->descriptor(), .events = POLLIN, .revents = 0};
+    assert_int_equal(poll(&wanted, 1, 5000), 1);
+    to->receiver().fetch(Receiver::kMaxMessages);
+    assert_int_equal(to->receiver().counters().solved.get(), 3);
+    received->flush();
+    assert_true(checked_psns(received->path()) == (std::vector<std::uint32_t>{0, 1, 2, 3}));
+}
+
+void record__received__with_the_hops_that_were_left(void**) {
+    const Directory directory;
+    const auto received = recorder_to(directory.file());
+    const auto from = open_free_port(memory);
+    const auto to = open_free_port(memory, {.recorder = received.get()});
+    const int hops = 33;
+    assert_int_equal(setsockopt(from->descriptor(), IPPROTO_IP, IP_TTL, &hops, sizeof hops), 0);
+    assert_true(from->sender().append(packet(from->local(), to->local(), 1)));
+    assert_true(from->sender().flush());
+    pollfd wanted = {.fd = to->descriptor(), .events = POLLIN, .revents = 0};
+    assert_int_equal(poll(&wanted, 1, 5000), 1);
+    to->receiver().fetch(Receiver::kMaxMessages);
+    received->flush();
+    const auto datagrams = read_pcap(received->path());
+    assert_int_equal(datagrams.size(), 1);
+    assert_int_equal(datagrams[0][8], hops);
+}
+
+void record__short_way__as_it_would_have_looked(void**) {
+    const Directory directory;
+    const auto recorder = recorder_to(directory.file());
+    for (const char* text : {"127.0.0.2", "2001:db8::2"}) {
+        const auto address = parse_address(text);
+        recorder->record(packet(*address, *address, 9), memory);
+    }
+    recorder->flush();
+    assert_true(
+        std::ranges::all_of(checked_psns(recorder->path()), [](std::uint32_t psn) { return psn == 9; }));
+    const auto datagrams = read_pcap(recorder->path());
+    assert_int_equal(datagrams.size(), 2);
+    assert_int_equal(datagrams[0].size(), 20 + 8 + 12 + 300 + 4);
+    assert_int_equal(datagrams[1].size(), 40 + 8 + 12 + 300 + 4);
+}
+
+void record__more_than_the_buffer__all_of_it_in_order(void**) {
+    const Directory directory;
+    const Address address = *parse_address("127.0.0.2");
+    {
+        const auto recorder = recorder_to(directory.file());
+        for (std::uint32_t psn = 0; psn < 3000; ++psn) {
+            recorder->record(packet(address, address, psn), memory);
+        }
+    }
+    const auto psns = checked_psns(directory.file());
+    assert_int_equal(psns.size(), 3000);
+    for (std::uint32_t i = 0; i < psns.size(); ++i) {
+        assert_int_equal(psns[i], i);
+    }
+}
+
+void file__header__nanoseconds_and_bare_ip(void**) {
+    const Directory directory;
+    recorder_to(directory.file());
+    const auto bytes = read_file(directory.file());
+    assert_int_equal(bytes.size(), 24);
+    std::uint32_t magic = 0;
+    std::memcpy(&magic, bytes.data(), sizeof magic);
+    assert_int_equal(magic, 0xa1b23c4d);
+    std::uint32_t link_type = 0;
+    std::memcpy(&link_type, bytes.data() + 20, sizeof link_type);
+    assert_int_equal(link_type, 101);
+    struct stat status = {};
+    assert_int_equal(stat(directory.file().c_str(), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600); // payload is nobody else's business
+}
+
+void open__old_recording__emptied(void**) {
+    const Directory directory;
+    const Address address = *parse_address("127.0.0.2");
+    {
+        const auto longer = recorder_to(directory.file());
+        longer->record(packet(address, address, 0), memory);
+        longer->record(packet(address, address, 1), memory);
+    }
+    recorder_to(directory.file())->record(packet(address, address, 2), memory);
+    assert_true(checked_psns(directory.file()) == std::vector<std::uint32_t>{2});
+}
+
+void open__another_one_is_recording__file_of_its_own(void**) {
+    const Directory directory;
+    const Address address = *parse_address("127.0.0.2");
+    const auto first = recorder_to(directory.file());
+    const auto second = recorder_to(directory.file());
+    assert_string_equal(second->path().c_str(), (directory.file() + "." + std::to_string(getpid())).c_str());
+    first->record(packet(address, address, 1), memory);
+    second->record(packet(address, address, 2), memory);
+    first->flush();
+    second->flush();
+    assert_true(checked_psns(first->path()) == std::vector<std::uint32_t>{1});
+    assert_true(checked_psns(second->path()) == std::vector<std::uint32_t>{2});
+}
+
+void open__impossible_path__error_names_file_and_setting(void**) {
+    const auto recorder = PcapRecorder::open("/nonexistent/trace.pcap");
+    assert_false(recorder.ok());
+    assert_int_equal(recorder.error().os_errno(), ENOENT);
+    assert_non_null(std::strstr(recorder.error().text(), "/nonexistent/trace.pcap"));
+    assert_non_null(std::strstr(recorder.error().text(), "SLUICE_UROCE_PCAP"));
+}
+
+void record__disk_full__said_once_and_life_goes_on(void**) {
+    static int messages;
+    messages = 0;
+    sluice::set_log_sink([](void*, int, const char*,
+                            const char* text) { messages += std::strstr(text, "ends here") != nullptr; },
+                         nullptr);
+    const Directory directory;
+    const auto recorder = recorder_to(directory.file());
+    const Address address = *parse_address("127.0.0.2");
+    rlimit before = {};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small = {1000, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    for (std::uint32_t psn = 0; psn < 3000; ++psn) {
+        recorder->record(packet(address, address, psn), memory);
+    }
+    recorder->flush();
+    setrlimit(RLIMIT_FSIZE, &before);
+    sluice::set_log_sink(nullptr, nullptr);
+    assert_int_equal(messages, 1);
+}
+
+void flush__in_a_forked_child__writes_nothing(void**) {
+    const Directory directory;
+    const Address address = *parse_address("127.0.0.2");
+    const auto recorder = recorder_to(directory.file());
+    recorder->record(packet(address, address, 1), memory);
+    const pid_t child = fork();
+    if (child == 0) {
+        recorder->flush();
+        _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    recorder->flush();
+    assert_true(checked_psns(directory.file()) == std::vector<std::uint32_t>{1});
+}
+
+void by_setting__unset_or_impossible__null_or_error(void**) {
+    // Asked once per process, hence each in one of its own.
+    const auto in_child = [](const char* value, int (*judge)(const sluice::Result<PcapRecorder*>&)) {
+        const pid_t child = fork();
+        if (child == 0) {
+            value == nullptr ? unsetenv("SLUICE_UROCE_PCAP") : setenv("SLUICE_UROCE_PCAP", value, 1);
+            _exit(judge(PcapRecorder::by_setting()));
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status);
+    };
+    const auto is_null = [](const sluice::Result<PcapRecorder*>& recorder) {
+        return recorder.ok() && *recorder == nullptr ? 7 : 1;
+    };
+    const auto is_error = [](const sluice::Result<PcapRecorder*>& recorder) { return recorder.ok() ? 1 : 7; };
+    assert_int_equal(in_child(nullptr, is_null), 7);
+    assert_int_equal(in_child("", is_null), 7);
+    assert_int_equal(in_child("/nonexistent/x", is_error), 7);
+    const Directory directory;
+    const auto is_shared = [](const sluice::Result<PcapRecorder*>& recorder) {
+        const auto again = PcapRecorder::by_setting();
+        return recorder.ok() && *recorder != nullptr && *again == *recorder ? 7 : 1;
+    };
+    assert_int_equal(in_child(directory.file().c_str(), is_shared), 7);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(record__both_ends__same_frames_with_valid_checksums),
+        cmocka_unit_test(record__received_in_segments__with_their_identifications),
+        cmocka_unit_test(record__received__with_the_hops_that_were_left),
+        cmocka_unit_test(record__short_way__as_it_would_have_looked),
+        cmocka_unit_test(record__more_than_the_buffer__all_of_it_in_order),
+        cmocka_unit_test(file__header__nanoseconds_and_bare_ip),
+        cmocka_unit_test(open__old_recording__emptied),
+        cmocka_unit_test(open__another_one_is_recording__file_of_its_own),
+        cmocka_unit_test(open__impossible_path__error_names_file_and_setting),
+        cmocka_unit_test(record__disk_full__said_once_and_life_goes_on),
+        cmocka_unit_test(flush__in_a_forked_child__writes_nothing),
+        cmocka_unit_test(by_setting__unset_or_impossible__null_or_error),
+    };
+#ifdef TEST_EMULATED
+    (void)tests; // user-mode emulation hands control messages of sockets through in part only
+    std::puts("skipped: sockets of an emulated program");
+    return 0;
+#else
+    return cmocka_run_group_tests_name("uroce.recorder", tests, nullptr, nullptr);
+#endif
+}

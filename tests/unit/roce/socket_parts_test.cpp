@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The parts of a port that need no socket: addresses, who owns port 4791 of a recorded machine, and
+// which IPv4 identifications are believed.
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "roce/socket/address.hpp"
+#include "roce/socket/address_list.hpp"
+#include "roce/socket/identification_watch.hpp"
+#include "roce/socket/port_owner.hpp"
+#include "tests/machine.hpp"
+#include "tests/unit/roce/random.hpp"
+
+// Last: its macro fail() is also a name in <fstream>.
+#include "tests/cmocka.hpp"
+
+using namespace sluice::uroce;
+using namespace sluice::uroce::port;
+using sluice::test::Machine;
+using sluice::uroce::test::Random;
+
+namespace {
+
+Address address(const char* text) {
+    const auto parsed = parse_address(text);
+    assert_true(parsed.ok());
+    return *parsed;
+}
+
+void address__text_and_socket_address__round_trip(void**) {
+    for (const char* text : {"127.0.0.1", "10.1.2.3", "2001:db8::5", "fe80::1"}) {
+        const SocketAddress socket_address = to_socket_address(address(text), 4791, 7);
+        assert_true(from_socket_address(socket_address.any) == address(text));
+        assert_string_equal(to_text(address(text)).data(), text);
+    }
+    assert_true(address("::ffff:10.1.2.3") == address("10.1.2.3"));
+    assert_int_equal(to_socket_address(address("10.1.2.3"), 4791, 7).bytes, sizeof(sockaddr_in));
+    assert_int_equal(to_socket_address(address("fe80::1"), 4791, 7).v6.sin6_scope_id, 7);
+    assert_int_equal(to_socket_address(address("2001:db8::5"), 4791, 7).v6.sin6_scope_id, 0);
+}
+
+void address__no_address__refused_with_the_text(void**) {
+    for (const char* text :
+         {"", "localhost", "10.0.0", "10.0.0.256", "10.0.0.1/24", "1::2::3",
+          "11111111111111111111111111111111111111111111111111111111111111111111111111111111111"}) {
+        assert_false(parse_address(text).ok());
+    }
+    assert_non_null(std::strstr(parse_address("localhost").error().text(), "'localhost'"));
+    const sockaddr other = {.sa_family = AF_UNIX, .sa_data = {}};
+    assert_true(from_socket_address(other) == Address{});
+}
+
+void address__unicast__one_host_only(void**) {
+    for (const char* text : {"127.0.0.1", "10.0.0.1", "223.255.255.255", "::1", "fe80::1"}) {
+        assert_true(is_unicast(address(text)));
+    }
+    for (const char* text :
+         {"0.0.0.0", "0.1.2.3", "224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "ff02::1"}) {
+        assert_false(is_unicast(address(text)));
+    }
+}
+
+void address_list__entries__in_their_order(void**) {
+    const auto list = parse_address_list("uroce1=10.0.0.1,uroce0=2001:db8::7,uroce253=127.0.0.9");
+    assert_true(list.ok());
+    assert_true(*list == (std::vector<DeviceAddress>{{1, address("10.0.0.1")},
+                                                     {0, address("2001:db8::7")},
+                                                     {253, address("127.0.0.9")}}));
+    assert_true(parse_address_list(nullptr)->empty());
+    assert_true(parse_address_list("")->empty());
+}
+
+void address_list__wrong_entry__error_shows_it_and_says_why(void**) {
+    struct Case {
+        const char* text;
+        const char* why;
+    };
+    for (const Case& one :
+         {Case{"uroce0", "uroceN=ADDRESS"}, Case{"=10.0.0.1", "uroceN=ADDRESS"},
+          Case{"uroce=10.0.0.1", "uroceN=ADDRESS"}, Case{"uroce254=10.0.0.1", "uroceN=ADDRESS"},
+          Case{"uroce01=10.0.0.1", "uroceN=ADDRESS"}, Case{"uroce-1=10.0.0.1", "uroceN=ADDRESS"},
+          Case{"Uroce1=10.0.0.1", "uroceN=ADDRESS"}, Case{"uroce0=10.0.0.1,,", "uroceN=ADDRESS"},
+          Case{" uroce0=10.0.0.1", "uroceN=ADDRESS"}, Case{"uroce0=host", "no IPv4 or IPv6 address"},
+          Case{"uroce0=", "no IPv4 or IPv6 address"}, Case{"uroce0=0.0.0.0", "address of one host"},
+          Case{"uroce0=ff02::1", "address of one host"}, Case{"uroce0=10.0.0.1,uroce0=10.0.0.2", "twice"},
+          Case{"uroce0=10.0.0.1,uroce1=::ffff:10.0.0.1", "twice"}}) {
+        const auto list = parse_address_list(one.text);
+        assert_false(list.ok());
+        assert_non_null(std::strstr(list.error().text(), "SLUICE_UROCE: '"));
+        assert_non_null(std::strstr(list.error().text(), one.why));
+    }
+}
+
+void active_mtu__each_interface__largest_that_fits_with_headers(void**) {
+    assert_int_equal(active_mtu(65536), 4096);
+    assert_int_equal(active_mtu(4176), 4096);
+    assert_int_equal(active_mtu(4175), 2048);
+    assert_int_equal(active_mtu(1500), 1024);
+    assert_int_equal(active_mtu(336), 256);
+    assert_int_equal(active_mtu(335), 0);
+}
+
+std::string owner_on(const Machine& machine, const char* text) {
+    return describe_port_owner(sluice::FileTree(machine.root()), address(text));
+}
+
+constexpr const char* kTableHead =
+    "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+
+// As the kernel prints 127.0.0.9, which is a number of this machine's byte order.
+std::string row(const char* local, int user, int inode) {
+    char line[200];
+    std::snprintf(line, sizeof line,
+                  "  123: %s:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000 %5d        0 %d 2 "
+                  "0000000000000000 0\n",
+                  local, user, inode);
+    return line;
+}
+
+std::string local_9() {
+    const std::array<std::uint8_t, 4> bytes = {127, 0, 0, 9};
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    char text[9];
+    std::snprintf(text, sizeof text, "%08X", word);
+    return text;
+}
+
+void port_owner__process__named(void**) {
+    Machine machine;
+    machine.write("/proc/net/udp", kTableHead + row("01020304", 0, 1) + row(local_9().c_str(), 1000, 4242));
+    machine.write("/proc/77/comm", "other\n");
+    machine.add("/proc/77/fd/3 -> socket:[4243]");
+    machine.write("/proc/4711/comm", "pingpong\n");
+    machine.add("/proc/4711/fd/0 -> /dev/null");
+    machine.add("/proc/4711/fd/5 -> socket:[4242]");
+    assert_string_equal(owner_on(machine, "127.0.0.9").c_str(), "process 4711 (pingpong)");
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.8").c_str(), "gone meanwhile"));
+}
+
+void port_owner__kernel_driver__told_from_an_invisible_process(void**) {
+    Machine machine;
+    machine.write("/proc/net/udp", kTableHead + row("00000000", 0, 4242));
+    assert_string_equal(owner_on(machine, "127.0.0.9").c_str(),
+                        "a process of user 0 that /proc doesn't let us see");
+    machine.write("/sys/module/rdma_rxe/refcnt", "1\n");
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "rdma_rxe"));
+    for (const int user : {0, 1000}) { // it never takes single addresses
+        machine.write("/proc/net/udp", kTableHead + row(local_9().c_str(), user, 4242));
+        assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "a process of user"));
+    }
+}
+
+void port_owner__socket_of_both_families__found(void**) {
+    Machine machine;
+    machine.write("/proc/net/udp", kTableHead);
+    machine.write("/proc/net/udp6", kTableHead + row("00000000000000000000000000000000", 5, 9));
+    machine.write("/proc/12/comm", "dual\n");
+    machine.add("/proc/12/fd/1 -> socket:[9]");
+    assert_string_equal(owner_on(machine, "127.0.0.9").c_str(), "process 12 (dual)");
+    assert_string_equal(owner_on(machine, "2001:db8::1").c_str(), "process 12 (dual)");
+}
+
+void port_owner__table_of_garbage__no_answer_but_no_harm(void**) {
+    Machine machine;
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "gone meanwhile"));
+    Random random(1);
+    const auto garbage = random.bytes(5000);
+    machine.write("/proc/net/udp", std::string(garbage.begin(), garbage.end()));
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "gone meanwhile"));
+}
+
+const Address kPeer = from_ipv4({10, 0, 0, 2});
+const Address kOther = from_ipv4({10, 0, 0, 3});
+
+void watch__nothing_damaged__everything_believed(void**) {
+    IdentificationWatch watch;
+    Random random(2);
+    for (int i = 0; i < 1000; ++i) {
+        assert_true(watch.believes(kPeer, static_cast<std::uint16_t>(random.next())));
+    }
+}
+
+void watch__after_damage__what_follows_is_believed_and_what_jumps_is_not(void**) {
+    IdentificationWatch watch;
+    assert_true(watch.believes(kPeer, 65000));
+    watch.damaged(kPeer);
+    for (const std::uint16_t next : {65001, 65010, 65005, 66 /* wrapped around */, 2000}) {
+        assert_true(watch.believes(kPeer, next));
+    }
+    assert_false(watch.believes(kPeer, 40000));
+    assert_true(watch.believes(kPeer, 2001));
+    assert_true(watch.believes(kPeer, 63)); // counted from 0, as segments are
+    assert_true(watch.believes(kOther, 12345));
+}
+
+void watch__source_jumps__one_packet_lost_then_followed(void**) {
+    IdentificationWatch watch;
+    assert_true(watch.believes(kPeer, 1000));
+    watch.damaged(kPeer);
+    assert_false(watch.believes(kPeer, 30000));
+    assert_true(watch.believes(kPeer, 30001));
+    assert_true(watch.believes(kPeer, 30002));
+    assert_false(watch.believes(kPeer, 1001));
+}
+
+void watch__random_identifications__one_in_three_at_least(void**) {
+    IdentificationWatch watch;
+    watch.damaged(kPeer);
+    int believed = 0;
+    Random random(3);
+    for (int i = 0; i < 3000; ++i) {
+        believed += watch.believes(kPeer, static_cast<std::uint16_t>(random.next())) ? 1 : 0;
+    }
+    assert_in_range(believed, 1000, 1300);
+}
+
+void watch__long_after_damage__everything_believed_again(void**) {
+    IdentificationWatch watch;
+    watch.damaged(kPeer);
+    for (std::uint32_t i = 0; i < IdentificationWatch::kWatchedPackets; ++i) {
+        assert_true(watch.believes(kPeer, 5));
+    }
+    assert_true(watch.believes(kPeer, 30000));
+    assert_true(watch.believes(kPeer, 50000));
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(address__text_and_socket_address__round_trip),
+        cmocka_unit_test(address__no_address__refused_with_the_text),
+        cmocka_unit_test(address__unicast__one_host_only),
+        cmocka_unit_test(address_list__entries__in_their_order),
+        cmocka_unit_test(address_list__wrong_entry__error_shows_it_and_says_why),
+        cmocka_unit_test(active_mtu__each_interface__largest_that_fits_with_headers),
+        cmocka_unit_test(port_owner__process__named),
+        cmocka_unit_test(port_owner__kernel_driver__told_from_an_invisible_process),
+        cmocka_unit_test(port_owner__socket_of_both_families__found),
+        cmocka_unit_test(port_owner__table_of_garbage__no_answer_but_no_harm),
+        cmocka_unit_test(watch__nothing_damaged__everything_believed),
+        cmocka_unit_test(watch__after_damage__what_follows_is_believed_and_what_jumps_is_not),
+        cmocka_unit_test(watch__source_jumps__one_packet_lost_then_followed),
+        cmocka_unit_test(watch__random_identifications__one_in_three_at_least),
+        cmocka_unit_test(watch__long_after_damage__everything_believed_again),
+    };
+    return cmocka_run_group_tests_name("uroce.port_parts", tests, nullptr, nullptr);
+}

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Events of both kinds, completion queues in all their forms, and requests that are built piece by piece.
+#include <endian.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "tests/unit/uroce/opened.hpp"
+
+using namespace sluice::uroce::test;
+
+namespace {
+
+struct ChannelCloser {
+    void operator()(ibv_comp_channel* channel) const {
+        assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    }
+};
+using Channel = std::unique_ptr<ibv_comp_channel, ChannelCloser>;
+
+Channel make_channel(ibv_context* context) {
+    auto made = sluice::uroce::face::create_comp_channel(context);
+    assert_true(made.ok());
+    return Channel(*made);
+}
+
+bool readable(int fd) {
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    return poll(&entry, 1, 0) == 1;
+}
+
+// Two ends of one context, of which the left completes into a channel.
+struct Watched {
+    Watched()
+        : context(open_uroce()), channel(make_channel(context.get())),
+          left(context.get(), {.channel = channel.get()}), right(context.get()) {
+        connect(left, right);
+    }
+    int write(unsigned flags = IBV_SEND_SIGNALED) {
+        return left.send(IBV_WR_RDMA_WRITE, left.sge(0, 8), right, 0, flags);
+    }
+    // Reads one event, that must be of CQ.
+    void expect_event(ibv_cq* cq) const {
+        assert_true(readable(channel->fd));
+        ibv_cq* got = nullptr;
+        void* its_context = nullptr;
+        assert_int_equal(ibv_get_cq_event(channel.get(), &got, &its_context), 0);
+        assert_ptr_equal(got, cq);
+        ibv_ack_cq_events(got, 1);
+    }
+
+    OpenContext context;
+    Channel channel;
+    End left;
+    End right;
+};
+
+void completion_event__armed__comes_once(void**) {
+    Watched pair;
+    assert_int_equal(pair.write(), 0);
+    assert_false(readable(pair.channel->fd));
+    assert_int_equal(ibv_req_notify_cq(pair.left.cq, 0), 0);
+    assert_false(readable(pair.channel->fd)); // what was there before doesn't count
+    assert_int_equal(pair.write(), 0);
+    assert_int_equal(pair.write(), 0);
+    pair.expect_event(pair.left.cq);
+    assert_false(readable(pair.channel->fd));
+}
+
+void completion_event__solicited_only__comes_for_those_and_for_errors(void**) {
+    Watched pair;
+    ibv_comp_channel* channel = pair.channel.get();
+    End to(pair.context.get(), {.channel = channel});
+    bring_up(to.qp, pair.right.qp->qp_num, pair.right.gid);
+    assert_int_equal(modify(pair.right.qp, {}, IBV_QPS_RESET, IBV_QP_STATE), 0);
+    bring_up(pair.right.qp, to.qp->qp_num, to.gid);
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(to.receive(to.sge(0, 64)), 0);
+    }
+    assert_int_equal(ibv_req_notify_cq(to.cq, 1), 0);
+    assert_int_equal(pair.right.send(IBV_WR_SEND, pair.right.sge(0, 8), to), 0);
+    assert_false(readable(channel->fd));
+    assert_int_equal(
+        pair.right.send(IBV_WR_SEND, pair.right.sge(0, 8), to, 0, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED), 0);
+    pair.expect_event(to.cq);
+    assert_int_equal(ibv_req_notify_cq(to.cq, 1), 0);
+    assert_int_equal(modify(to.qp, {}, IBV_QPS_ERR, IBV_QP_STATE), 0);
+    pair.expect_event(to.cq); // the flushed receive
+}
+
+void completion_events__unread_when_the_queue_goes__go_with_it(void**) {
+    Watched pair;
+    {
+        End other(pair.context.get(), {.channel = pair.channel.get()});
+        bring_up(other.qp, other.qp->qp_num, other.gid);
+        for (ibv_cq* cq : {pair.left.cq, other.cq}) {
+            assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+        }
+        assert_int_equal(other.send(IBV_WR_RDMA_WRITE, other.sge(0, 8), other), 0);
+        assert_int_equal(pair.write(), 0);
+        assert_int_equal(ibv_destroy_comp_channel(pair.channel.get()), EBUSY);
+    } // doesn't wait for what nobody has read
+    pair.expect_event(pair.left.cq);
+    assert_false(readable(pair.channel->fd));
+}
+
+void completion_events__more_than_fit__the_queue_stays_armed(void**) {
+    Watched pair;
+    int told = 0;
+    for (int i = 0; i < 400; ++i) {
+        assert_int_equal(ibv_req_notify_cq(pair.left.cq, 0), 0);
+        assert_int_equal(pair.write(), 0);
+        assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    }
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    for (; readable(pair.channel->fd); ++told) {
+        assert_int_equal(ibv_get_cq_event(pair.channel.get(), &cq, &context), 0);
+    }
+    assert_true(told >= 200 && told < 400);
+    assert_int_equal(pair.write(), 0); // armed since the last that didn't fit
+    assert_int_equal(ibv_get_cq_event(pair.channel.get(), &cq, &context), 0);
+    ibv_ack_cq_events(cq, static_cast<unsigned>(told) + 1);
+}
+
+void channel__of_either_mode__reads_as_the_program_wants(void**) {
+    Watched pair;
+    assert_int_equal(fcntl(pair.channel->fd, F_SETFL, O_NONBLOCK), 0);
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    assert_int_equal(ibv_get_cq_event(pair.channel.get(), &cq, &context), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(ibv_req_notify_cq(pair.left.cq, 0), 0);
+    assert_int_equal(pair.write(), 0);
+    pair.expect_event(pair.left.cq);
+}
+
+// The device's thread may be about to tell.
+ibv_async_event next_event(ibv_context* context) {
+    ibv_async_event event{};
+    assert_int_equal(ibv_get_async_event(context, &event), 0);
+    return event;
+}
+
+void async_event__peer_touches_what_it_may_not__access_error(void**) {
+    Connected pair(Where::kTwoDevices);
+    pair.right.renew_region(IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_REM_ACCESS_ERR);
+    ibv_async_event event = next_event(pair.second.get());
+    assert_int_equal(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+    assert_ptr_equal(event.element.qp, pair.right.qp);
+    ibv_ack_async_event(&event);
+    assert_false(readable(pair.first->async_fd));
+}
+
+void async_event__unread__goes_with_its_queue_pair(void**) {
+    Connected pair(Where::kTwoDevices);
+    pair.right.renew_region(IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
+    assert_true(readable(pair.second->async_fd));
+    assert_int_equal(ibv_destroy_qp(pair.right.qp), 0);
+    pair.right.qp = nullptr;
+    assert_false(readable(pair.second->async_fd));
+}
+
+void async_events__hundreds__none_is_lost(void**) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.with_srq = true;
+    End end(context.get(), options);
+    constexpr std::size_t kCount = 600; // more than the descriptor holds
+    std::vector<ibv_qp*> qps;
+    for (std::size_t i = 0; i < kCount; ++i) {
+        qps.push_back(end.make_qp(options));
+        bring_up(qps.back(), 2, end.gid);
+        assert_int_equal(modify(qps.back(), {}, IBV_QPS_ERR, IBV_QP_STATE), 0);
+    }
+    for (std::size_t i = 0; i < kCount; ++i) {
+        ibv_async_event event = next_event(context.get());
+        assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+        assert_ptr_equal(event.element.qp, qps[i]);
+        ibv_ack_async_event(&event);
+    }
+    assert_false(readable(context->async_fd));
+    for (ibv_qp* qp : qps) {
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+}
+
+void completion_queue__too_small__fails_with_all_its_queue_pairs(void**) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.cqe = 2;
+    End left(context.get(), options), right(context.get());
+    ibv_qp* bystander = left.make_qp(options);
+    connect(left, right);
+    bring_up(bystander, 2, left.gid);
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(left.send(IBV_WR_RDMA_WRITE, left.sge(0, 8), right), 0);
+    }
+    ibv_async_event event = next_event(context.get());
+    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+    assert_ptr_equal(event.element.cq, left.cq);
+    ibv_ack_async_event(&event);
+    assert_false(readable(context->async_fd)); // once
+    assert_int_equal(left.state(), IBV_QPS_ERR);
+    assert_int_equal(left.wait().wr_id, 1);
+    assert_int_equal(left.wait().wr_id, 2);
+    assert_true(left.idle());
+    std::swap(left.qp, bystander);
+    assert_int_equal(left.state(), IBV_QPS_ERR);
+    std::swap(left.qp, bystander);
+    assert_int_equal(right.state(), IBV_QPS_RTS);
+    assert_int_equal(ibv_destroy_qp(bystander), 0);
+}
+
+void srq_limit__reached__tells_once(void**) {
+    EndOptions options;
+    options.with_srq = true;
+    Connected pair(Where::kTwoContexts, options);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+        assert_int_equal(pair.right.receive(pair.right.sge(0, 64), i), 0);
+    }
+    ibv_srq_attr attr{};
+    attr.srq_limit = 3;
+    assert_int_equal(ibv_modify_srq(pair.right.srq, &attr, IBV_SRQ_LIMIT), 0);
+    for (int i = 0; i < 4; ++i) {
+        assert_int_equal(pair.left.send(IBV_WR_SEND, pair.left.sge(0, 8), pair.right), 0);
+        assert_true(readable(pair.second->async_fd) == (i >= 1));
+    }
+    ibv_async_event event = next_event(pair.second.get());
+    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+    assert_ptr_equal(event.element.srq, pair.right.srq);
+    ibv_ack_async_event(&event);
+    assert_false(readable(pair.second->async_fd));
+}
+
+void send_queue__drained__holds_until_it_goes_on(void**) {
+    Connected pair(Where::kOneContext, {}, {.min_rnr_timer = 1});
+    // One that waits for its receive, and so is on its way.
+    assert_int_equal(pair.left.send(IBV_WR_SEND, pair.left.sge(0, 8), pair.right), 0);
+    ibv_qp_attr attr{};
+    attr.en_sqd_async_notify = 1;
+    assert_int_equal(modify(pair.left.qp, attr, IBV_QPS_SQD, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
+    ibv_qp_init_attr init{};
+    assert_int_equal(ibv_query_qp(pair.left.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_SQD);
+    assert_int_equal(attr.sq_draining, 1);
+    assert_false(readable(pair.first->async_fd));
+    assert_int_equal(pair.right.receive(pair.right.sge(0, 64)), 0);
+    assert_int_equal(pair.left.wait().opcode, IBV_WC_SEND);
+    ibv_async_event event = next_event(pair.first.get());
+    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
+    ibv_ack_async_event(&event);
+    assert_int_equal(ibv_query_qp(pair.left.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.sq_draining, 0);
+    assert_true(pair.left.idle()); // the write is held
+    attr = {};
+    attr.retry_cnt = 3;
+    assert_int_equal(modify(pair.left.qp, attr, IBV_QPS_SQD, IBV_QP_STATE | IBV_QP_RETRY_CNT), 0);
+    assert_int_equal(modify(pair.left.qp, attr, IBV_QPS_RTS, IBV_QP_STATE), 0);
+    assert_int_equal(pair.left.wait().opcode, IBV_WC_RDMA_WRITE);
+    assert_int_equal(ibv_query_qp(pair.left.qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.retry_cnt, 3);
+}
+
+void resize__with_completions_inside__keeps_them(void**) {
+    Watched pair;
+    for (int i = 0; i < 5; ++i) {
+        assert_int_equal(pair.write(), 0);
+    }
+    assert_int_equal(ibv_resize_cq(pair.left.cq, 4), EINVAL);
+    assert_int_equal(ibv_resize_cq(pair.left.cq, 0), EINVAL);
+    assert_int_equal(ibv_resize_cq(pair.left.cq, 1000), 0);
+    assert_int_equal(pair.left.cq->cqe, 1000);
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+        assert_int_equal(pair.left.wait().wr_id, i);
+    }
+}
+
+void cq_ex__polled_piece_by_piece__says_the_same(void**) {
+    const OpenContext context(open_uroce());
+    ibv_cq_init_attr_ex init{};
+    init.cqe = 16;
+    init.wc_flags = IBV_WC_STANDARD_FLAGS;
+    init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    init.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    ibv_cq_ex* cq = ibv_create_cq_ex(context.get(), &init);
+    assert_non_null(cq);
+    {
+        End left(context.get()), right(context.get());
+        // Both with the queue of the right kind.
+        assert_int_equal(ibv_destroy_qp(right.qp), 0);
+        ibv_cq* plain = std::exchange(right.cq, ibv_cq_ex_to_cq(cq));
+        right.qp = right.make_qp({});
+        right.cq = plain;
+        connect(left, right);
+        ibv_poll_cq_attr attr{};
+        assert_int_equal(ibv_start_poll(cq, &attr), ENOENT);
+        for (std::uint64_t i = 1; i <= 3; ++i) {
+            assert_int_equal(right.receive(right.sge(0, 64), i), 0);
+            ibv_sge sge = left.sge(0, 8 + i);
+            ibv_send_wr wr{};
+            wr.opcode = IBV_WR_SEND_WITH_IMM;
+            wr.imm_data = htobe32(static_cast<std::uint32_t>(i));
+            wr.sg_list = &sge;
+            wr.num_sge = 1;
+            assert_int_equal(left.post(wr), 0);
+        }
+        assert_int_equal(ibv_start_poll(cq, &attr), 0);
+        for (std::uint64_t i = 1; i <= 3; ++i) {
+            assert_int_equal(cq->status, IBV_WC_SUCCESS);
+            assert_int_equal(cq->wr_id, i);
+            assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+            assert_int_equal(ibv_wc_read_byte_len(cq), 8 + i);
+            assert_int_equal(ibv_wc_read_imm_data(cq), htobe32(static_cast<std::uint32_t>(i)));
+            assert_int_equal(ibv_wc_read_wc_flags(cq), IBV_WC_WITH_IMM);
+            assert_int_equal(ibv_wc_read_qp_num(cq), right.qp->qp_num);
+            assert_int_equal(ibv_wc_read_src_qp(cq), 0);
+            assert_int_equal(ibv_wc_read_vendor_err(cq), 0);
+            assert_int_equal(ibv_wc_read_slid(cq), 0);
+            assert_int_equal(ibv_wc_read_sl(cq), 0);
+            assert_int_equal(ibv_wc_read_dlid_path_bits(cq), 0);
+            assert_int_equal(ibv_next_poll(cq), i < 3 ? 0 : ENOENT);
+        }
+        ibv_end_poll(cq);
+        assert_int_equal(ibv_start_poll(cq, &attr), ENOENT);
+        attr.comp_mask = 1;
+        assert_int_equal(ibv_start_poll(cq, &attr), EINVAL);
+    }
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+    init.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+    assert_null(ibv_create_cq_ex(context.get(), &init));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+constexpr std::uint64_t kAllOps =
+    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE;
+
+EndOptions extended(std::uint64_t ops = kAllOps) {
+    EndOptions options;
+    options.wr_ops = ops;
+    return options;
+}
+
+std::uint64_t word(const End& end, std::size_t offset) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, end.block.data() + offset, sizeof value);
+    return value;
+}
+
+void wr_api__a_batch_of_everything__posts_in_order(void**) {
+    for (const Where where : kEverywhere) {
+        Connected pair(where, extended());
+        ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.left.qp);
+        assert_non_null(qp);
+        for (std::uint64_t i = 0; i < 3; ++i) {
+            assert_int_equal(pair.right.receive(pair.right.sge(1024 * i, 1024), 100 + i), 0);
+        }
+        std::memset(pair.right.block.data() + 8192, 0, 64);
+        const std::uint64_t value = 0x0102030405060708;
+        ibv_wr_start(qp);
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        qp->wr_id = 1;
+        ibv_wr_send(qp);
+        ibv_wr_set_sge(qp, pair.left.mr->lkey, pair.left.addr(), 100);
+        qp->wr_id = 2;
+        ibv_wr_send_imm(qp, htobe32(5));
+        char text[] = "inline";
+        ibv_wr_set_inline_data(qp, text, sizeof text);
+        qp->wr_id = 3;
+        ibv_wr_rdma_write_imm(qp, pair.right.mr->rkey, pair.right.addr(4096), htobe32(6));
+        const ibv_sge list[2] = {pair.left.sge(0, 10), pair.left.sge(50, 20)};
+        ibv_wr_set_sge_list(qp, 2, list);
+        qp->wr_id = 4;
+        ibv_wr_atomic_fetch_add(qp, pair.right.mr->rkey, pair.right.addr(8192), 17);
+        ibv_wr_set_sge(qp, pair.left.mr->lkey, pair.left.addr(1024), 8);
+        qp->wr_id = 5;
+        ibv_wr_atomic_cmp_swp(qp, pair.right.mr->rkey, pair.right.addr(8192), 17, 99);
+        ibv_wr_set_sge(qp, pair.left.mr->lkey, pair.left.addr(1032), 8);
+        qp->wr_id = 6;
+        ibv_wr_atomic_write(qp, pair.right.mr->rkey, pair.right.addr(8200), &value);
+        qp->wr_id = 7;
+        ibv_wr_rdma_read(qp, pair.right.mr->rkey, pair.right.addr(8200));
+        ibv_wr_set_sge(qp, pair.left.mr->lkey, pair.left.addr(1040), 8);
+        assert_true(pair.left.idle());
+        assert_int_equal(ibv_wr_complete(qp), 0);
+        const int opcodes[] = {IBV_WC_SEND,      IBV_WC_SEND,         IBV_WC_RDMA_WRITE, IBV_WC_FETCH_ADD,
+                               IBV_WC_COMP_SWAP, IBV_WC_ATOMIC_WRITE, IBV_WC_RDMA_READ};
+        for (std::uint64_t i = 1; i <= 7; ++i) {
+            const ibv_wc wc = pair.left.wait();
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            assert_int_equal(wc.wr_id, i);
+            assert_int_equal(wc.opcode, opcodes[i - 1]);
+        }
+        assert_int_equal(pair.right.wait().byte_len, 100);
+        assert_int_equal(pair.right.wait().byte_len, sizeof text);
+        assert_int_equal(pair.right.wait().byte_len, 30);
+        assert_memory_equal(pair.right.block.data() + 1024, text, sizeof text);
+        assert_memory_equal(pair.right.block.data() + 4106, pair.left.block.data() + 50, 20);
+        assert_int_equal(word(pair.left, 1024), 0);
+        assert_int_equal(word(pair.left, 1032), 17);
+        assert_int_equal(word(pair.right, 8192), 99);
+        assert_int_equal(word(pair.left, 1040), value);
+    }
+}
+
+void wr_api__an_error_in_the_batch__nothing_is_posted(void**) {
+    Connected pair(Where::kOneContext, extended());
+    ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.left.qp);
+    const auto expect = [&](int error, auto build) {
+        ibv_wr_start(qp);
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_rdma_write(qp, pair.right.mr->rkey, pair.right.addr());
+        ibv_wr_set_sge(qp, pair.left.mr->lkey, pair.left.addr(), 8);
+        build();
+        ibv_wr_rdma_write(qp, pair.right.mr->rkey, pair.right.addr());
+        assert_int_equal(ibv_wr_complete(qp), error);
+        if (error != 0) {
+            assert_true(pair.left.idle());
+        }
+    };
+    std::uint8_t bytes[300] = {};
+    expect(EINVAL, [&] { ibv_wr_set_inline_data(qp, bytes, 257); });
+    expect(EINVAL, [&] { ibv_wr_set_inline_data(qp, bytes, SIZE_MAX); });
+    expect(EINVAL, [&] { qp->wr_flags = 1 << 9; });
+    const std::vector<ibv_sge> five(5, pair.left.sge(0, 8));
+    expect(EINVAL, [&] { ibv_wr_set_sge_list(qp, 5, five.data()); });
+    expect(EINVAL, [&] { ibv_wr_atomic_fetch_add(qp, pair.right.mr->rkey, pair.right.addr(4), 1); });
+    expect(EINVAL, [&] { // an atomic without its eight bytes
+        ibv_wr_atomic_fetch_add(qp, pair.right.mr->rkey, pair.right.addr(0), 1);
+    });
+    const ibv_mw_bind_info info{};
+    expect(EINVAL, [&] { ibv_wr_bind_mw(qp, nullptr, 0, &info); });
+    expect(ENOMEM, [&] {
+        for (int i = 0; i < 64; ++i) {
+            ibv_wr_rdma_write(qp, pair.right.mr->rkey, pair.right.addr());
+        }
+    });
+    ibv_wr_start(qp);
+    ibv_wr_rdma_write(qp, pair.right.mr->rkey, pair.right.addr());
+    ibv_wr_abort(qp);
+    assert_true(pair.left.idle());
+    expect(0, [] {});
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    ibv_wr_start(qp);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+}
+
+void wr_api__two_queue_pairs_at_once__neither_waits(void**) {
+    Connected pair(Where::kOneContext, extended());
+    ibv_qp_ex* left = ibv_qp_to_qp_ex(pair.left.qp);
+    ibv_qp_ex* right = ibv_qp_to_qp_ex(pair.right.qp);
+    ibv_wr_start(left);
+    ibv_wr_start(right);
+    left->wr_flags = right->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write(left, pair.right.mr->rkey, pair.right.addr());
+    ibv_wr_rdma_write(right, pair.left.mr->rkey, pair.left.addr());
+    assert_true(pair.left.idle());
+    assert_int_equal(ibv_wr_complete(left), 0);
+    assert_int_equal(ibv_wr_complete(right), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    assert_int_equal(pair.right.wait().status, IBV_WC_SUCCESS);
+}
+
+void wr_api__windows_and_datagrams__as_by_post_send(void**) {
+    Connected pair(Where::kOneContext, extended());
+    ibv_mw* mw = ibv_alloc_mw(pair.left.pd, IBV_MW_TYPE_2);
+    ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.left.qp);
+    const ibv_mw_bind_info info{pair.left.mr, pair.left.addr(), 64, IBV_ACCESS_REMOTE_WRITE};
+    ibv_wr_start(qp);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_bind_mw(qp, mw, ibv_inc_rkey(mw->rkey), &info);
+    ibv_wr_local_inv(qp, ibv_inc_rkey(mw->rkey));
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    assert_int_equal(pair.left.wait().opcode, IBV_WC_BIND_MW);
+    assert_int_equal(pair.left.wait().opcode, IBV_WC_LOCAL_INV);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+
+    EndOptions options = extended(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
+    options.type = IBV_QPT_UD;
+    Connected datagrams(Where::kTwoDevices, options);
+    ibv_ah_attr path{};
+    path.is_global = 1;
+    path.port_num = 1;
+    path.grh.dgid = datagrams.right.gid;
+    ibv_ah* ah = ibv_create_ah(datagrams.left.pd, &path);
+    qp = ibv_qp_to_qp_ex(datagrams.left.qp);
+    assert_int_equal(datagrams.right.receive(datagrams.right.sge(0, 1024)), 0);
+    ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, datagrams.left.mr->lkey, datagrams.left.addr(), 10);
+    assert_int_equal(ibv_wr_complete(qp), EINVAL); // whereto?
+    ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_set_ud_addr(qp, ah, datagrams.right.qp->qp_num, kQkey);
+    ibv_wr_set_sge(qp, datagrams.left.mr->lkey, datagrams.left.addr(), 10);
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    assert_int_equal(datagrams.right.wait().byte_len, 50);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    options.wr_ops = IBV_QP_EX_WITH_RDMA_WRITE;
+    assert_null(datagrams.left.make_qp(options));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(completion_event__armed__comes_once),
+        cmocka_unit_test(completion_event__solicited_only__comes_for_those_and_for_errors),
+        cmocka_unit_test(completion_events__unread_when_the_queue_goes__go_with_it),
+        cmocka_unit_test(completion_events__more_than_fit__the_queue_stays_armed),
+        cmocka_unit_test(channel__of_either_mode__reads_as_the_program_wants),
+        cmocka_unit_test(async_event__peer_touches_what_it_may_not__access_error),
+        cmocka_unit_test(async_event__unread__goes_with_its_queue_pair),
+        cmocka_unit_test(async_events__hundreds__none_is_lost),
+        cmocka_unit_test(completion_queue__too_small__fails_with_all_its_queue_pairs),
+        cmocka_unit_test(srq_limit__reached__tells_once),
+        cmocka_unit_test(send_queue__drained__holds_until_it_goes_on),
+        cmocka_unit_test(resize__with_completions_inside__keeps_them),
+        cmocka_unit_test(cq_ex__polled_piece_by_piece__says_the_same),
+        cmocka_unit_test(wr_api__a_batch_of_everything__posts_in_order),
+        cmocka_unit_test(wr_api__an_error_in_the_batch__nothing_is_posted),
+        cmocka_unit_test(wr_api__two_queue_pairs_at_once__neither_waits),
+        cmocka_unit_test(wr_api__windows_and_datagrams__as_by_post_send),
+    };
+    return cmocka_run_group_tests_name("uroce.face_events", tests, nullptr, nullptr);
+}

@@ -1,0 +1,646 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a device says of itself, how objects are born and die, and what wrong arguments get.
+#include <dirent.h>
+#include <endian.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/device/sysfs_directory.hpp"
+#include "tests/unit/uroce/opened.hpp"
+
+using namespace sluice::uroce::test;
+using sluice::ErrorKind;
+using sluice::uroce::LocalAddress;
+using sluice::uroce::resolve;
+
+namespace {
+
+std::size_t entries_of(const std::string& directory, const std::string& prefix) {
+    std::size_t count = 0;
+    DIR* dir = opendir(directory.c_str());
+    assert_non_null(dir);
+    while (const dirent* entry = readdir(dir)) {
+        count += std::string(entry->d_name).starts_with(prefix) ? 1 : 0;
+    }
+    closedir(dir);
+    return count;
+}
+
+void resolve__names_and_addresses__mean_one_address_each(void**) {
+    const auto gid_of = [](const char* name) { return sluice::uroce::gid_text(resolve(name)->gid); };
+    assert_string_equal(gid_of("uroce0").c_str(), "0000:0000:0000:0000:0000:ffff:7f00:0001");
+    assert_string_equal(gid_of("uroce253").c_str(), "0000:0000:0000:0000:0000:ffff:7f00:00fe");
+    assert_string_equal(gid_of("127.1.2.3").c_str(), "0000:0000:0000:0000:0000:ffff:7f01:0203");
+    assert_string_equal(resolve("127.0.0.2")->name.c_str(), "uroce1");
+    assert_string_equal(resolve("127.1.2.3")->name.c_str(), "uroce-127.1.2.3");
+    assert_string_equal(resolve("uroce0")->interface.c_str(), "lo");
+    for (const char* wrong : {"", "uroce", "uroce254", "uroce-1", "uroce01", "uroce1x", "uroce99999999999",
+                              "mlx5_0", "127.0.0", "127.0.0.256", "::g"}) {
+        const auto result = resolve(wrong);
+        assert_false(result.ok());
+        assert_true(result.error().kind() == ErrorKind::kInvalidArgument);
+    }
+    assert_true(resolve("192.0.2.77").error().kind() == ErrorKind::kNotFound); // documentation's
+    assert_true(resolve("2001:db8::77").error().kind() == ErrorKind::kNotFound);
+}
+
+// Where devices of this program keep their files, and nobody else's does.
+const std::string& runtime_directory() {
+    static const std::string directory = [] {
+        char path[] = "/tmp/sluice-test-XXXXXX";
+        assert_non_null(mkdtemp(path));
+        assert_int_equal(setenv("XDG_RUNTIME_DIR", path, 1), 0);
+        return std::string(path);
+    }();
+    return directory;
+}
+
+int remove_runtime_directory(void**) {
+    return rmdir(runtime_directory().c_str()); // it is empty again
+}
+
+void path_mtu__of_interfaces__largest_that_fits(void**) {
+    const auto mtu = [](std::uint32_t interface_mtu) {
+        LocalAddress where;
+        where.interface_mtu = interface_mtu;
+        return where.path_mtu();
+    };
+    assert_int_equal(mtu(65536), 4096);
+    assert_int_equal(mtu(4176), 4096);
+    assert_int_equal(mtu(4175), 2048);
+    assert_int_equal(mtu(1500), 1024);
+    assert_int_equal(mtu(1280), 1024);
+    assert_int_equal(mtu(500), 256);
+    assert_int_equal(mtu(336), 256);
+    assert_int_equal(mtu(335), 0);
+}
+
+void queries__of_the_public_library__all_answer(void**) {
+    const OpenContext context(open_uroce(own_address(3)));
+    assert_string_equal(ibv_get_device_name(context->device), ("uroce-" + own_address(3)).c_str());
+    assert_int_equal(context->device->node_type, IBV_NODE_CA);
+    assert_true(ibv_get_device_guid(context->device) != 0);
+    ibv_device_attr_ex attr{};
+    assert_int_equal(ibv_query_device_ex(context.get(), nullptr, &attr), 0);
+    assert_int_equal(attr.orig_attr.max_sge, 32);
+    assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
+    assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_GLOB);
+    assert_int_equal(attr.orig_attr.node_guid, ibv_get_device_guid(context->device));
+    ibv_device_attr base{};
+    assert_int_equal(ibv_query_device(context.get(), &base), 0);
+    assert_int_equal(base.max_qp, attr.orig_attr.max_qp);
+    ibv_port_attr port{};
+    assert_int_equal(ibv_query_port(context.get(), 1, &port), 0);
+    assert_int_equal(port.state, IBV_PORT_ACTIVE);
+    assert_int_equal(port.active_mtu, IBV_MTU_4096);
+    assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    assert_int_equal(ibv_query_port(context.get(), 0, &port), EINVAL);
+    assert_int_equal(ibv_query_port(context.get(), 2, &port), EINVAL);
+    __be16 pkey = 0;
+    assert_int_equal(ibv_query_pkey(context.get(), 1, 0, &pkey), 0);
+    assert_int_equal(pkey, 0xffff);
+    assert_int_equal(ibv_get_pkey_index(context.get(), 1, 0xffff), 0);
+    assert_int_equal(ibv_query_pkey(context.get(), 1, 1, &pkey), -1);
+}
+
+void gids__of_the_public_library__the_address_and_its_type(void**) {
+    const OpenContext context(open_uroce(own_address(3)));
+    union ibv_gid gid {};
+    assert_int_equal(ibv_query_gid(context.get(), 1, 0, &gid), 0);
+    const auto expected = resolve(own_address(3).c_str())->gid.gid;
+    assert_memory_equal(gid.raw, expected.data(), expected.size());
+    assert_int_equal(ibv_query_gid(context.get(), 1, 1, &gid), -1);
+    ibv_gid_entry entry{};
+    assert_int_equal(ibv_query_gid_ex(context.get(), 1, 0, &entry, 0), 0);
+    assert_int_equal(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
+    assert_int_equal(entry.ndev_ifindex, 1); // lo
+    ibv_gid_entry table[4] = {};
+    assert_int_equal(ibv_query_gid_table(context.get(), table, 4, 0), 1);
+    assert_memory_equal(table[0].gid.raw, expected.data(), expected.size());
+}
+
+void open__twice_and_another__share_what_is_the_same(void**) {
+    const std::size_t before = entries_of(runtime_directory(), "sluice-uroce-");
+    {
+        const OpenContext one(open_uroce(own_address(0)));
+        const OpenContext two(open_uroce("::ffff:" + own_address(0)));
+        assert_ptr_not_equal(one.get(), two.get());
+        const OpenContext other(open_uroce(own_address(1)));
+        union ibv_gid gids[3];
+        assert_int_equal(ibv_query_gid(one.get(), 1, 0, &gids[0]), 0);
+        assert_int_equal(ibv_query_gid(two.get(), 1, 0, &gids[1]), 0);
+        assert_int_equal(ibv_query_gid(other.get(), 1, 0, &gids[2]), 0);
+        assert_memory_equal(&gids[0], &gids[1], sizeof gids[0]);
+        assert_memory_not_equal(&gids[0], &gids[2], sizeof gids[0]);
+        assert_int_equal(entries_of(runtime_directory(), "sluice-uroce-"), before + 2);
+    }
+    assert_true(entries_of(runtime_directory(), "sluice-uroce-") <= before);
+}
+
+void open__nonsense__says_what_would_work(void**) {
+    assert_false(sluice::uroce::face::open_context("nonsense").ok());
+    const auto result = sluice::uroce::face::open_context("nonsense");
+    assert_non_null(strstr(result.error().text(), "uroce0"));
+    assert_int_equal(result.error().to_errno(), EINVAL);
+}
+
+void numbers__of_two_processes_worth__are_not_in_order(void**) {
+    const OpenContext context(open_uroce());
+    const End one(context.get()), two(context.get());
+    std::uint32_t first_qpn = 0;
+    {
+        const OpenContext other(open_uroce(own_address(2)));
+        first_qpn = End(other.get()).qp->qp_num;
+    }
+    const OpenContext again(open_uroce(own_address(2)));
+    const End anew(again.get());
+    // Each has odds of one in some thousands to be wrong by chance.
+    assert_true(anew.qp->qp_num != first_qpn);
+    assert_true(one.mr->rkey >> 8 != (two.mr->rkey >> 8) + 1);
+    assert_true(one.qp->qp_num > 1 && one.qp->qp_num <= 0xffffff);
+}
+
+void regions__made_and_changed__check_what_they_are_told(void**) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    ibv_pd* pd = end.pd;
+    auto* block = end.block.data();
+    assert_null(ibv_reg_mr(pd, block, 16, int{IBV_ACCESS_REMOTE_WRITE})); // without local write
+    assert_int_equal(errno, EINVAL);
+    assert_null(ibv_reg_mr(pd, block, 16, IBV_ACCESS_LOCAL_WRITE | int{IBV_ACCESS_ON_DEMAND}));
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_null(ibv_reg_mr(pd, block, ~std::size_t{0}, int{IBV_ACCESS_LOCAL_WRITE}));
+    assert_int_equal(errno, EINVAL);
+    assert_null(ibv_reg_mr_iova(pd, block, 16, ~std::uint64_t{0} - 8, 0U));
+    assert_int_equal(errno, EINVAL);
+    void* hole = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(static_cast<char*>(hole) + 4096, 4096);
+    assert_null(ibv_reg_mr(pd, hole, 3 * 4096, 0));
+    assert_int_equal(errno, EFAULT);
+    munmap(hole, 3 * 4096);
+    ibv_mr* empty = ibv_reg_mr(pd, block, 0, 0);
+    assert_non_null(empty);
+    assert_int_equal(ibv_dereg_mr(empty), 0);
+    ibv_mr* relaxed = ibv_reg_mr(pd, block, 64, int{IBV_ACCESS_RELAXED_ORDERING});
+    assert_non_null(relaxed);
+    const std::uint32_t old_key = relaxed->lkey;
+    assert_int_equal(
+        ibv_rereg_mr(relaxed, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+    assert_int_not_equal(relaxed->lkey, old_key);
+    assert_int_not_equal(
+        ibv_rereg_mr(relaxed, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE), 0);
+    assert_int_equal(ibv_dereg_mr(relaxed), 0);
+}
+
+void rereg__other_place__data_goes_there(void**) {
+    Connected pair(Where::kTwoContexts);
+    assert_int_equal(ibv_rereg_mr(pair.right.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
+                                  pair.right.block.data() + 4096, 4096, 0),
+                     0);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 4096), pair.right, 4096), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.left.block.data(), pair.right.block.data() + 4096, 4096);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 1), pair.right, 0), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_REM_ACCESS_ERR);
+}
+
+void iova__of_a_region__is_what_peers_name(void**) {
+    Connected pair(Where::kTwoContexts);
+    ibv_mr* moved = ibv_reg_mr_iova(pair.right.pd, pair.right.block.data() + 100, 1000, 0x1234000,
+                                    static_cast<unsigned>(kAllAccess));
+    ibv_mr* zero =
+        ibv_reg_mr(pair.right.pd, pair.right.block.data() + 100, 1000, kAllAccess | IBV_ACCESS_ZERO_BASED);
+    assert_non_null(moved);
+    assert_non_null(zero);
+    const auto write_to = [&pair](std::uint64_t addr, std::uint32_t rkey) {
+        pair.right.block[110] = 0;
+        pair.left.block[0] = 0xa5;
+        ibv_sge sge = pair.left.sge(0, 1);
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.wr.rdma.remote_addr = addr;
+        wr.wr.rdma.rkey = rkey;
+        assert_int_equal(pair.left.post(wr), 0);
+        assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+        assert_int_equal(pair.right.block[110], 0xa5);
+    };
+    write_to(0x1234000 + 10, moved->rkey);
+    write_to(10, zero->rkey);
+    assert_int_equal(ibv_dereg_mr(moved), 0);
+    assert_int_equal(ibv_dereg_mr(zero), 0);
+}
+
+void dmabuf__a_file_that_maps__is_written_to(void**) {
+    const int fd = memfd_create("buffer", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 8192), 0);
+    Connected pair;
+    ibv_mr* mr = ibv_reg_dmabuf_mr(pair.right.pd, 5000, 100, 0x7000, fd, kAllAccess);
+    assert_non_null(mr);
+    ibv_sge sge = pair.left.sge(0, 100);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = 0x7000;
+    wr.wr.rdma.rkey = mr->rkey;
+    assert_int_equal(pair.left.post(wr), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    std::uint8_t got[100];
+    assert_int_equal(pread(fd, got, sizeof got, 5000), sizeof got);
+    assert_memory_equal(got, pair.left.block.data(), sizeof got);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_null(ibv_reg_dmabuf_mr(pair.right.pd, 0, 100, 0, -1, kAllAccess));
+    assert_int_equal(errno, EBADF);
+    close(fd);
+}
+
+ibv_send_wr bind_of(ibv_mw* mw, std::uint32_t rkey, const End& owner, std::size_t offset, std::size_t len,
+                    unsigned access) {
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.bind_mw.mw = mw;
+    wr.bind_mw.rkey = rkey;
+    wr.bind_mw.bind_info = {owner.mr, owner.addr(offset), len, access};
+    return wr;
+}
+
+void window_of_type_1__bound_moved_and_closed__opens_what_it_covers(void**) {
+    Connected pair(Where::kTwoDevices);
+    ibv_mw* mw = ibv_alloc_mw(pair.right.pd, IBV_MW_TYPE_1);
+    assert_non_null(mw);
+    ibv_mw_bind bind{};
+    bind.wr_id = 3;
+    bind.send_flags = IBV_SEND_SIGNALED;
+    bind.bind_info = {pair.right.mr, pair.right.addr(1000), 100, IBV_ACCESS_REMOTE_WRITE};
+    assert_int_equal(ibv_bind_mw(pair.right.qp, mw, &bind), 0);
+    assert_int_equal(pair.right.wait().opcode, IBV_WC_BIND_MW);
+    assert_int_equal(ibv_dereg_mr(pair.right.mr), EBUSY);
+    ibv_sge sge = pair.left.sge(0, 100);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = pair.right.addr(1000);
+    wr.wr.rdma.rkey = mw->rkey;
+    assert_int_equal(pair.left.post(wr), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.right.block.data() + 1000, pair.left.block.data(), 100);
+    bind.bind_info = {nullptr, 0, 0, 0};
+    assert_int_equal(ibv_bind_mw(pair.right.qp, mw, &bind), 0);
+    assert_int_equal(pair.right.wait().status, IBV_WC_SUCCESS);
+    assert_int_equal(pair.left.post(wr), 0); // with the old key
+    assert_int_equal(pair.left.wait().status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+void window_of_type_2__invalidated_by_the_peer__is_closed(void**) {
+    Connected pair(Where::kTwoContexts);
+    ibv_mw* mw = ibv_alloc_mw(pair.right.pd, IBV_MW_TYPE_2);
+    assert_non_null(mw);
+    const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    ibv_send_wr bind =
+        bind_of(mw, rkey, pair.right, 1000, 100, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED);
+    assert_int_equal(pair.right.post(bind), 0);
+    assert_int_equal(pair.right.wait().status, IBV_WC_SUCCESS);
+    mw->rkey = rkey;
+    ibv_sge sge = pair.left.sge(0, 10);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = 5; // from the window's start
+    wr.wr.rdma.rkey = rkey;
+    assert_int_equal(pair.left.post(wr), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    assert_memory_equal(pair.left.block.data(), pair.right.block.data() + 1005, 10);
+    assert_int_equal(pair.right.receive(pair.right.sge(0, 16)), 0);
+    wr.opcode = IBV_WR_SEND_WITH_INV;
+    wr.invalidate_rkey = rkey;
+    assert_int_equal(pair.left.post(wr), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    const ibv_wc wc = pair.right.wait();
+    assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
+    assert_int_equal(wc.invalidated_rkey, rkey);
+    // May be bound again, and closed by its owner.
+    bind = bind_of(mw, ibv_inc_rkey(rkey), pair.right, 0, 8, IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(pair.right.post(bind), 0);
+    assert_int_equal(pair.right.wait().status, IBV_WC_SUCCESS);
+    mw->rkey = ibv_inc_rkey(rkey);
+    ibv_send_wr invalidate{};
+    invalidate.opcode = IBV_WR_LOCAL_INV;
+    invalidate.send_flags = IBV_SEND_SIGNALED;
+    invalidate.invalidate_rkey = mw->rkey;
+    assert_int_equal(pair.right.post(invalidate), 0);
+    assert_int_equal(pair.right.wait().opcode, IBV_WC_LOCAL_INV);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+void bind__of_what_doesnt_belong_together__refused(void**) {
+    Connected pair;
+    ibv_mw* mw = ibv_alloc_mw(pair.right.pd, IBV_MW_TYPE_2);
+    ibv_send_wr wr = bind_of(mw, mw->rkey + 1, pair.left, 0, 8, IBV_ACCESS_REMOTE_READ);
+    assert_int_equal(pair.right.post(wr), EPERM); // the region is of another domain
+    wr = bind_of(nullptr, 1, pair.right, 0, 8, 0);
+    assert_int_equal(pair.right.post(wr), EINVAL);
+    ibv_mw_bind bind{};
+    assert_int_equal(ibv_bind_mw(pair.right.qp, mw, &bind), EINVAL); // type 2
+    assert_null(ibv_alloc_mw(pair.right.pd, static_cast<ibv_mw_type>(3)));
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+void limits__one_more__refused(void**) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    ibv_device_attr device{};
+    assert_int_equal(ibv_query_device(context.get(), &device), 0);
+    const auto refuses = [&](auto change) {
+        EndOptions options;
+        change(options);
+        errno = 0;
+        const ibv_qp* qp = end.make_qp(options);
+        return qp == nullptr && errno == EINVAL;
+    };
+    const auto max_wr = static_cast<std::uint32_t>(device.max_qp_wr);
+    assert_true(refuses([&](EndOptions& options) { options.depth = max_wr + 1; }));
+    assert_true(refuses([](EndOptions& options) { options.depth = UINT32_MAX; }));
+    assert_true(refuses([](EndOptions& options) { options.sges = 33; }));
+    assert_true(refuses([](EndOptions& options) { options.inline_bytes = 1025; }));
+    for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
+        EndOptions options;
+        options.type = type;
+        assert_null(end.make_qp(options));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    for (const int cqe : {0, -1, device.max_cqe + 1}) {
+        assert_null(ibv_create_cq(context.get(), cqe, nullptr, nullptr, 0));
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_null(ibv_create_cq(context.get(), 1, nullptr, nullptr, 1));
+    ibv_srq_init_attr srq{};
+    for (const std::uint32_t wr : {0U, max_wr + 1}) {
+        srq.attr = {wr, 1, 0};
+        assert_null(ibv_create_srq(end.pd, &srq));
+        assert_int_equal(errno, EINVAL);
+    }
+    srq.attr = {1, 33, 0};
+    assert_null(ibv_create_srq(end.pd, &srq));
+    ibv_ah_attr path{};
+    path.port_num = 1;
+    assert_null(ibv_create_ah(end.pd, &path)); // no global route
+    path.is_global = 1;
+    path.grh.sgid_index = 1;
+    assert_null(ibv_create_ah(end.pd, &path));
+}
+
+void modify__wrong_masks_and_values__refused_with_nothing_changed(void**) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    ibv_qp_attr attr = usual_path(end.qp->qp_num, end.gid, {});
+    const int to_init = kToInit | IBV_QP_ACCESS_FLAGS;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, kToInit), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, to_init | IBV_QP_QKEY), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtr), EINVAL);
+    attr.port_num = 2;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, to_init), EINVAL);
+    attr.port_num = 1;
+    assert_int_equal(end.state(), IBV_QPS_RESET);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, to_init), 0);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtr & ~IBV_QP_AV), EINVAL);
+    const auto refuses_rtr = [&](auto change) {
+        ibv_qp_attr wrong = attr;
+        change(wrong);
+        return modify(end.qp, wrong, IBV_QPS_RTR, kToRtr) == EINVAL && end.state() == IBV_QPS_INIT;
+    };
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.path_mtu = static_cast<ibv_mtu>(6); }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.path_mtu = static_cast<ibv_mtu>(0); }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.dest_qp_num = 1 << 24; }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.max_dest_rd_atomic = 17; }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.min_rnr_timer = 32; }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.ah_attr.is_global = 0; }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.ah_attr.grh.sgid_index = 3; }));
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtr), 0);
+    attr.timeout = 32;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, kToRts), EINVAL);
+    attr.timeout = 14;
+    attr.cur_qp_state = IBV_QPS_INIT;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, kToRts | IBV_QP_CUR_STATE), EINVAL);
+    attr.cur_qp_state = IBV_QPS_RTR;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, kToRts | IBV_QP_CUR_STATE), 0);
+    ibv_qp_attr got{};
+    ibv_qp_init_attr init{};
+    assert_int_equal(ibv_query_qp(end.qp, &got, kToRts, &init), 0);
+    assert_int_equal(got.qp_state, IBV_QPS_RTS);
+    assert_int_equal(got.dest_qp_num, end.qp->qp_num);
+    assert_int_equal(got.sq_psn, 0xfffffe);
+    assert_int_equal(got.timeout, 14);
+    assert_int_equal(got.path_mtu, IBV_MTU_4096);
+    assert_memory_equal(&got.ah_attr.grh.dgid, &end.gid, sizeof end.gid);
+    assert_int_equal(init.cap.max_send_wr, 64);
+    assert_ptr_equal(init.send_cq, end.cq);
+    assert_int_equal(modify(end.qp, attr, static_cast<ibv_qp_state>(9), IBV_QP_STATE), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RESET, IBV_QP_STATE), 0);
+    assert_int_equal(end.state(), IBV_QPS_RESET);
+}
+
+void post__before_its_state__refused(void**) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    assert_int_equal(end.receive(end.sge(0, 8)), EINVAL);
+    assert_int_equal(end.send(IBV_WR_SEND, end.sge(0, 8), end), EINVAL);
+    const ibv_qp_attr attr = usual_path(end.qp->qp_num, end.gid, {});
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_ACCESS_FLAGS), 0);
+    assert_int_equal(end.receive(end.sge(0, 8)), 0);
+    assert_int_equal(end.send(IBV_WR_SEND, end.sge(0, 8), end), EINVAL);
+}
+
+void destroy__in_the_wrong_order__busy(void**) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.with_srq = true;
+    End end(context.get(), options);
+    assert_int_equal(ibv_destroy_cq(end.cq), EBUSY);
+    assert_int_equal(ibv_destroy_srq(end.srq), EBUSY);
+    assert_int_equal(ibv_dealloc_pd(end.pd), EBUSY);
+    assert_int_equal(ibv_destroy_qp(end.qp), 0);
+    end.qp = nullptr;
+    assert_int_equal(ibv_dealloc_pd(end.pd), EBUSY); // the region and the shared queue
+    ibv_td_init_attr td_attr{};
+    ibv_td* td = ibv_alloc_td(context.get(), &td_attr);
+    assert_non_null(td);
+    ibv_parent_domain_init_attr parent_attr{};
+    parent_attr.pd = end.pd;
+    parent_attr.td = td;
+    ibv_pd* parent = ibv_alloc_parent_domain(context.get(), &parent_attr);
+    assert_non_null(parent);
+    assert_int_equal(ibv_dealloc_td(td), EBUSY);
+    ibv_mr* mr = ibv_reg_mr(parent, end.block.data(), 8, 0);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+    assert_int_equal(ibv_dealloc_td(td), 0);
+}
+
+void multicast__not_there__refused(void**) {
+    const OpenContext context(open_uroce());
+    const End end(context.get());
+    union ibv_gid group {};
+    group.raw[0] = 0xff;
+    assert_int_equal(ibv_attach_mcast(end.qp, &group, 0), EOPNOTSUPP);
+    assert_null(ibv_create_comp_channel(context.get()));
+}
+
+void queue_pairs__a_thousand__all_work(void**) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.cqe = 4096;
+    End end(context.get(), options);
+    options.depth = 4;
+    options.inline_bytes = 0;
+    options.sges = 1;
+    std::vector<ibv_qp*> qps;
+    std::set<std::uint32_t> numbers;
+    for (int i = 0; i < 1000; ++i) {
+        qps.push_back(end.make_qp(options));
+        assert_non_null(qps.back());
+        numbers.insert(qps.back()->qp_num);
+    }
+    assert_int_equal(numbers.size(), 1000);
+    for (std::size_t i = 0; i < qps.size(); ++i) {
+        bring_up(qps[i], qps[i ^ 1]->qp_num, end.gid);
+    }
+    for (ibv_qp* qp : qps) {
+        std::swap(end.qp, qp);
+        assert_int_equal(end.send(IBV_WR_RDMA_WRITE, end.sge(0, 64), end, 128), 0);
+        assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+        std::swap(end.qp, qp);
+    }
+    for (ibv_qp* qp : qps) {
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+}
+
+std::size_t resident_kib() {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0, resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+void memory__of_contexts_and_queue_pairs__within_the_goals(void**) {
+#ifdef SLUICE_UNDER_SANITIZER
+    skip(); // it has memory of its own for each piece
+#else
+    const std::size_t before = resident_kib();
+    const OpenContext context(open_uroce(own_address(2)));
+    const std::size_t idle = resident_kib() - before;
+    End end(context.get());
+    EndOptions options;
+    options.depth = 1;
+    options.sges = 1;
+    options.inline_bytes = 0;
+    std::vector<ibv_qp*> qps(512);
+    const std::size_t without = resident_kib();
+    for (ibv_qp*& qp : qps) {
+        qp = end.make_qp(options);
+        bring_up(qp, 2, end.gid);
+    }
+    const double each = static_cast<double>(resident_kib() - without) / static_cast<double>(qps.size());
+    print_message("idle context %zu KiB, RC queue pair %.1f KiB\n", idle, each);
+    assert_true(idle <= 4096);
+    assert_true(each <= 16);
+    for (ibv_qp* qp : qps) {
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+#endif
+}
+
+void cycles__ten_thousand__leave_nothing_behind(void**) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.block_bytes = 64;
+    options.depth = 2;
+    const auto cycle = [&] {
+        const End end(context.get(), options);
+        ibv_mw* mw = ibv_alloc_mw(end.pd, IBV_MW_TYPE_2);
+        assert_non_null(mw);
+        assert_int_equal(ibv_dealloc_mw(mw), 0);
+    };
+#ifdef SLUICE_UNDER_SANITIZER
+    constexpr int kCycles = 1000;
+#else
+    constexpr int kCycles = 10000;
+#endif
+    for (int i = 0; i < 100; ++i) {
+        cycle();
+    }
+    const std::size_t before = resident_kib();
+    const std::size_t files = entries_of("/proc/self/fd", "");
+    for (int i = 0; i < kCycles; ++i) {
+        cycle();
+    }
+#ifndef SLUICE_UNDER_SANITIZER
+    assert_true(resident_kib() <= before + 512);
+#else
+    (void)before;
+#endif
+    assert_int_equal(entries_of("/proc/self/fd", ""), files);
+}
+
+void opens__many__leave_no_descriptor_and_no_file(void**) {
+    const std::size_t files = entries_of("/proc/self/fd", "");
+    const std::size_t directories = entries_of(runtime_directory(), "sluice-uroce-");
+    for (int i = 0; i < 50; ++i) {
+        Connected pair(Where::kTwoDevices);
+        ibv_comp_channel* channel = *sluice::uroce::face::create_comp_channel(pair.first.get());
+        assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    }
+    assert_int_equal(entries_of("/proc/self/fd", ""), files);
+    assert_true(entries_of(runtime_directory(), "sluice-uroce-") <= directories);
+}
+
+} // namespace
+
+int main() {
+    (void)runtime_directory();
+    const CMUnitTest tests[] = {
+        // First, as long as there is no memory that could be used again.
+        cmocka_unit_test(memory__of_contexts_and_queue_pairs__within_the_goals),
+        cmocka_unit_test(resolve__names_and_addresses__mean_one_address_each),
+        cmocka_unit_test(path_mtu__of_interfaces__largest_that_fits),
+        cmocka_unit_test(queries__of_the_public_library__all_answer),
+        cmocka_unit_test(gids__of_the_public_library__the_address_and_its_type),
+        cmocka_unit_test(open__twice_and_another__share_what_is_the_same),
+        cmocka_unit_test(open__nonsense__says_what_would_work),
+        cmocka_unit_test(numbers__of_two_processes_worth__are_not_in_order),
+        cmocka_unit_test(regions__made_and_changed__check_what_they_are_told),
+        cmocka_unit_test(rereg__other_place__data_goes_there),
+        cmocka_unit_test(iova__of_a_region__is_what_peers_name),
+        cmocka_unit_test(dmabuf__a_file_that_maps__is_written_to),
+        cmocka_unit_test(window_of_type_1__bound_moved_and_closed__opens_what_it_covers),
+        cmocka_unit_test(window_of_type_2__invalidated_by_the_peer__is_closed),
+        cmocka_unit_test(bind__of_what_doesnt_belong_together__refused),
+        cmocka_unit_test(limits__one_more__refused),
+        cmocka_unit_test(modify__wrong_masks_and_values__refused_with_nothing_changed),
+        cmocka_unit_test(post__before_its_state__refused),
+        cmocka_unit_test(destroy__in_the_wrong_order__busy),
+        cmocka_unit_test(multicast__not_there__refused),
+        cmocka_unit_test(queue_pairs__a_thousand__all_work),
+        cmocka_unit_test(cycles__ten_thousand__leave_nothing_behind),
+        cmocka_unit_test(opens__many__leave_no_descriptor_and_no_file),
+    };
+    return cmocka_run_group_tests_name("uroce.face_verbs", tests, nullptr, remove_runtime_directory);
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two processes, each with a device of its own, and UDP between them.
+#include <csignal>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/unit/roce/pcap.hpp"
+
+// Last: its macros are common words.
+#include "tests/unit/uroce/other_process.hpp"
+
+namespace {
+
+using namespace sluice::uroce::test;
+
+constexpr std::size_t kBlock = std::size_t{3} << 20;
+constexpr std::size_t kSizes[] = {0, 1, 255, 4096, 4097, 65536, 1 << 20};
+
+int post_to(End& end, ibv_wr_opcode opcode, std::size_t offset, std::size_t len, const Card& peer,
+            std::size_t peer_offset) {
+    ibv_sge list = end.sge(offset, len);
+    ibv_send_wr wr{};
+    wr.wr_id = len;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    wr.imm_data = htobe32(static_cast<std::uint32_t>(len));
+    wr.wr.rdma.remote_addr = peer.addr + peer_offset;
+    wr.wr.rdma.rkey = peer.rkey;
+    return end.post(wr);
+}
+
+// The peer: holds its memory still, receives what is sent, and says what it got.
+void serve(const Talk& talk) {
+    const OpenContext context(open_uroce());
+    End end(context.get(), {.block_bytes = kBlock});
+    const std::vector<std::uint8_t> at_first = end.block;
+    const Card client = talk.swap_cards(end);
+    bring_up(end.qp, client.qpn, client.gid);
+    for (std::size_t i = 0; i < std::size(kSizes); ++i) {
+        assert_int_equal(end.receive(end.sge(2 << 20, 1 << 20)), 0);
+    }
+    talk.tell('r');
+    for (const std::size_t len : kSizes) {
+        const ibv_wc wc = end.wait();
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.byte_len, len);
+        assert_int_equal(be32toh(wc.imm_data), len);
+        // Equal seeds make equal blocks: what came is the start of the client's.
+        assert_memory_equal(end.block.data() + (2 << 20), at_first.data(), len);
+    }
+    talk.tell('d');
+    (void)talk.hear<char>();
+}
+
+void processes__send_write_read_at_all_sizes__every_byte_arrives(void**) {
+    const OtherProcess server(serve);
+    const Talk talk = server.talk();
+    {
+        const OpenContext context(open_uroce());
+        End end(context.get(), {.block_bytes = kBlock});
+        const Card card = talk.swap_cards(end);
+        bring_up(end.qp, card.qpn, card.gid);
+        assert_int_equal(talk.hear<char>(), 'r');
+        for (const std::size_t len : kSizes) {
+            assert_int_equal(post_to(end, IBV_WR_SEND_WITH_IMM, 0, len, card, 0), 0);
+            assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+        }
+        assert_int_equal(talk.hear<char>(), 'd');
+        const std::vector<std::uint8_t> mine = end.block;
+        for (const std::size_t len : kSizes) {
+            assert_int_equal(post_to(end, IBV_WR_RDMA_WRITE, 7, len, card, 1 << 20), 0);
+            assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+            assert_int_equal(post_to(end, IBV_WR_RDMA_READ, 2 << 20, len, card, 1 << 20), 0);
+            const ibv_wc wc = end.wait();
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            assert_int_equal(wc.byte_len, len);
+            assert_memory_equal(end.block.data() + (2 << 20), mine.data() + 7, len);
+        }
+        talk.tell('e');
+    }
+    assert_int_equal(server.wait_for_end(), 0);
+}
+
+void hold_device(const Talk& talk) {
+    const std::string address = talk.hear<std::array<char, 32>>().data();
+    const OpenContext context(open_uroce(address));
+    talk.tell('o');
+    (void)talk.hear<char>();
+}
+
+void open__address_of_another_process__the_error_names_it(void**) {
+    const OtherProcess holder(hold_device);
+    std::array<char, 32> address{};
+    own_address(2).copy(address.data(), address.size() - 1);
+    holder.talk().tell(address);
+    assert_int_equal(holder.talk().hear<char>(), 'o');
+    const auto refused = sluice::uroce::face::open_context(address.data());
+    assert_false(refused.ok());
+    assert_int_equal(refused.error().to_errno(), EADDRINUSE);
+    assert_non_null(std::strstr(refused.error().text(), std::to_string(holder.pid()).c_str()));
+    holder.talk().tell('e');
+    assert_int_equal(holder.wait_for_end(), 0);
+    // The address is free again.
+    const OpenContext mine(open_uroce(address.data()));
+}
+
+void die_after_hello(const Talk& talk) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    const Card client = talk.swap_cards(end);
+    bring_up(end.qp, client.qpn, client.gid);
+    talk.tell('r');
+    (void)talk.hear<char>(); // is killed here
+}
+
+void peer__killed__the_request_fails_after_its_retries(void**) {
+    const OtherProcess server(die_after_hello);
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    const Card card = server.talk().swap_cards(end);
+    bring_up(end.qp, card.qpn, card.gid, {.timeout = 8, .retries = 2});
+    assert_int_equal(server.talk().hear<char>(), 'r');
+    assert_int_equal(kill(server.pid(), SIGKILL), 0);
+    assert_int_equal(WTERMSIG(server.wait_for_end()), SIGKILL);
+    assert_int_equal(post_to(end, IBV_WR_RDMA_WRITE, 0, 64, card, 0), 0);
+    assert_int_equal(post_to(end, IBV_WR_RDMA_WRITE, 0, 64, card, 0), 0);
+    assert_int_equal(end.wait().status, IBV_WC_RETRY_EXC_ERR);
+    assert_int_equal(end.wait().status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(end.state(), IBV_QPS_ERR);
+}
+
+// Registers a page, takes it away, and waits: what arrives meets the progress thread.
+void unmap_what_is_registered(const Talk& talk) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    ibv_mr* const region = ibv_reg_mr(end.pd, page, 4096, kAllAccess);
+    assert_non_null(region);
+    // Gone, but nothing else comes to lie there: a thread's stack would be as good as the page was.
+    assert_true(mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
+    talk.tell(Card{end.gid, reinterpret_cast<std::uintptr_t>(page), end.qp->qp_num, region->rkey});
+    const Card client = talk.hear<Card>();
+    bring_up(end.qp, client.qpn, client.gid);
+    talk.tell('r');
+    assert_int_equal(talk.hear<char>(), 'e');
+    assert_int_equal(ibv_dereg_mr(region), 0);
+    assert_int_equal(munmap(page, 4096), 0);
+}
+
+void peer__has_unmapped_its_region__operational_error_and_it_lives_on(void**) {
+    const OtherProcess server(unmap_what_is_registered);
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    const Card card = server.talk().swap_cards(end);
+    // Its patience is for a machine so busy that the other side's thread gets no turn.
+    bring_up(end.qp, card.qpn, card.gid, {.timeout = 18});
+    assert_int_equal(server.talk().hear<char>(), 'r');
+    assert_int_equal(post_to(end, IBV_WR_RDMA_WRITE, 0, 64, card, 0), 0);
+    assert_int_equal(end.wait().status, IBV_WC_REM_OP_ERR);
+    server.talk().tell('e');
+    assert_int_equal(server.wait_for_end(), 0);
+}
+
+std::string recording() {
+    return std::filesystem::temp_directory_path() / ("sluice-here-" + std::to_string(getpid()) + ".pcap");
+}
+
+// One Write between two devices of one process: a packet there and a packet back, on no wire.
+void write_and_record(const Talk& talk) {
+    setenv("SLUICE_UROCE_PCAP", talk.hear<std::array<char, 256>>().data(), 1);
+    {
+        Connected pair(Where::kTwoDevices);
+        assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 100), pair.right), 0);
+        assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    }
+    std::exit(0); // in an orderly way, which writes out the rest
+}
+
+void record__packets_within_a_process__once_each_as_on_a_wire(void**) {
+    const std::string path = recording();
+    std::array<char, 256> text{};
+    path.copy(text.data(), text.size() - 1);
+    const OtherProcess writer(write_and_record);
+    writer.talk().tell(text);
+    assert_int_equal(writer.wait_for_end(), 0);
+    const auto datagrams = read_pcap(path);
+    std::filesystem::remove(path);
+    constexpr std::size_t kBehindUdp = 28;
+    assert_int_equal(datagrams.size(), 2);
+    assert_int_equal(datagrams[0].size(), kBehindUdp + 12 + 16 + 100 + 4); // BTH, RETH, payload, ICRC
+    assert_int_equal(datagrams[0][kBehindUdp], 0x0a);                      // a write of one packet
+    assert_int_equal(datagrams[1][kBehindUdp], 0x11);                      // its acknowledgement
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        // First: a process decides once whether it records, and children inherit that.
+        cmocka_unit_test(record__packets_within_a_process__once_each_as_on_a_wire),
+        cmocka_unit_test(processes__send_write_read_at_all_sizes__every_byte_arrives),
+        cmocka_unit_test(open__address_of_another_process__the_error_names_it),
+        cmocka_unit_test(peer__killed__the_request_fails_after_its_retries),
+        cmocka_unit_test(peer__has_unmapped_its_region__operational_error_and_it_lives_on),
+    };
+    return cmocka_run_group_tests_name("uroce.face_processes", tests, nullptr, nullptr);
+}

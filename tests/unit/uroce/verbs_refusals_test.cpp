@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Handles of nobody and of another context, and the last of the limits: refused with the right errno, and
+// nothing is half-done.
+#include "tests/unit/uroce/opened.hpp"
+
+using namespace sluice::uroce::test;
+
+namespace {
+
+template<typename T>
+void expect_null(const T* made, int error) {
+    assert_null(made);
+    assert_int_equal(errno, error);
+}
+
+// Two contexts, each with everything. What the first refuses to do with what is the second's shows in the
+// end: destroying fails with EBUSY where a count of users is too high.
+struct TwoContexts {
+    explicit TwoContexts(const char* other_address)
+        : first(open_uroce()), second(open_uroce(other_address)), own(first.get(), options()),
+          foreign(second.get(), options()) {}
+    static EndOptions options() {
+        EndOptions made;
+        made.with_srq = true;
+        return made;
+    }
+
+    OpenContext first;
+    OpenContext second;
+    End own;
+    End foreign;
+};
+
+void refuse_foreign_handles(const char* other_address) {
+    TwoContexts two(other_address);
+    ibv_context* const context = two.first.get();
+    const auto refused = [&](auto&& change) {
+        ibv_qp_init_attr_ex attr{};
+        attr.send_cq = attr.recv_cq = two.own.cq;
+        attr.cap = {4, 4, 1, 1, 0};
+        attr.qp_type = IBV_QPT_RC;
+        attr.pd = two.own.pd;
+        attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS; // so that libibverbs asks us
+        change(attr);
+        expect_null(ibv_create_qp_ex(context, &attr), EINVAL);
+    };
+    refused([](ibv_qp_init_attr_ex& attr) { attr.send_cq = nullptr; });
+    refused([](ibv_qp_init_attr_ex& attr) { attr.recv_cq = nullptr; });
+    refused([](ibv_qp_init_attr_ex& attr) { attr.pd = nullptr; });
+    refused([&](ibv_qp_init_attr_ex& attr) { attr.send_cq = two.foreign.cq; });
+    refused([&](ibv_qp_init_attr_ex& attr) { attr.recv_cq = two.foreign.cq; });
+    refused([&](ibv_qp_init_attr_ex& attr) { attr.srq = two.foreign.srq; });
+    refused([&](ibv_qp_init_attr_ex& attr) { attr.pd = two.foreign.pd; });
+
+    ibv_srq_init_attr_ex srq{};
+    srq.attr = {4, 1, 0};
+    srq.comp_mask = IBV_SRQ_INIT_ATTR_PD;
+    for (ibv_pd* const pd : {static_cast<ibv_pd*>(nullptr), two.foreign.pd}) {
+        srq.pd = pd;
+        expect_null(verbs_get_ctx_op(context, create_srq_ex)->create_srq_ex(context, &srq), EINVAL);
+        ibv_parent_domain_init_attr parent{};
+        parent.pd = pd;
+        expect_null(ibv_alloc_parent_domain(context, &parent), EINVAL);
+        const std::uint32_t key = two.own.mr->lkey;
+        assert_int_equal(ibv_rereg_mr(two.own.mr, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0),
+                         IBV_REREG_MR_ERR_CMD);
+        assert_int_equal(two.own.mr->lkey, key);
+        assert_ptr_equal(two.own.mr->pd, two.own.pd);
+    }
+
+    ibv_comp_channel* channel = *sluice::uroce::face::create_comp_channel(two.second.get());
+    expect_null(ibv_create_cq(context, 4, nullptr, channel, 0), EINVAL);
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+    ibv_parent_domain_init_attr parent_attr{};
+    parent_attr.pd = two.foreign.pd;
+    ibv_pd* parent = ibv_alloc_parent_domain(two.second.get(), &parent_attr);
+    for (ibv_pd* const domain : {two.own.pd, parent}) { // not a parent domain, and not ours
+        ibv_cq_init_attr_ex cq{};
+        cq.cqe = 4;
+        cq.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+        cq.parent_domain = domain;
+        expect_null(ibv_create_cq_ex(context, &cq), EINVAL);
+    }
+    assert_int_equal(ibv_dealloc_pd(parent), 0);
+
+    ibv_mw* window = ibv_alloc_mw(two.foreign.pd, IBV_MW_TYPE_1);
+    ibv_mw_bind bind{};
+    bind.bind_info = {two.own.mr, two.own.addr(), 8, IBV_ACCESS_REMOTE_READ};
+    assert_int_equal(ibv_bind_mw(two.own.qp, window, &bind), EPERM);
+    assert_int_equal(ibv_bind_mw(two.foreign.qp, window, &bind), EPERM);
+    assert_int_equal(ibv_dealloc_mw(window), 0);
+}
+
+void handles__of_nobody_or_another_context__refused(void**) {
+    refuse_foreign_handles(own_address(0).c_str());
+}
+
+// Whose domains have the same numbers.
+void handles__of_another_device__refused(void**) {
+    refuse_foreign_handles(own_address(1).c_str());
+}
+
+void datagrams__handle_of_nobody_or_another_context__refused(void**) {
+    EndOptions options;
+    options.type = IBV_QPT_UD;
+    const Connected pair(Where::kTwoContexts, options);
+    ibv_ah_attr path{};
+    path.is_global = 1;
+    path.port_num = 1;
+    path.grh.dgid = pair.right.gid;
+    ibv_ah* foreign = ibv_create_ah(pair.right.pd, &path);
+    assert_non_null(foreign);
+    for (ibv_ah* const ah : {static_cast<ibv_ah*>(nullptr), foreign}) {
+        ibv_send_wr wr{};
+        ibv_send_wr* bad = nullptr;
+        wr.opcode = IBV_WR_SEND;
+        wr.wr.ud.ah = ah;
+        assert_int_equal(ibv_post_send(pair.left.qp, &wr, &bad), EINVAL);
+        assert_ptr_equal(bad, &wr);
+    }
+    assert_int_equal(ibv_destroy_ah(foreign), 0);
+}
+
+void changes__one_more_or_unknown__refused_with_nothing_changed(void**) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.with_srq = true;
+    const End end(context.get(), options);
+    ibv_device_attr device{};
+    assert_int_equal(ibv_query_device(context.get(), &device), 0);
+    for (const int cqe : {-1, 0, device.max_cqe + 1}) {
+        assert_int_equal(ibv_resize_cq(end.cq, cqe), EINVAL);
+    }
+    assert_int_equal(end.cq->cqe, options.cqe);
+    ibv_srq_attr before{};
+    assert_int_equal(ibv_query_srq(end.srq, &before), 0);
+    for (const std::uint32_t wr : {0U, static_cast<std::uint32_t>(device.max_srq_wr) + 1}) {
+        ibv_srq_attr attr{wr, 0, 0};
+        assert_int_equal(ibv_modify_srq(end.srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+    }
+    ibv_srq_attr attr{before.max_wr * 2, 0, before.max_wr * 2 + 1}; // a limit beyond what it holds
+    assert_int_equal(ibv_modify_srq(end.srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
+    attr.srq_limit = 1;
+    assert_int_equal(ibv_modify_srq(end.srq, &attr, 1 << 7 | IBV_SRQ_LIMIT), EINVAL);
+    ibv_srq_attr after{};
+    assert_int_equal(ibv_query_srq(end.srq, &after), 0);
+    assert_memory_equal(&after, &before, sizeof after);
+    assert_int_equal(ibv_rereg_mr(end.mr, 1 << 7, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+    ibv_wc wc{};
+    assert_int_equal(ibv_poll_cq(end.cq, -1, &wc), -EINVAL);
+    expect_null(ibv_alloc_mw(end.pd, static_cast<ibv_mw_type>(0)), EINVAL);
+}
+
+void post_recv__bad_requests__refused_with_the_request(void**) {
+    Connected pair;
+    ibv_sge list[33]{};
+    for (const int count : {5, 33, -1}) {
+        ibv_recv_wr wr{};
+        ibv_recv_wr* bad = nullptr;
+        wr.sg_list = list;
+        wr.num_sge = count;
+        assert_int_equal(ibv_post_recv(pair.right.qp, &wr, &bad), EINVAL);
+        assert_ptr_equal(bad, &wr);
+    }
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(handles__of_nobody_or_another_context__refused),
+        cmocka_unit_test(handles__of_another_device__refused),
+        cmocka_unit_test(datagrams__handle_of_nobody_or_another_context__refused),
+        cmocka_unit_test(changes__one_more_or_unknown__refused_with_nothing_changed),
+        cmocka_unit_test(post_recv__bad_requests__refused_with_the_request),
+    };
+    return cmocka_run_group_tests_name("uroce.face_refusals", tests, nullptr, nullptr);
+}
