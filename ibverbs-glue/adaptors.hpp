@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The five ways in which the C libraries below us say that something failed, each turned into a
+// The four ways in which the C libraries below us say that something failed, each turned into a
 // Result. One of them stands around every call that can fail; nobody else looks at errno.
 //
 // TRIED is a literal that says what was tried ("creating a completion queue"). None of these
@@ -28,14 +28,6 @@ inline Result<void> from_rc(int rc, const char* tried) noexcept {
         return {};
     }
     return Error::from_errno(rc == -1 ? errno : (rc < 0 ? -rc : rc), tried);
-}
-
-// A count, or a negative number that means nothing: what takes events and completions.
-inline Result<int> from_count(int count, const char* tried) noexcept {
-    if (count < 0) {
-        return Error(ErrorKind::kInternal, tried, EIO);
-    }
-    return count;
 }
 
 // -1, with errno set: librdmacm and the system.

@@ -16,7 +16,7 @@
 //   kEstablished
 //   disconnect(), or kDisconnected             kDisconnected
 //
-// The service leads the queue pair: to RTR and RTS when the connection comes about, to ERR, which
+// The service moves the queue pair: to RTR and RTS when the connection comes about, to ERR, which
 // flushes what is posted, when it ends. The caller has brought it to INIT before, keeps it longer than
 // the Connection, and brings it back by to_reset().
 #pragma once

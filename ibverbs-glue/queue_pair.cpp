@@ -52,17 +52,6 @@ Result<void> QueuePair::modify(ibv_qp_attr& attributes, int mask) const {
     return from_rc(ibv_modify_qp(get(), &attributes, mask), "changing a queue pair");
 }
 
-Result<ibv_qp_state> QueuePair::query_state() const {
-    ibv_qp_attr attributes{};
-    ibv_qp_init_attr initial{};
-    Result<void> done =
-        from_rc(ibv_query_qp(get(), &attributes, IBV_QP_STATE, &initial), "asking about a queue pair");
-    if (!done) {
-        return std::move(done).error();
-    }
-    return attributes.qp_state;
-}
-
 Result<void> QueuePair::to_init(std::uint8_t port, unsigned access) const {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;

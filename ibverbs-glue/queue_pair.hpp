@@ -42,7 +42,6 @@ class QueuePair : public Owned<ibv_qp, ibv_destroy_qp> {
     std::uint32_t number() const noexcept { return get()->qp_num; }
 
     Result<void> modify(ibv_qp_attr& attributes, int mask) const;
-    Result<ibv_qp_state> query_state() const;
     // Receives may be posted from then on. ACCESS: what a peer may do, bits IBV_ACCESS_REMOTE_*.
     Result<void> to_init(std::uint8_t port, unsigned access) const;
     // Flushes what is posted.

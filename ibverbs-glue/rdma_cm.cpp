@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// librdmacm would make and lead queue pairs by itself, on a device context that it has opened by
-// itself. Ours are made on the caller's context, so it is told their numbers only, and we lead
+// librdmacm would make and modify queue pairs by itself, on a device context that it has opened by
+// itself. Ours are made on the caller's context, so it gets their numbers only, and we move
 // them as it would (rdma_init_qp_attr() tells the attributes). What differs between InfiniBand and
-// iWARP: there the kernel's driver leads the queue pair, so that the active side sees no
+// iWARP: there the kernel's driver moves the queue pair, so that the active side sees no
 // CONNECT_RESPONSE, and is connected when that would come.
 //
 // An id, and who uses it, is never destroyed while an event of it is being looked at: rdma_destroy_id()
@@ -113,9 +113,9 @@ class RdmaCmConnection final : public Connection, public IdUser {
     Result<void> ask_peer();
     Result<void> keep(const QueuePair& qp, const ConnectionOptions& options, std::size_t limit);
     rdma_conn_param parameters() const noexcept;
-    Result<void> lead(ibv_qp_state state);
-    Result<void> lead_to_work();
-    void lead_to_error() const;
+    Result<void> modify_to(ibv_qp_state state);
+    Result<void> move_to_rts();
+    void move_to_error() const;
 
     std::optional<ConnectionEvent> after(const Result<void>& step, ConnectionEventKind failure);
     std::optional<ConnectionEvent> route_resolved();
@@ -166,12 +166,12 @@ rdma_conn_param RdmaCmConnection::parameters() const noexcept {
 }
 
 // The kernel tells what both sides have agreed to; we grant no more than we were told to.
-Result<void> RdmaCmConnection::lead(ibv_qp_state state) {
+Result<void> RdmaCmConnection::modify_to(ibv_qp_state state) {
     ibv_qp_attr attributes{};
     attributes.qp_state = state;
     int mask = 0;
     Result<int> told = from_minus_one(rdma_init_qp_attr(id_.get(), &attributes, &mask),
-                                      "asking rdma_cm how to lead a queue pair");
+                                      "asking rdma_cm for the attributes of a queue pair's next state");
     if (!told) {
         return std::move(told).error();
     }
@@ -187,17 +187,17 @@ Result<void> RdmaCmConnection::lead(ibv_qp_state state) {
     return qp_->modify(attributes, mask);
 }
 
-Result<void> RdmaCmConnection::lead_to_work() {
+Result<void> RdmaCmConnection::move_to_rts() {
     for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-        if (Result<void> led = lead(state); !led) {
-            return led;
+        if (Result<void> moved = modify_to(state); !moved) {
+            return moved;
         }
     }
     return {};
 }
 
 // iWARP's driver has done so when it tells of the end.
-void RdmaCmConnection::lead_to_error() const {
+void RdmaCmConnection::move_to_error() const {
     if (qp_ == nullptr || device_.is_iwarp) {
         return;
     }
@@ -257,7 +257,7 @@ Result<void> RdmaCmConnection::ask_peer() {
 Result<void> RdmaCmConnection::accept(const QueuePair& qp, const ConnectionOptions& options) {
     Result<void> ready = keep(qp, options, limits_of(device_.is_iwarp).accept);
     if (ready && !device_.is_iwarp) {
-        ready = lead_to_work();
+        ready = move_to_rts();
     }
     if (!ready) {
         return ready;
@@ -276,7 +276,7 @@ Result<void> RdmaCmConnection::reject(std::span<const std::byte> private_data) {
 }
 
 Result<void> RdmaCmConnection::disconnect() {
-    lead_to_error();
+    move_to_error();
     return done(from_minus_one(rdma_disconnect(id_.get()), "disconnecting"));
 }
 
@@ -291,7 +291,7 @@ std::optional<ConnectionEvent> RdmaCmConnection::after(const Result<void>& step,
 }
 
 std::optional<ConnectionEvent> RdmaCmConnection::ended(ConnectionEventKind kind, int os_errno) {
-    lead_to_error();
+    move_to_error();
     return ConnectionEvent{kind, owner_, os_errno};
 }
 
@@ -311,7 +311,7 @@ std::optional<ConnectionEvent> RdmaCmConnection::route_resolved() {
 
 // InfiniBand, active side: the peer has accepted, and our queue pair isn't ready yet.
 std::optional<ConnectionEvent> RdmaCmConnection::responded(const rdma_cm_event& event) {
-    Result<void> ready = lead_to_work();
+    Result<void> ready = move_to_rts();
     if (ready) {
         ready = done(from_minus_one(rdma_establish(id_.get()), "finishing a connection"));
     }
@@ -325,7 +325,7 @@ std::optional<ConnectionEvent> RdmaCmConnection::responded(const rdma_cm_event& 
 }
 
 std::optional<ConnectionEvent> RdmaCmConnection::rejected(const rdma_cm_event& event) {
-    lead_to_error();
+    move_to_error();
     ConnectionEvent told{ConnectionEventKind::kRejected, owner_};
     told.private_data = private_data_of(event);
     // Over iWARP nobody listening is an error of connecting; a message can only be the program's.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// uroce's connection manager leads queue pairs by itself, and answers a disconnect. So there is little
+// uroce's connection manager moves queue pairs by itself, and answers a disconnect. So there is little
 // to do here but to put its events in our words.
 //
 // As with librdmacm, destroying an id waits until the event of it that is being looked at is

@@ -42,13 +42,6 @@ void rc__minus_one__is_errno_s_business(void**) {
     assert_error(glue::from_rc(EPERM, kTried), ErrorKind::kPermission, EPERM);
 }
 
-void count__negative_is_an_error_and_0_is_none(void**) {
-    assert_int_equal(*glue::from_count(0, kTried), 0);
-    assert_int_equal(*glue::from_count(7, kTried), 7);
-    assert_error(glue::from_count(-1, kTried), ErrorKind::kInternal, EIO);
-    assert_error(glue::from_count(-22, kTried), ErrorKind::kInternal, EIO);
-}
-
 void minus_one__alone_is_an_error(void**) {
     errno = EAGAIN;
     assert_int_equal(*glue::from_minus_one(0, kTried), 0);
@@ -78,7 +71,6 @@ int main() {
         cmocka_unit_test(null__errno_is_taken),
         cmocka_unit_test(rc__is_the_errno_whatever_its_sign),
         cmocka_unit_test(rc__minus_one__is_errno_s_business),
-        cmocka_unit_test(count__negative_is_an_error_and_0_is_none),
         cmocka_unit_test(minus_one__alone_is_an_error),
         cmocka_unit_test(nl__codes_of_its_own_become_errnos),
     };

@@ -137,9 +137,9 @@ struct End {
         ibv_wc completion{};
         while (true) {
             check(queue.arm(false) == 0, std::string(what) + ": armed");
-            const int count = must(from_count(queue.poll(&completion, 1), what), what);
-            if (count == 1) {
-                return completion.status;
+            const int count = queue.poll(&completion, 1);
+            if (count != 0) {
+                return count == 1 ? completion.status : IBV_WC_GENERAL_ERR;
             }
             wait_for(channel.fd(), what);
             void* const owner = must(channel.next_owner(), what);
@@ -246,7 +246,11 @@ void check_connection(ConnectionService& service, const Context& context, const 
     }
     check(passive.complete("flush") == IBV_WC_WR_FLUSH_ERR, "what was posted is flushed");
     must(passive.qp.to_reset(), "RESET");
-    check(must(passive.qp.query_state(), "state") == IBV_QPS_RESET, "the queue pair is as new");
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr initial{};
+    check(ibv_query_qp(passive.qp.get(), &attributes, IBV_QP_STATE, &initial) == 0 &&
+              attributes.qp_state == IBV_QPS_RESET,
+          "the queue pair is as new");
 }
 
 void check_rejection(ConnectionService& service, const Context& context, const ProtectionDomain& pd,

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "ibverbs-glue/connection.hpp"
+#include "ibverbs-glue/connection_managers.hpp"
 
 #include <cerrno>
-
-#include "ibverbs-glue/connection_managers.hpp"
 
 namespace sluice::glue {
 
