@@ -277,4 +277,18 @@ void log_write(LogLevel level, const char* area, const char* format, ...) noexce
     }
 }
 
+void warn_about_unknown_settings() {
+    static std::atomic_flag warned;
+    if (warned.test_and_set(std::memory_order_relaxed)) {
+        return;
+    }
+    find_unknown_settings(
+        environ,
+        [](void*, std::string_view name) {
+            SLUICE_LOG(kWarning, "settings", "%.*s is set, but Sluice knows no such variable",
+                       static_cast<int>(name.size()), name.data());
+        },
+        nullptr);
+}
+
 } // namespace sluice

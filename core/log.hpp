@@ -67,4 +67,8 @@ inline bool log_wanted(LogLevel level, const char* area) noexcept {
         }                                                                                                    \
     } while (false)
 
+// Logs a warning for each unknown SLUICE_ name in this process's environment, the first time it
+// is called. Libraries call it when their first object is made, never from a constructor.
+void warn_about_unknown_settings();
+
 } // namespace sluice

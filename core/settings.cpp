@@ -5,10 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
-
-#include "core/log.hpp"
 
 namespace sluice {
 
@@ -70,20 +67,6 @@ void find_unknown_settings(char* const* environment, void (*found)(void* context
             found(context, name);
         }
     }
-}
-
-void warn_about_unknown_settings() {
-    static std::atomic_flag warned;
-    if (warned.test_and_set(std::memory_order_relaxed)) {
-        return;
-    }
-    find_unknown_settings(
-        environ,
-        [](void*, std::string_view name) {
-            SLUICE_LOG(kWarning, "settings", "%.*s is set, but Sluice knows no such variable",
-                       static_cast<int>(name.size()), name.data());
-        },
-        nullptr);
 }
 
 } // namespace sluice

@@ -44,8 +44,4 @@ const char* setting_value(Setting setting) noexcept;
 void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),
                            void* context);
 
-// Logs a warning for each unknown SLUICE_ name in this process's environment, the first time it
-// is called. Libraries call it when their first object is made, never from a constructor.
-void warn_about_unknown_settings();
-
 } // namespace sluice

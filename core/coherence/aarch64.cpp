@@ -27,10 +27,10 @@
 
 #include <algorithm>
 
+#include "core/coherence/batch.hpp"
 #include "core/coherence/choice.hpp"
-#include "core/coherence/lines.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 namespace {
 
@@ -103,4 +103,4 @@ const Barriers& native_barriers() noexcept {
     return kBarriers;
 }
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

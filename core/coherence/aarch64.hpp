@@ -9,7 +9,7 @@
 
 #include "core/coherence/cacheflush.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 struct CpuFacts {
     std::uint64_t ctr_el0 = 0; // the cache type register, as user mode reads it
@@ -19,4 +19,4 @@ CpuFacts read_facts() noexcept;
 
 Result<Ops> choose(const CpuFacts& facts, std::string_view forced);
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

@@ -7,7 +7,7 @@
 #include "core/log.hpp"
 #include "core/settings.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 namespace {
 
@@ -76,4 +76,4 @@ void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noex
     issue(ops.after_invalidate, ops);
 }
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

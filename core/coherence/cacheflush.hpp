@@ -27,12 +27,11 @@
 #include "core/coherence/segment.hpp"
 #include "core/result.hpp"
 
+namespace sluice::coherence {}
+
 namespace sluice::coherence {
-struct Batch; // core/coherence/checked_segments.hpp
-}
 
-namespace sluice::cacheflush {
-
+struct Batch; // core/coherence/batch.hpp
 struct Ops;
 
 // Lines FIRST to LAST, both included, both on a line boundary. Inclusive, because a run may end
@@ -52,7 +51,7 @@ struct LineOp {
     void (*issue)(const Ops& self, LineRun run) noexcept;
     // Checks the segments of a batch and issues each line that they touch, one that neighbouring
     // segments share only once, until there are no more segments or one is wrong.
-    coherence::BatchResult (*issue_batch)(const Ops& self, coherence::Batch& batch) noexcept;
+    BatchResult (*issue_batch)(const Ops& self, Batch& batch) noexcept;
 };
 
 // A null ISSUE means that the architecture needs nothing at this place; NAME is then "none".
@@ -120,4 +119,4 @@ inline void issue(const Barrier& barrier) noexcept {
 void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept;
 void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept;
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

@@ -8,9 +8,11 @@
 #include <span>
 #include <string_view>
 
-#include "core/coherence/cacheflush.hpp"
+#include "core/result.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
+
+struct Ops; // cacheflush.hpp
 
 // Defined by the architecture: probes this CPU and chooses under FORCED (empty: the best).
 Result<Ops> choose_for_this_cpu(std::string_view forced);
@@ -24,4 +26,4 @@ struct Candidate {
 // or the first that is present. At least one must be present. Errors as native_ops().
 Result<std::size_t> choose_candidate(std::span<const Candidate> candidates, std::string_view forced);
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

@@ -4,12 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "core/coherence/checked_segments.hpp"
+#include "core/coherence/batch.hpp"
 
 namespace sluice::coherence {
-
-using cacheflush::Barrier;
-using cacheflush::Ops;
 
 const char* to_string(SegmentFault fault) noexcept {
     switch (fault) {
@@ -25,11 +22,10 @@ const char* to_string(SegmentFault fault) noexcept {
     return "unknown fault";
 }
 
-Engine::Engine(RegionTable table, const Ops* ops, const cacheflush::Barriers* barriers,
-               EdgePolicy edges) noexcept
+Engine::Engine(RegionTable table, const Ops* ops, const Barriers* barriers, EdgePolicy edges) noexcept
     : ops_(ops), barriers_(barriers), edge_policy_(edges), table_(std::move(table)) {}
 
-Result<std::unique_ptr<Engine>> Engine::make_coherent(const cacheflush::Barriers& barriers) {
+Result<std::unique_ptr<Engine>> Engine::make_coherent(const Barriers& barriers) {
     return RegionTable::make().and_then([&](RegionTable&& table) -> Result<std::unique_ptr<Engine>> {
         return std::unique_ptr<Engine>(new Engine(std::move(table), nullptr, &barriers, EdgePolicy::kCount));
     });
@@ -65,7 +61,7 @@ Result<std::uint32_t> Engine::add(const Region& region, bool device_writes) noex
     const std::uint32_t edges = edges_of(region);
     marked.flags |= edges;
     if (device_writes && ops_ != nullptr) {
-        cacheflush::clean(*ops_, region.address, region.length);
+        coherence::clean(*ops_, region.address, region.length);
     }
     Result<std::uint32_t> context = table_.add(marked);
     if (context && edges != 0) {
@@ -86,7 +82,7 @@ BatchResult Engine::validate(const Segment* segments, std::uint64_t count) const
 inline BatchResult Engine::check(const Segment* segments, std::uint64_t count,
                                  const Barrier& barrier) const noexcept {
     const BatchResult result = look(segments, count);
-    cacheflush::issue(barrier);
+    issue(barrier);
     return result;
 }
 
@@ -102,9 +98,9 @@ BatchResult Engine::after_device_wrote(const Segment* segments, std::uint64_t co
 // segment loses nothing even when a later one turns out wrong. The fence comes in any case.
 BatchResult Engine::clean(const Segment* segments, std::uint64_t count) noexcept {
     Batch batch{.regions = table_.view(), .first = segments, .count = count};
-    cacheflush::issue(ops_->before_clean, *ops_);
+    issue(ops_->before_clean, *ops_);
     const BatchResult result = ops_->clean.issue_batch(*ops_, batch);
-    cacheflush::issue(ops_->after_clean, *ops_);
+    issue(ops_->after_clean, *ops_);
     return result;
 }
 
@@ -114,9 +110,9 @@ BatchResult Engine::invalidate(const Segment* segments, std::uint64_t count) noe
                 .count = count,
                 .granule_bytes = ops_->granule_bytes,
                 .refuse_shared_edges = edge_policy_ == EdgePolicy::kRefuse};
-    cacheflush::issue(ops_->before_invalidate, *ops_);
+    issue(ops_->before_invalidate, *ops_);
     const BatchResult result = ops_->invalidate.issue_batch(*ops_, batch);
-    cacheflush::issue(ops_->after_invalidate, *ops_);
+    issue(ops_->after_invalidate, *ops_);
     if (batch.edges_met != 0) [[unlikely]] {
         edge_segments_.fetch_add(batch.edges_met, std::memory_order_relaxed); // as above
     }

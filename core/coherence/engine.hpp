@@ -30,8 +30,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/coherence/batch.hpp"
 #include "core/coherence/cacheflush.hpp"
-#include "core/coherence/checked_segments.hpp"
 #include "core/coherence/region_table.hpp"
 #include "core/coherence/segment.hpp"
 #include "core/result.hpp"
@@ -51,10 +51,10 @@ struct EdgeCounts {
 class Engine {
   public:
     // For a device that snoops. BARRIERS must outlive the engine.
-    static Result<std::unique_ptr<Engine>> make_coherent(const cacheflush::Barriers& barriers);
+    static Result<std::unique_ptr<Engine>> make_coherent(const Barriers& barriers);
 
     // For a device that doesn't. OPS must outlive the engine.
-    static Result<std::unique_ptr<Engine>> make_non_coherent(const cacheflush::Ops& ops, EdgePolicy edges);
+    static Result<std::unique_ptr<Engine>> make_non_coherent(const Ops& ops, EdgePolicy edges);
 
     // A region that the device may write must not hold dirty lines when it does: a later
     // write-back would undo the device's write. DEVICE_WRITES cleans the region once, before it
@@ -81,22 +81,20 @@ class Engine {
     std::uint64_t granule() const noexcept { return ops_ != nullptr ? ops_->granule_bytes : 1; }
 
     EdgeCounts edge_counts() const noexcept;
-    std::uint32_t live_regions() const noexcept { return table_.live(); }
 
   private:
-    Engine(RegionTable table, const cacheflush::Ops* ops, const cacheflush::Barriers* barriers,
-           EdgePolicy edges) noexcept;
+    Engine(RegionTable table, const Ops* ops, const Barriers* barriers, EdgePolicy edges) noexcept;
 
     std::uint32_t edges_of(const Region& region) const noexcept;
     [[gnu::always_inline]] BatchResult look(const Segment* segments, std::uint64_t count) const noexcept;
     // A device that snoops makes the shortest calls: its path is kept free of what the others need.
     [[gnu::always_inline]] BatchResult check(const Segment* segments, std::uint64_t count,
-                                             const cacheflush::Barrier& barrier) const noexcept;
+                                             const Barrier& barrier) const noexcept;
     [[gnu::noinline]] BatchResult clean(const Segment* segments, std::uint64_t count) noexcept;
     [[gnu::noinline]] BatchResult invalidate(const Segment* segments, std::uint64_t count) noexcept;
 
-    const cacheflush::Ops* ops_;           // null: the device snoops
-    const cacheflush::Barriers* barriers_; // null: it doesn't
+    const Ops* ops_;           // null: the device snoops
+    const Barriers* barriers_; // null: it doesn't
     EdgePolicy edge_policy_;
     RegionTable table_;
     alignas(64) std::atomic<std::uint64_t> edge_regions_{0};

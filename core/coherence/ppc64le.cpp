@@ -21,10 +21,10 @@
 
 #include <bit>
 
+#include "core/coherence/batch.hpp"
 #include "core/coherence/choice.hpp"
-#include "core/coherence/lines.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 namespace {
 
@@ -92,4 +92,4 @@ const Barriers& native_barriers() noexcept {
     return kBarriers;
 }
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

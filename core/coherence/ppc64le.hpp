@@ -9,7 +9,7 @@
 
 #include "core/coherence/cacheflush.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 // The auxiliary vector; 0 where the kernel gave none.
 struct CpuFacts {
@@ -21,4 +21,4 @@ CpuFacts read_facts() noexcept;
 
 Result<Ops> choose(const CpuFacts& facts, std::string_view forced);
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

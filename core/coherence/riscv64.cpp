@@ -26,10 +26,10 @@
 #include <bit>
 #include <cerrno>
 
+#include "core/coherence/batch.hpp"
 #include "core/coherence/choice.hpp"
-#include "core/coherence/lines.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 namespace {
 
@@ -139,4 +139,4 @@ const Barriers& native_barriers() noexcept {
     return kBarriers;
 }
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

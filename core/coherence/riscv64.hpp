@@ -9,7 +9,7 @@
 
 #include "core/coherence/cacheflush.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 struct CpuFacts {
     int hwprobe_errno = 0;                // why riscv_hwprobe() gave nothing; 0 when it did
@@ -21,4 +21,4 @@ CpuFacts read_facts() noexcept;
 
 Result<Ops> choose(const CpuFacts& facts, std::string_view forced);
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

@@ -13,10 +13,10 @@
 // is published so that buffers don't share lines needlessly.
 #include "core/coherence/s390x.hpp"
 
+#include "core/coherence/batch.hpp"
 #include "core/coherence/choice.hpp"
-#include "core/coherence/lines.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 namespace {
 
@@ -27,14 +27,13 @@ struct Bcr15 {
 
 void issue_nothing(const Ops&, LineRun) noexcept {}
 
-template<coherence::Edges kEdges>
-coherence::BatchResult only_check(const Ops&, coherence::Batch& batch) noexcept {
-    return coherence::for_each_checked<kEdges>(batch, [](std::uintptr_t, std::uintptr_t) {});
+template<Edges kEdges>
+BatchResult only_check(const Ops&, Batch& batch) noexcept {
+    return for_each_checked<kEdges>(batch, [](std::uintptr_t, std::uintptr_t) {});
 }
 
-constexpr LineOp kCoherentClean{"nothing: coherent", issue_nothing, only_check<coherence::Edges::kIgnored>};
-constexpr LineOp kCoherentInvalidate{"nothing: coherent", issue_nothing,
-                                     only_check<coherence::Edges::kWatched>};
+constexpr LineOp kCoherentClean{"nothing: coherent", issue_nothing, only_check<Edges::kIgnored>};
+constexpr LineOp kCoherentInvalidate{"nothing: coherent", issue_nothing, only_check<Edges::kWatched>};
 constexpr std::size_t kLineBytes = 256;
 
 } // namespace
@@ -68,4 +67,4 @@ const Barriers& native_barriers() noexcept {
     return kBarriers;
 }
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

@@ -8,7 +8,7 @@
 
 #include "core/coherence/cacheflush.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 struct CpuFacts {};
 
@@ -18,4 +18,4 @@ inline CpuFacts read_facts() noexcept {
 
 Result<Ops> choose(const CpuFacts& facts, std::string_view forced);
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

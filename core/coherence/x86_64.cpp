@@ -34,10 +34,10 @@
 #include <bit>
 #include <cstring>
 
+#include "core/coherence/batch.hpp"
 #include "core/coherence/choice.hpp"
-#include "core/coherence/lines.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 namespace {
 
@@ -178,4 +178,4 @@ const Barriers& native_barriers() noexcept {
     return kBarriers;
 }
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

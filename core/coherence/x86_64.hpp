@@ -10,7 +10,7 @@
 
 #include "core/coherence/cacheflush.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 
 // What CPUID says, as it says it.
 struct CpuFacts {
@@ -25,4 +25,4 @@ CpuFacts read_facts() noexcept;
 
 Result<Ops> choose(const CpuFacts& facts, std::string_view forced);
 
-} // namespace sluice::cacheflush
+} // namespace sluice::coherence

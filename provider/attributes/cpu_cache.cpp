@@ -29,7 +29,7 @@ CpuCache find_cpu_cache(const FileTree& tree) {
     if (!tree.is_live()) {
         return cache;
     }
-    const Result<const cacheflush::Ops*> ops = cacheflush::native_ops();
+    const Result<const coherence::Ops*> ops = coherence::native_ops();
     if (!ops) {
         SLUICE_LOG(kInfo, "attributes", "no cache instruction for user space: %s", ops.error().text());
         cache.clean = cache.invalidate = {"none", SLUICE_SOURCE_CPU, SLUICE_CONFIDENCE_CERTAIN};

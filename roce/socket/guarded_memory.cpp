@@ -103,7 +103,7 @@ Result<GuardMethod> parse_guard_method(const char* text) {
 }
 
 Result<std::unique_ptr<GuardedMemory>> GuardedMemory::create(GuardMethod method) {
-    const auto ops = cacheflush::native_ops();
+    const auto ops = coherence::native_ops();
     std::unique_ptr<GuardedMemory> memory(new GuardedMemory(method, ops ? *ops : nullptr));
     Result<void> prepared = memory->prepare();
     if (!prepared) {
@@ -192,7 +192,7 @@ bool GuardedMemory::flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_
         return true;
     }
     return ops_ != nullptr && touch(addr, len_bytes, false, [=, this] {
-               cacheflush::clean(*ops_, static_cast<std::uintptr_t>(addr), len_bytes);
+               coherence::clean(*ops_, static_cast<std::uintptr_t>(addr), len_bytes);
            });
 }
 

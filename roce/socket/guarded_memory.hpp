@@ -16,7 +16,7 @@
 #include "core/result.hpp"
 #include "roce/engine/memory.hpp"
 
-namespace sluice::cacheflush {
+namespace sluice::coherence {
 struct Ops;
 }
 
@@ -47,14 +47,14 @@ class GuardedMemory final : public Memory {
     bool flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_t placement) noexcept override;
 
   private:
-    GuardedMemory(GuardMethod method, const cacheflush::Ops* ops) noexcept : method_(method), ops_(ops) {}
+    GuardedMemory(GuardMethod method, const coherence::Ops* ops) noexcept : method_(method), ops_(ops) {}
 
     // Runs ACCESS, which reads or writes [ADDR, ADDR + LEN).
     template<typename Access>
     bool touch(std::uint64_t addr, std::size_t len_bytes, bool writes, Access&& access) const noexcept;
 
     GuardMethod method_;
-    const cacheflush::Ops* ops_; // null when this CPU has no instructions for it
+    const coherence::Ops* ops_; // null when this CPU has no instructions for it
 };
 
 } // namespace sluice::uroce::port

@@ -10,6 +10,7 @@
 
 #include <map>
 
+#include "core/coherence/cacheflush.hpp"
 #include "core/coherence/choice.hpp"
 #include "tests/bench/harness.hpp"
 
@@ -17,7 +18,7 @@ namespace sluice::bench {
 
 namespace {
 
-using cacheflush::Ops;
+using coherence::Ops;
 
 enum class State { kDirty, kClean, kUncached };
 
@@ -31,7 +32,7 @@ void put_into(State state, const Ops& ops, Buffer& buffer, std::uint64_t bytes) 
         *byte = static_cast<char>(*byte + 1);
     }
     if (state != State::kDirty) {
-        cacheflush::invalidate(ops, buffer.address(), bytes);
+        coherence::invalidate(ops, buffer.address(), bytes);
     }
     if (state == State::kClean) {
         for (std::uint64_t at = 0; at < bytes; at += ops.line_bytes) {
@@ -54,9 +55,9 @@ void run_case(benchmark::State& bench, const Case& one, Buffer& buffer) {
         put_into(one.state, one.ops, buffer, one.bytes);
         const std::uint64_t start = ticks();
         if (one.invalidate) {
-            cacheflush::invalidate(one.ops, buffer.address(), one.bytes);
+            coherence::invalidate(one.ops, buffer.address(), one.bytes);
         } else {
-            cacheflush::clean(one.ops, buffer.address(), one.bytes);
+            coherence::clean(one.ops, buffer.address(), one.bytes);
         }
         drain();
         const double ns = static_cast<double>(ticks() - start) * ns_per_tick() - clock_ns();
@@ -86,7 +87,7 @@ std::vector<Ops> all_choices() {
     std::vector<Ops> choices;
     for (const char* name :
          {"clwb", "clflushopt", "clflush", "cvac", "civac", "cbo.clean", "cbo.flush", "dcbst", "dcbf"}) {
-        if (const Result<Ops> ops = cacheflush::choose_for_this_cpu(name)) {
+        if (const Result<Ops> ops = coherence::choose_for_this_cpu(name)) {
             choices.push_back(*ops);
         }
     }
@@ -153,7 +154,7 @@ int main(int argc, char** argv) {
     using namespace sluice;
     bench::Report report("cacheflush: one range, from the first instruction to the last fence", argc, argv);
     bench::pin_to_cpu(bench::cpus() - 1);
-    if (const Result<const cacheflush::Ops*> ops = cacheflush::native_ops(); !ops) {
+    if (const Result<const coherence::Ops*> ops = coherence::native_ops(); !ops) {
         std::printf("nothing to measure: %s\n", ops.error().text());
         return report.finish();
     }

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     bench::pin_to_cpu(bench::cpus() - 1);
     bench::coherent_figures(report);
     bench::table_figures(report);
-    if (const Result<const cacheflush::Ops*> ops = cacheflush::native_ops(); !ops) {
+    if (const Result<const coherence::Ops*> ops = coherence::native_ops(); !ops) {
         std::printf("no figures of flushing: %s\n", ops.error().text());
         return report.finish();
     }

@@ -38,7 +38,7 @@ struct Population {
         return {stable[which], 0, which * kRegionBytes + random() % (kRegionBytes - 64), 64};
     }
 
-    std::unique_ptr<Engine> engine = *Engine::make_coherent(cacheflush::native_barriers());
+    std::unique_ptr<Engine> engine = *Engine::make_coherent(coherence::native_barriers());
     std::vector<std::uint32_t> stable;
     std::vector<std::uint32_t> churned;
 };

@@ -47,7 +47,7 @@ constexpr Shape kShapes[] = {
 // One engine with one region, and the segments of a shape inside it.
 class Scene {
   public:
-    explicit Scene(const cacheflush::Ops& ops)
+    explicit Scene(const coherence::Ops& ops)
         : engine_(*Engine::make_non_coherent(ops, EdgePolicy::kCount)), buffer_(16 << 20),
           context_(*engine_->add({.address = buffer_.address(), .length = buffer_.size()}, true)) {
         regions_[buffer_.address()] = buffer_.size();
@@ -114,7 +114,7 @@ struct Ways {
 };
 
 // The bare loop uses the instruction that ours was given.
-Ways bare_ways(const cacheflush::Ops& ops) {
+Ways bare_ways(const coherence::Ops& ops) {
     const std::string_view clean = ops.clean.name;
     const bool opt = std::string_view(ops.invalidate.name).starts_with("clflushopt");
     return {clean == "clwb"         ? &Scene::clean_bare<Clwb>
@@ -181,7 +181,7 @@ void add_shape(Report& report, Scene& scene, const Shape& shape, const Ways& bar
 } // namespace
 
 void flush_figures(Report& report) {
-    const cacheflush::Ops& ops = **cacheflush::native_ops();
+    const coherence::Ops& ops = **coherence::native_ops();
     Scene scene(ops);
     const Ways bare = bare_ways(ops);
     for (const Shape& shape : kShapes) {

@@ -36,7 +36,7 @@ std::string size_name(std::uint64_t bytes) {
 // A dirty range that fits the last cache, cleaned, against the same bytes stored past the caches:
 // both end when all of it is in memory. The stores go to lines that no cache holds, which is the
 // goal's yardstick, and for comparison to lines that are as dirty as ours.
-void add_bandwidth_figure(Report& report, const cacheflush::Ops& ops, std::uint64_t bytes, double goal) {
+void add_bandwidth_figure(Report& report, const coherence::Ops& ops, std::uint64_t bytes, double goal) {
     Buffer ours(bytes);
     Buffer theirs(bytes);
     const std::unique_ptr<Engine> engine = *Engine::make_non_coherent(ops, EdgePolicy::kCount);
@@ -80,7 +80,7 @@ void add_bandwidth_figure(Report& report, const cacheflush::Ops& ops, std::uint6
 }
 
 // Reads one word of each line, each address coming from the word before: ns per line.
-void add_reread_figure(Report& report, const cacheflush::Ops& ops) {
+void add_reread_figure(Report& report, const coherence::Ops& ops) {
     constexpr std::uint64_t kBytes = 256 << 10;
     Buffer buffer(kBytes);
     std::vector<std::uint64_t> order(kBytes / kLine);
@@ -111,8 +111,8 @@ void add_reread_figure(Report& report, const cacheflush::Ops& ops) {
                          read_all};
     };
     const auto medians =
-        interleave({after([&] { cacheflush::clean(ops, buffer.address(), kBytes); }),
-                    after([&] { cacheflush::invalidate(ops, buffer.address(), kBytes); }), after([] {})},
+        interleave({after([&] { coherence::clean(ops, buffer.address(), kBytes); }),
+                    after([&] { coherence::invalidate(ops, buffer.address(), kBytes); }), after([] {})},
                    report.rounds(101), 1);
     const double lines = kBytes / kLine;
     Figure figure{.name = "next read of a cleaned line, each depending on the last",
@@ -162,7 +162,7 @@ class PmemMap {
     pmem2_map* map_ = nullptr;
 };
 
-void add_pmem2_figure(Report& report, const cacheflush::Ops& ops, const PmemMap& map, std::uint64_t bytes) {
+void add_pmem2_figure(Report& report, const coherence::Ops& ops, const PmemMap& map, std::uint64_t bytes) {
     const pmem2_flush_fn flush = pmem2_get_flush_fn(map.get());
     const pmem2_drain_fn drain_fn = pmem2_get_drain_fn(map.get());
     char* data = static_cast<char*>(pmem2_map_get_address(map.get()));
@@ -179,7 +179,7 @@ void add_pmem2_figure(Report& report, const cacheflush::Ops& ops, const PmemMap&
                                drain();
                            }};
     const Contender ours{dirty, [&ops, data, bytes] {
-                             cacheflush::clean(ops, reinterpret_cast<std::uintptr_t>(data), bytes);
+                             coherence::clean(ops, reinterpret_cast<std::uintptr_t>(data), bytes);
                              drain();
                          }};
     const auto medians = interleave({ours, theirs, theirs}, report.rounds(151), bytes > 65536 ? 4 : 40);
@@ -195,7 +195,7 @@ void add_pmem2_figure(Report& report, const cacheflush::Ops& ops, const PmemMap&
                 .noise = std::fabs(medians[1] / medians[2] - 1)});
 }
 
-void pmem2_figures(Report& report, const cacheflush::Ops& ops) {
+void pmem2_figures(Report& report, const coherence::Ops& ops) {
     const PmemMap map(4 * kMiB);
     if (map.get() == nullptr) {
         report.add({.name = "clean / libpmem2's flush and drain",
@@ -214,7 +214,7 @@ void pmem2_figures(Report& report, const cacheflush::Ops& ops) {
 
 #else
 
-void pmem2_figures(Report& report, const cacheflush::Ops&) {
+void pmem2_figures(Report& report, const coherence::Ops&) {
     report.add({.name = "clean / libpmem2's flush and drain",
                 .unit = "x",
                 .kind = Goal::kAtLeast,
@@ -228,7 +228,7 @@ void pmem2_figures(Report& report, const cacheflush::Ops&) {
 } // namespace
 
 void memory_figures(Report& report) {
-    const cacheflush::Ops& ops = **cacheflush::native_ops();
+    const coherence::Ops& ops = **coherence::native_ops();
     add_bandwidth_figure(report, ops, kMiB, 0);
     for (const std::uint64_t mib : {4, 8, 16}) {
         add_bandwidth_figure(report, ops, mib * kMiB, 0.97);

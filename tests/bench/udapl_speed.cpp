@@ -131,7 +131,7 @@ void region_figure(Report& report, const Adapter& adapter, ibv_pd* pd, const Buf
 void sync_figure(Report& report, const Adapter& adapter, const Buffer& memory, const std::string& where) {
     constexpr int kCalls = 4096;
     const std::unique_ptr<coherence::Engine> engine =
-        *coherence::Engine::make_coherent(cacheflush::native_barriers());
+        *coherence::Engine::make_coherent(coherence::native_barriers());
     const coherence::Segment segment{
         *engine->add({.address = memory.address(), .length = kRegionBytes}, true), 0, memory.address(), 64};
     DAT_LMR_TRIPLET part{0, 0, memory.address(), 64};

@@ -41,9 +41,9 @@ Result<DeviceMemory> make_simulated(const glue::Context& context) {
 
 Result<std::unique_ptr<coherence::Engine>> make_engine(bool is_coherent) {
     if (is_coherent) {
-        return coherence::Engine::make_coherent(cacheflush::native_barriers());
+        return coherence::Engine::make_coherent(coherence::native_barriers());
     }
-    Result<const cacheflush::Ops*> ops = cacheflush::native_ops();
+    Result<const coherence::Ops*> ops = coherence::native_ops();
     if (!ops) {
         return std::move(ops).error();
     }

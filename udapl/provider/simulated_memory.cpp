@@ -8,12 +8,12 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/coherence/checked_segments.hpp"
+#include "core/coherence/batch.hpp"
 
 namespace sluice::dapl {
 
-using cacheflush::LineRun;
-using cacheflush::Ops;
+using coherence::LineRun;
+using coherence::Ops;
 
 namespace {
 

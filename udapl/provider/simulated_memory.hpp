@@ -39,7 +39,7 @@ class SimulatedMemory {
     SimulatedMemory& operator=(const SimulatedMemory&) = delete;
 
     // For an engine. Valid as long as this.
-    const cacheflush::Ops& ops() const noexcept { return ops_; }
+    const coherence::Ops& ops() const noexcept { return ops_; }
 
     // The shadow of a range, for as long as it lives; before its memory.
     class Shadow {
@@ -71,9 +71,9 @@ class SimulatedMemory {
     using Runs = std::map<std::uintptr_t, Run>; // by their first byte; whole pages
 
     template<bool kDrop>
-    static void issue(const cacheflush::Ops& ops, cacheflush::LineRun run) noexcept;
+    static void issue(const coherence::Ops& ops, coherence::LineRun run) noexcept;
     template<bool kDrop>
-    static coherence::BatchResult issue_batch(const cacheflush::Ops& ops, coherence::Batch& batch) noexcept;
+    static coherence::BatchResult issue_batch(const coherence::Ops& ops, coherence::Batch& batch) noexcept;
 
     // Pages FIRST to LAST get a shadow where they have none.
     Result<void> cover_locked(std::uintptr_t first, std::uintptr_t last)
@@ -85,10 +85,10 @@ class SimulatedMemory {
     Result<Shadow> map_locked(std::uintptr_t first, std::uintptr_t last)
         SLUICE_TSA(requires_capability(mutex_));
     // The lines that BYTES touch, as far as they are the REGION's.
-    void move(cacheflush::LineRun bytes, cacheflush::LineRun region, bool drop) noexcept;
+    void move(coherence::LineRun bytes, coherence::LineRun region, bool drop) noexcept;
 
     const std::uintptr_t page_bytes_;
-    const cacheflush::Ops ops_;
+    const coherence::Ops ops_;
     Mutex mutex_;
     Runs runs_ SLUICE_TSA(guarded_by(mutex_));
 };

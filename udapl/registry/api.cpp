@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/boundary.hpp"
+#include "core/log.hpp"
 #include "core/settings.hpp"
 #include "udapl/registry/codes.hpp"
 #include "udapl/registry/names.hpp"

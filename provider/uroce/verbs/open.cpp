@@ -10,7 +10,6 @@
 #include <new>
 
 #include "core/log.hpp"
-#include "core/settings.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/uroce/device/registry.hpp"
 #include "provider/uroce/verbs/event_socket.hpp"

@@ -62,7 +62,7 @@ std::uint64_t capabilities() noexcept {
 }
 
 bool can_write_back() noexcept {
-    static const bool can = cacheflush::native_ops().ok();
+    static const bool can = coherence::native_ops().ok();
     return can;
 }
 

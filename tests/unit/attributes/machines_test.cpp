@@ -267,7 +267,7 @@ void registration__is_tried_only_where_it_proves_something(void**) {
 
 void this_machine__cpu__is_what_the_engine_uses(void**) {
     const attributes::CpuCache cache = attributes::find_cpu_cache(FileTree());
-    const auto ops = sluice::cacheflush::native_ops();
+    const auto ops = sluice::coherence::native_ops();
     assert_int_equal(cache.clean.source, SLUICE_SOURCE_CPU);
     if (!ops) {
         assert_string_equal(cache.clean.value.c_str(), "none");

@@ -10,9 +10,9 @@
 
 using sluice::ErrorKind;
 using sluice::Result;
-using sluice::cacheflush::choose;
-using sluice::cacheflush::CpuFacts;
-using sluice::cacheflush::Ops;
+using sluice::coherence::choose;
+using sluice::coherence::CpuFacts;
+using sluice::coherence::Ops;
 
 namespace {
 
@@ -59,12 +59,12 @@ void choose__forced__weaker_taken_and_unknown_refused(void**) {
 }
 
 void barriers__outer_shareable(void**) {
-    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "dmb oshst");
-    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "dmb oshld");
+    assert_string_equal(sluice::coherence::native_barriers().to_device.name, "dmb oshst");
+    assert_string_equal(sluice::coherence::native_barriers().from_device.name, "dmb oshld");
 }
 
 void read_facts__this_cpu__line_of_a_sane_size(void**) {
-    const Result<Ops> ops = sluice::cacheflush::choose_for_this_cpu("");
+    const Result<Ops> ops = sluice::coherence::choose_for_this_cpu("");
     assert_true(std::has_single_bit(ops->line_bytes));
     assert_in_range(ops->line_bytes, 16, 2048);
     assert_true(ops->granule_bytes >= ops->line_bytes);

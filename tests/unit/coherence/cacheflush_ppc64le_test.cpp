@@ -10,8 +10,8 @@
 
 using sluice::ErrorKind;
 using sluice::Result;
-using sluice::cacheflush::choose;
-using sluice::cacheflush::Ops;
+using sluice::coherence::choose;
+using sluice::coherence::Ops;
 
 namespace {
 
@@ -48,12 +48,12 @@ void choose__forced__weaker_taken_and_unknown_refused(void**) {
 }
 
 void barriers__sync_and_lwsync(void**) {
-    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "sync");
-    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "lwsync");
+    assert_string_equal(sluice::coherence::native_barriers().to_device.name, "sync");
+    assert_string_equal(sluice::coherence::native_barriers().from_device.name, "lwsync");
 }
 
 void read_facts__this_cpu__block_of_128_bytes(void**) {
-    assert_int_equal(sluice::cacheflush::choose_for_this_cpu("")->line_bytes, 128);
+    assert_int_equal(sluice::coherence::choose_for_this_cpu("")->line_bytes, 128);
 }
 
 } // namespace

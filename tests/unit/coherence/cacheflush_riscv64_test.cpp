@@ -11,9 +11,9 @@
 
 using sluice::ErrorKind;
 using sluice::Result;
-using sluice::cacheflush::choose;
-using sluice::cacheflush::CpuFacts;
-using sluice::cacheflush::Ops;
+using sluice::coherence::choose;
+using sluice::coherence::CpuFacts;
+using sluice::coherence::Ops;
 
 namespace {
 
@@ -61,14 +61,14 @@ void choose__forced__weaker_taken_and_inval_never(void**) {
 }
 
 void barriers__device_output_and_input(void**) {
-    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "fence ow,ow");
-    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "fence ir,ir");
+    assert_string_equal(sluice::coherence::native_barriers().to_device.name, "fence ow,ow");
+    assert_string_equal(sluice::coherence::native_barriers().from_device.name, "fence ir,ir");
 }
 
 // The emulator that runs this has neither; a newer one, or a board, has both.
 void this_machine__without_means__says_so(void**) {
-    const CpuFacts facts = sluice::cacheflush::read_facts();
-    const Result<Ops> ops = sluice::cacheflush::choose_for_this_cpu("");
+    const CpuFacts facts = sluice::coherence::read_facts();
+    const Result<Ops> ops = sluice::coherence::choose_for_this_cpu("");
     assert_int_equal(ops.ok(), (facts.ima_ext_0 & kZicbom) != 0);
     if (!ops) {
         assert_true(ops.error().kind() == ErrorKind::kNotSupported);

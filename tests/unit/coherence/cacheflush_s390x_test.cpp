@@ -10,8 +10,8 @@
 
 using sluice::ErrorKind;
 using sluice::Result;
-using sluice::cacheflush::choose;
-using sluice::cacheflush::Ops;
+using sluice::coherence::choose;
+using sluice::coherence::Ops;
 
 namespace {
 
@@ -32,12 +32,12 @@ void choose__anything_forced__refused(void**) {
 }
 
 void barriers__serialise(void**) {
-    assert_string_equal(sluice::cacheflush::native_barriers().to_device.name, "bcr 15,0");
-    assert_string_equal(sluice::cacheflush::native_barriers().from_device.name, "bcr 15,0");
+    assert_string_equal(sluice::coherence::native_barriers().to_device.name, "bcr 15,0");
+    assert_string_equal(sluice::coherence::native_barriers().from_device.name, "bcr 15,0");
 }
 
 void this_machine__chooses(void**) {
-    assert_true(sluice::cacheflush::choose_for_this_cpu("").ok());
+    assert_true(sluice::coherence::choose_for_this_cpu("").ok());
 }
 
 } // namespace

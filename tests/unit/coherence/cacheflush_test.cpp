@@ -17,10 +17,10 @@
 #include "tests/cmocka.hpp"
 #include "tests/unit/coherence/recorder.hpp"
 
-namespace cacheflush = sluice::cacheflush;
-using cacheflush::Candidate;
-using cacheflush::LineRun;
-using cacheflush::Ops;
+namespace coherence = sluice::coherence;
+using coherence::Candidate;
+using coherence::LineRun;
+using coherence::Ops;
 using sluice::ErrorKind;
 using sluice::Result;
 using sluice::testing::Event;
@@ -32,16 +32,16 @@ namespace {
 constexpr std::uintptr_t kTop = ~std::uintptr_t{0};
 
 void lines_of__any_range__first_and_last_line(void**) {
-    const LineRun one = cacheflush::lines_of(127, 1, 64);
+    const LineRun one = coherence::lines_of(127, 1, 64);
     assert_int_equal(one.first, 64);
     assert_int_equal(one.last, 64);
-    const LineRun two = cacheflush::lines_of(127, 2, 64);
+    const LineRun two = coherence::lines_of(127, 2, 64);
     assert_int_equal(two.first, 64);
     assert_int_equal(two.last, 128);
-    const LineRun top = cacheflush::lines_of(kTop, 1, 64);
+    const LineRun top = coherence::lines_of(kTop, 1, 64);
     assert_int_equal(top.first, kTop - 63);
     assert_int_equal(top.last, kTop - 63);
-    const LineRun all = cacheflush::lines_of(0, kTop, 64);
+    const LineRun all = coherence::lines_of(0, kTop, 64);
     assert_int_equal(all.first, 0);
     assert_int_equal(all.last, kTop - 63);
 }
@@ -58,7 +58,7 @@ void issue__run__every_line_once_and_the_last_too(void**) {
 
 void clean__range__fences_around_its_lines(void**) {
     Recorder recorder;
-    cacheflush::clean(recorder.ops(), 100, 100);
+    coherence::clean(recorder.ops(), 100, 100);
     const std::vector<Recorded> expected{{Event::kBeforeClean, 0},
                                          {Event::kClean, 64},
                                          {Event::kClean, 128},
@@ -69,7 +69,7 @@ void clean__range__fences_around_its_lines(void**) {
 
 void invalidate__range__fences_around_its_lines(void**) {
     Recorder recorder;
-    cacheflush::invalidate(recorder.ops(), 64, 64);
+    coherence::invalidate(recorder.ops(), 64, 64);
     const std::vector<Recorded> expected{
         {Event::kBeforeInvalidate, 0}, {Event::kInvalidate, 64}, {Event::kAfterInvalidate, 0}};
     assert_true(recorder.events() == expected);
@@ -77,8 +77,8 @@ void invalidate__range__fences_around_its_lines(void**) {
 
 void range__no_bytes__fences_only(void**) {
     Recorder recorder;
-    cacheflush::clean(recorder.ops(), 64, 0);
-    cacheflush::invalidate(recorder.ops(), 64, 0);
+    coherence::clean(recorder.ops(), 64, 0);
+    coherence::invalidate(recorder.ops(), 64, 0);
     const std::vector<Recorded> expected{{Event::kBeforeClean, 0},
                                          {Event::kAfterClean, 0},
                                          {Event::kBeforeInvalidate, 0},
@@ -89,26 +89,26 @@ void range__no_bytes__fences_only(void**) {
 constexpr Candidate kCandidates[] = {{"best", false}, {"good", true}, {"poor", true}};
 
 void choose_candidate__nothing_forced__best_present(void**) {
-    assert_int_equal(*cacheflush::choose_candidate(kCandidates, ""), 1);
+    assert_int_equal(*coherence::choose_candidate(kCandidates, ""), 1);
 }
 
 void choose_candidate__weaker_forced__taken(void**) {
-    assert_int_equal(*cacheflush::choose_candidate(kCandidates, "poor"), 2);
+    assert_int_equal(*coherence::choose_candidate(kCandidates, "poor"), 2);
 }
 
 void choose_candidate__absent_forced__refused_with_what_there_is(void**) {
-    const Result<std::size_t> choice = cacheflush::choose_candidate(kCandidates, "best");
+    const Result<std::size_t> choice = coherence::choose_candidate(kCandidates, "best");
     assert_true(choice.error().kind() == ErrorKind::kNotSupported);
     assert_non_null(std::strstr(choice.error().text(), "SLUICE_CACHEFLUSH=best"));
     assert_non_null(std::strstr(choice.error().text(), "good poor"));
 }
 
 void choose_candidate__unknown_forced__refused_with_what_is_known(void**) {
-    const Result<std::size_t> choice = cacheflush::choose_candidate(kCandidates, "wbinvd");
+    const Result<std::size_t> choice = coherence::choose_candidate(kCandidates, "wbinvd");
     assert_true(choice.error().kind() == ErrorKind::kInvalidArgument);
     assert_non_null(std::strstr(choice.error().text(), "SLUICE_CACHEFLUSH=wbinvd"));
     assert_non_null(std::strstr(choice.error().text(), "best good poor"));
-    assert_false(cacheflush::choose_candidate(kCandidates, "goo").ok());
+    assert_false(coherence::choose_candidate(kCandidates, "goo").ok());
 }
 
 // What native_ops() answers in a process of its own whose environment says FORCED: the kind of
@@ -117,7 +117,7 @@ int kind_under(const char* forced) {
     const pid_t child = fork();
     if (child == 0) {
         setenv("SLUICE_CACHEFLUSH", forced, 1);
-        const Result<const Ops*> ops = cacheflush::native_ops();
+        const Result<const Ops*> ops = coherence::native_ops();
         const bool obeyed = ops.ok() && std::strcmp((*ops)->clean.name, forced) == 0;
         _exit(obeyed ? 100 : ops.ok() ? 101 : static_cast<int>(ops.error().kind()));
     }
@@ -147,8 +147,8 @@ void native_ops__environment_names_an_instruction__obeyed_or_refused(void**) {
 }
 
 void native_ops__twice__same_answer(void**) {
-    const Result<const Ops*> first = cacheflush::native_ops();
-    const Result<const Ops*> second = cacheflush::native_ops();
+    const Result<const Ops*> first = coherence::native_ops();
+    const Result<const Ops*> second = coherence::native_ops();
     assert_int_equal(first.ok(), second.ok());
     if (first) {
         assert_ptr_equal(*first, *second);
@@ -161,7 +161,7 @@ void native_ops__twice__same_answer(void**) {
 
 // The table of this CPU, or null with a line that says why: then there is nothing to run.
 const Ops* ops_of_this_cpu() {
-    const Result<const Ops*> ops = cacheflush::native_ops();
+    const Result<const Ops*> ops = coherence::native_ops();
     if (!ops) {
         print_message("this CPU: %s\n", ops.error().text());
         return nullptr;
@@ -179,8 +179,8 @@ void this_cpu__clean_and_invalidate__leave_the_bytes_alone(void**) {
         bytes[i] = static_cast<unsigned char>(i * 7);
     }
     const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-    cacheflush::clean(*ops, address + 3, 9000);
-    cacheflush::invalidate(*ops, address + 3, 9000);
+    coherence::clean(*ops, address + 3, 9000);
+    coherence::invalidate(*ops, address + 3, 9000);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         assert_int_equal(bytes[i], static_cast<unsigned char>(i * 7));
     }
@@ -195,8 +195,8 @@ int signal_of_flushing(const Ops& ops, int protection) {
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would turn it into an exit
-        cacheflush::clean(ops, reinterpret_cast<std::uintptr_t>(memory), 64);
-        cacheflush::invalidate(ops, reinterpret_cast<std::uintptr_t>(memory), 64);
+        coherence::clean(ops, reinterpret_cast<std::uintptr_t>(memory), 64);
+        coherence::invalidate(ops, reinterpret_cast<std::uintptr_t>(memory), 64);
         _exit(0);
     }
     int status = 0;

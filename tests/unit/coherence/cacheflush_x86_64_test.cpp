@@ -10,9 +10,9 @@
 
 using sluice::ErrorKind;
 using sluice::Result;
-using sluice::cacheflush::choose;
-using sluice::cacheflush::CpuFacts;
-using sluice::cacheflush::Ops;
+using sluice::coherence::choose;
+using sluice::coherence::CpuFacts;
+using sluice::coherence::Ops;
 
 namespace {
 
@@ -145,10 +145,10 @@ void choose__line_of_32_bytes__steps_by_it(void**) {
 }
 
 void read_facts__this_cpu__what_every_x86_64_has(void**) {
-    const CpuFacts facts = sluice::cacheflush::read_facts();
+    const CpuFacts facts = sluice::coherence::read_facts();
     assert_true((facts.leaf1_edx & kClflush) != 0);
     assert_int_equal(facts.leaf1_ebx >> 8 & 0xff, 8);
-    assert_true(sluice::cacheflush::choose_for_this_cpu("clflush").ok());
+    assert_true(sluice::coherence::choose_for_this_cpu("clflush").ok());
 }
 
 } // namespace

@@ -301,7 +301,7 @@ void edges__refused_under_the_strict_policy(void**) {
 
 int barriers_to_device = 0;
 int barriers_from_device = 0;
-constexpr sluice::cacheflush::Barriers kCountedBarriers{
+constexpr sluice::coherence::Barriers kCountedBarriers{
     .to_device = {"counted", []() noexcept { ++barriers_to_device; }},
     .from_device = {"counted", []() noexcept { ++barriers_from_device; }}};
 
@@ -332,7 +332,7 @@ void validate__bad_segment_in_the_middle__its_index_and_no_line(void**) {
 }
 
 void coherent__native_barriers__work(void**) {
-    const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::cacheflush::native_barriers());
+    const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     const std::uint32_t context = *engine->add({.address = kBase, .length = 64}, true);
     const Segment segment{context, 0, kBase, 64};
     assert_true(engine->before_device_reads(&segment, 1).ok());

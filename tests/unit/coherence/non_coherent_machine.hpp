@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/coherence/lines.hpp"
+#include "core/coherence/batch.hpp"
 #include "tests/unit/coherence/seeded.hpp"
 
 namespace sluice::testing {
@@ -30,8 +30,8 @@ class NonCoherentMachine {
     static constexpr std::uint64_t kBytes = kLines * kLineBytes;
 
     explicit NonCoherentMachine(Random& random)
-        : random_(random), ops_{.clean = cacheflush::clean_op<Line<false>>(),
-                                .invalidate = cacheflush::invalidate_op<Line<true>>(),
+        : random_(random), ops_{.clean = coherence::clean_op<Line<false>>(),
+                                .invalidate = coherence::invalidate_op<Line<true>>(),
                                 .before_clean = {"none", nullptr},
                                 .after_clean = {"drain", drain},
                                 .before_invalidate = {"order", order},
@@ -43,7 +43,7 @@ class NonCoherentMachine {
     NonCoherentMachine(const NonCoherentMachine&) = delete;
     NonCoherentMachine& operator=(const NonCoherentMachine&) = delete;
 
-    cacheflush::Ops& ops() { return ops_; }
+    coherence::Ops& ops() { return ops_; }
 
     void cpu_store(std::uint64_t address, std::uint8_t byte) {
         CachedLine& line = cached(address);
@@ -93,9 +93,9 @@ class NonCoherentMachine {
     };
 
     template<bool kDrop>
-    struct Line : cacheflush::LineInstruction {
+    struct Line : coherence::LineInstruction {
         static constexpr const char* kName = kDrop ? "invalidate" : "clean";
-        static void line(const cacheflush::Ops& ops, std::uintptr_t at) {
+        static void line(const coherence::Ops& ops, std::uintptr_t at) {
             NonCoherentMachine& machine = *static_cast<NonCoherentMachine*>(ops.context);
             const bool too_early = kDrop && !machine.ordered_ && machine.random_.one_in(2);
             if (!too_early) {
@@ -105,13 +105,13 @@ class NonCoherentMachine {
         }
     };
 
-    static void drain(const cacheflush::Ops& ops) noexcept {
+    static void drain(const coherence::Ops& ops) noexcept {
         NonCoherentMachine& machine = *static_cast<NonCoherentMachine*>(ops.context);
         for (const Operation& operation : std::exchange(machine.pending_, {})) {
             machine.perform(operation);
         }
     }
-    static void order(const cacheflush::Ops& ops) noexcept {
+    static void order(const coherence::Ops& ops) noexcept {
         static_cast<NonCoherentMachine*>(ops.context)->ordered_ = true;
     }
 
@@ -143,7 +143,7 @@ class NonCoherentMachine {
     }
 
     Random& random_;
-    cacheflush::Ops ops_;
+    coherence::Ops ops_;
     std::array<std::uint8_t, kBytes> memory_{};
     std::array<std::optional<CachedLine>, kLines> cache_{};
     std::vector<Operation> pending_;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/coherence/lines.hpp"
+#include "core/coherence/batch.hpp"
 
 namespace sluice::testing {
 
@@ -31,8 +31,8 @@ struct Recorded {
 class Recorder {
   public:
     explicit Recorder(std::size_t line_bytes = 64, std::size_t granule_bytes = 64)
-        : ops_{.clean = cacheflush::clean_op<Line<Event::kClean>>(),
-               .invalidate = cacheflush::invalidate_op<Line<Event::kInvalidate>>(),
+        : ops_{.clean = coherence::clean_op<Line<Event::kClean>>(),
+               .invalidate = coherence::invalidate_op<Line<Event::kInvalidate>>(),
                .before_clean = {"before clean", fence<Event::kBeforeClean>},
                .after_clean = {"after clean", fence<Event::kAfterClean>},
                .before_invalidate = {"before invalidate", fence<Event::kBeforeInvalidate>},
@@ -44,7 +44,7 @@ class Recorder {
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;
 
-    const cacheflush::Ops& ops() const { return ops_; }
+    const coherence::Ops& ops() const { return ops_; }
     const std::vector<Recorded>& events() const { return events_; }
     void clear() { events_.clear(); }
 
@@ -65,19 +65,19 @@ class Recorder {
 
   private:
     template<Event kEvent>
-    struct Line : cacheflush::LineInstruction {
+    struct Line : coherence::LineInstruction {
         static constexpr const char* kName = kEvent == Event::kClean ? "clean" : "invalidate";
-        static void line(const cacheflush::Ops& ops, std::uintptr_t at) {
+        static void line(const coherence::Ops& ops, std::uintptr_t at) {
             static_cast<Recorder*>(ops.context)->events_.push_back({kEvent, at});
         }
     };
 
     template<Event kEvent>
-    static void fence(const cacheflush::Ops& self) noexcept {
+    static void fence(const coherence::Ops& self) noexcept {
         static_cast<Recorder*>(self.context)->events_.push_back({kEvent, 0});
     }
 
-    cacheflush::Ops ops_;
+    coherence::Ops ops_;
     std::vector<Recorded> events_;
 };
 

@@ -97,7 +97,7 @@ void find__slot_churned_by_a_writer__whole_region_or_none(void**) {
 // The slot is a long region at one place, then a short one at another. A check that took the
 // address of one and the length of the other would let this segment pass.
 void check__slot_churned_by_a_writer__never_passes_a_mixture(void**) {
-    const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::cacheflush::native_barriers());
+    const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     constexpr Region kLong{.address = 0x100000, .length = 0x10000};
     constexpr Region kShort{.address = 0x900000, .length = 0x100};
     std::atomic<std::uint32_t> current{0};
@@ -124,7 +124,7 @@ void check__slot_churned_by_a_writer__never_passes_a_mixture(void**) {
 }
 
 void check__regions_that_nobody_frees__pass_while_others_come_and_go(void**) {
-    const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::cacheflush::native_barriers());
+    const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     std::vector<Segment> stable;
     for (std::uint64_t i = 1; i <= 64; ++i) {
         const Region region = region_of(i);
