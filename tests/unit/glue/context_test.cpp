@@ -2,7 +2,6 @@
 #include "ibverbs-glue/context.hpp"
 
 #include <ifaddrs.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "ibverbs-glue/devices.hpp"
 #include "ibverbs-glue/reach.hpp"
 #include "tests/cmocka.hpp"
+#include "tests/loopback.hpp"
 
 using sluice::ErrorKind;
 using sluice::Result;
@@ -18,14 +18,9 @@ using sluice::glue::Address;
 using sluice::glue::Coherence;
 using sluice::glue::Context;
 using sluice::glue::Device;
+using sluice::test::own_address;
 
 namespace {
-
-// An address of this process alone: an address has one owner, and tests run side by side.
-std::string own_address() {
-    const int pid = getpid();
-    return "127.140." + std::to_string(pid >> 8 & 0xff) + "." + std::to_string(pid % 254 + 1);
-}
 
 void open__loopback_address__uroce_there(void**) {
     const Result<Device> device = sluice::glue::resolve_device(own_address());

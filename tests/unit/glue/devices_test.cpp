@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/cmocka.hpp"
+#include "tests/loopback.hpp"
 
 using sluice::glue::Address;
 using sluice::glue::Device;
@@ -58,9 +59,7 @@ void find__nobody_s_name__null(void**) {
 
 // Whose an address is, is asked by binding its port: a list that opens devices would take them from others.
 void list__uroce_of_somebody_else__there_and_not_opened(void**) {
-    const auto process = static_cast<unsigned>(getpid());
-    const std::string text = "127." + std::to_string(200 + (process >> 16 & 0x1f)) + "." +
-                             std::to_string(process >> 8 & 0xff) + "." + std::to_string(process % 254 + 1);
+    const std::string text = sluice::test::own_address();
     const Address address = ipv4(text.c_str());
     const Address port = address.with_port(4791);
     const int owner = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
