@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <optional>
 
-#include "udapl/provider/ia.hpp"
+#include "udapl/provider/ia_context.hpp"
 
 namespace sluice::dapl {
 
@@ -35,7 +35,7 @@ void append(Trigger& trigger, Trigger*& first, Trigger*& last) noexcept {
 
 } // namespace
 
-Result<std::unique_ptr<Cno>> Cno::make(Ia& ia, Agent agent) {
+Result<std::unique_ptr<Cno>> Cno::make(IaContext& ia, Agent agent) {
     Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wake.get() < 0) {
         return Error::from_errno(errno, "making a descriptor to wait on");
@@ -90,8 +90,8 @@ void Cno::attach() noexcept {
     ++attached_;
 }
 
-// Who was to be told of a dispatcher that goes is woken all the same: a program may wake its waiters with one
-// that it makes for that.
+// A waiter is woken by a dispatcher that has triggered, also where that is gone: a program may wake its
+// waiters with one that it makes for that.
 void Cno::detach(Trigger& trigger) noexcept {
     const LockGuard guard(mutex_);
     unlink<&Trigger::next_hint>(trigger, first_hint_, last_hint_);
@@ -196,7 +196,7 @@ CnoAnswer Cno::wait(std::uint32_t timeout_us, void*& evd) noexcept {
             }
             if (!is_dead_ && first_hint_ == nullptr && !has_orphan_ && unreleased_ == 0) {
                 eventfd_t wakes = 0;
-                (void)eventfd_read(wake_.get(), &wakes); // nobody else has anything to see
+                (void)eventfd_read(wake_.get(), &wakes); // no other waiter has anything to see
             }
         }
         if (end) {
@@ -210,6 +210,17 @@ CnoAnswer Cno::wait(std::uint32_t timeout_us, void*& evd) noexcept {
         }
         is_over = ready == 0;
     }
+}
+
+Ref<Cno> CnoLink::replace(Ref<Cno> cno) noexcept {
+    if (cno_) {
+        cno_->detach(trigger_);
+    }
+    Ref<Cno> former = std::exchange(cno_, std::move(cno));
+    if (cno_) {
+        cno_->attach();
+    }
+    return former;
 }
 
 } // namespace sluice::dapl

@@ -2,8 +2,8 @@
 //
 // Consumer notification objects: many dispatchers, and the threads that wait for any of them.
 //
-// Each dispatcher that has triggered is remembered, once, until a waiter is told of it: of two that trigger
-// before a waiter runs, none is lost. The agent is called in the loop's thread for every trigger.
+// Each dispatcher that has triggered is in a list, once, until a waiter gets it: of two that trigger before a
+// waiter runs, none is lost. The agent is called in the loop's thread for every trigger.
 //
 // Thread safety: everything may be called from any thread, also from an agent.
 #pragma once
@@ -17,19 +17,19 @@
 
 namespace sluice::dapl {
 
-// What the program wants called: FUNCTION may be null.
+// The program's function; may be null.
 struct Agent {
     void* data = nullptr;
     void (*function)(void* data, void* evd) = nullptr;
 };
 
-// What a dispatcher leaves with its CNO, whose lock guards it.
+// A dispatcher's place in the lists of its CNO, under the CNO's lock.
 struct Trigger {
     void* evd = nullptr; // its handle
     Trigger* next_hint = nullptr;
     Trigger* next_call = nullptr;
     std::uint32_t calls = 0; // of the agent, that are to come
-    bool is_hint = false;    // a waiter will be told
+    bool is_hint = false;    // a waiter will get it
 };
 
 enum class CnoAnswer {
@@ -43,7 +43,7 @@ class Cno final : public Object, private Task {
   public:
     static constexpr HandleKind kHandleKind = kCno;
 
-    static Result<std::unique_ptr<Cno>> make(Ia& ia, Agent agent);
+    static Result<std::unique_ptr<Cno>> make(IaContext& ia, Agent agent);
     ~Cno() override;
     void abandon() noexcept override;
 
@@ -53,8 +53,8 @@ class Cno final : public Object, private Task {
     static void set_agent(Pin<Cno> cno, Agent agent);
     bool has_waiter() noexcept;
 
-    // EVD becomes which dispatcher has triggered; null when it is gone since, when nobody triggered, and
-    // for everybody who waits when the last dispatcher goes.
+    // EVD becomes the dispatcher that has triggered; null when it is gone since, when none has triggered, and
+    // for every waiter when the last dispatcher goes.
     CnoAnswer wait(std::uint32_t timeout_us, void*& evd) noexcept;
 
     // For dispatchers; a Trigger belongs to one CNO at a time.
@@ -63,7 +63,8 @@ class Cno final : public Object, private Task {
     void trigger(Trigger& trigger, void* evd) noexcept;
 
   private:
-    Cno(Ia& ia, Agent agent, Descriptor wake) noexcept : Object(&ia), wake_(std::move(wake)), agent_(agent) {}
+    Cno(IaContext& ia, Agent agent, Descriptor wake) noexcept
+        : Object(&ia), wake_(std::move(wake)), agent_(agent) {}
 
     void run() noexcept override;
     void wake_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
@@ -71,7 +72,7 @@ class Cno final : public Object, private Task {
     void leave_locked(std::uint32_t since) noexcept SLUICE_TSA(requires_capability(mutex_));
     void forget_calls_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
 
-    const Descriptor wake_; // readable while there is something for those who wait
+    const Descriptor wake_; // readable while there is something for the waiters
 
     Mutex mutex_;
     Agent agent_ SLUICE_TSA(guarded_by(mutex_));
@@ -81,10 +82,39 @@ class Cno final : public Object, private Task {
     Trigger* last_call_ SLUICE_TSA(guarded_by(mutex_)) = nullptr;
     std::uint32_t attached_ SLUICE_TSA(guarded_by(mutex_)) = 0;
     std::uint32_t waiters_ SLUICE_TSA(guarded_by(mutex_)) = 0;
-    std::uint32_t releases_ SLUICE_TSA(guarded_by(mutex_)) = 0;   // how often all waiters were let go
-    std::uint32_t unreleased_ SLUICE_TSA(guarded_by(mutex_)) = 0; // who still has to see the last of these
-    bool has_orphan_ SLUICE_TSA(guarded_by(mutex_)) = false;      // one has triggered and gone
+    std::uint32_t releases_ SLUICE_TSA(guarded_by(mutex_)) = 0; // how often all waiters were let go
+    std::uint32_t
+        unreleased_ SLUICE_TSA(guarded_by(mutex_)) = 0;      // waiters that have to see the last of these
+    bool has_orphan_ SLUICE_TSA(guarded_by(mutex_)) = false; // one has triggered and gone
     bool is_dead_ SLUICE_TSA(guarded_by(mutex_)) = false;
+};
+
+// A dispatcher's way to its CNO, if it has one. The dispatcher's lock guards it.
+class CnoLink {
+  public:
+    CnoLink() = default;
+    CnoLink(const CnoLink&) = delete;
+    CnoLink& operator=(const CnoLink&) = delete;
+
+    // Gives the former CNO, which is let go without the lock.
+    [[nodiscard]] Ref<Cno> replace(Ref<Cno> cno) noexcept;
+    void enable(bool is_enabled) noexcept { is_enabled_ = is_enabled; }
+
+    void* handle() const noexcept { return cno_.handle(); }
+    bool is_enabled() const noexcept { return is_enabled_; }
+    // Whether events trigger a CNO.
+    bool is_active() const noexcept { return cno_ && is_enabled_; }
+    // EVD: the dispatcher's handle.
+    void trigger(void* evd) noexcept {
+        if (is_active()) {
+            cno_->trigger(trigger_, evd);
+        }
+    }
+
+  private:
+    Ref<Cno> cno_;
+    Trigger trigger_;
+    bool is_enabled_ = true;
 };
 
 } // namespace sluice::dapl

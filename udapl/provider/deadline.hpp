@@ -13,7 +13,7 @@ constexpr std::uint32_t kForever = 0xffff'ffff;
 constexpr std::uint64_t kNever = UINT64_MAX;
 constexpr std::uint64_t kNanosecondsPerSecond = 1'000'000'000;
 
-// Of a clock that nobody sets.
+// Of the monotonic clock.
 inline std::uint64_t now_ns() noexcept {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -25,7 +25,7 @@ inline std::uint64_t deadline_ns(std::uint32_t timeout_us) noexcept {
     return timeout_us == kForever ? kNever : now_ns() + timeout_us * std::uint64_t{1000};
 }
 
-// What is left until DEADLINE, for ppoll(): null when that never comes.
+// The time until DEADLINE, for ppoll(): null when that never comes.
 inline const timespec* left_until(std::uint64_t deadline, timespec& storage) noexcept {
     if (deadline == kNever) {
         return nullptr;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <map>
 
+#include "core/log.hpp"
 #include "core/sync.hpp"
 
 namespace sluice::dapl {
@@ -123,6 +124,67 @@ Result<std::shared_ptr<Device>> Device::open(const std::string& name) {
         known = *made;
     }
     return made;
+}
+
+void Device::join(AsyncEventTarget& user, bool is_ready) {
+    const LockGuard guard(mutex_);
+    users_[&user] = is_ready;
+}
+
+void Device::leave(AsyncEventTarget& user) noexcept {
+    const LockGuard guard(mutex_);
+    users_.erase(&user);
+}
+
+void Device::on_readable() noexcept {
+    while (true) {
+        Result<std::optional<glue::AsyncEvent>> event = context_.next_async_event();
+        if (!event) {
+            SLUICE_LOG(kWarning, "dat", "%s: %s", name_.c_str(), event.error().text());
+            return;
+        }
+        if (!*event) {
+            return;
+        }
+        deliver(***event);
+    }
+}
+
+void Device::deliver(const ibv_async_event& event) noexcept {
+    const auto give_to = [&](void* target) {
+        static_cast<AsyncEventTarget*>(target)->on_async_event(event.event_type);
+    };
+    switch (event.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+        give_to(event.element.qp->qp_context);
+        return;
+    case IBV_EVENT_CQ_ERR:
+        give_to(event.element.cq->cq_context);
+        return;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_SRQ_ERR:
+        give_to(event.element.srq->srq_context);
+        return;
+    case IBV_EVENT_DEVICE_FATAL:
+        report_lost();
+        return;
+    default: // of ports and paths: connections will fail
+        SLUICE_LOG(kInfo, "dat", "%s: event %u", name_.c_str(), static_cast<unsigned>(event.event_type));
+        return;
+    }
+}
+
+// With the lock, so that no user leaves meanwhile.
+void Device::report_lost() noexcept {
+    const LockGuard guard(mutex_);
+    for (const auto& [user, is_ready] : users_) {
+        if (is_ready) {
+            user->on_async_event(IBV_EVENT_DEVICE_FATAL);
+        }
+    }
 }
 
 } // namespace sluice::dapl

@@ -3,7 +3,9 @@
 // One RDMA device of this process, shared by every IA that opened it: a region that one IA registered may
 // be named in another's sync call.
 //
-// It takes the device's asynchronous events, and tells them to whom they are about (device_events.cpp).
+// In the loop's thread it takes the device's asynchronous events and gives each to the object that it is
+// about. An object can't be destroyed before its events are acknowledged, which is done last: so the pointers
+// in an event are good, and no thread may wait for such a destruction with a lock that is taken here.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once
@@ -21,7 +23,16 @@
 
 namespace sluice::dapl {
 
-class Ia;
+// An object of the program's that the device knows: the context of its queue pair, completion queue or shared
+// receive queue is a pointer to this.
+class AsyncEventTarget {
+  public:
+    // In the loop's thread.
+    virtual void on_async_event(ibv_event_type type) noexcept = 0;
+
+  protected:
+    ~AsyncEventTarget() = default;
+};
 
 // What a device's view of memory is.
 struct DeviceMemory {
@@ -29,7 +40,7 @@ struct DeviceMemory {
     std::unique_ptr<coherence::Engine> engine;
 };
 
-class Device final : private Watched {
+class Device final : private DescriptorHandler {
   public:
     // NAME: the device's, its interface's, or an IP address there. Opened once, closed with the last
     // user. kNotFound; kNotSupported where the CPU can't do what the device's memory needs.
@@ -47,20 +58,22 @@ class Device final : private Watched {
     // Where its connections leave from; unset when it has no address.
     const glue::Address& address() const noexcept { return address_; }
     const std::string& name() const noexcept { return name_; }
-    // What completions notify who doesn't want to know of each.
+    // Which completions notify a queue that isn't armed for each.
     glue::SolicitedNotice solicited_notice() const noexcept { return solicited_notice_; }
     Loop& loop() const noexcept { return *loop_; }
 
-    // IA is told when the device is lost, from when its handle is known. Allocates at first.
-    void join(const Ia* ia, void* handle);
-    void leave(const Ia* ia) noexcept;
+    // USER gets IBV_EVENT_DEVICE_FATAL when the device is lost, if IS_READY. It may be joined again to become
+    // so, which doesn't allocate.
+    void join(AsyncEventTarget& user, bool is_ready);
+    // Waits until an event was delivered.
+    void leave(AsyncEventTarget& user) noexcept;
 
   private:
     Device(std::string name, glue::Address address, glue::Context context, const ibv_device_attr& limits,
            DeviceMemory memory, std::shared_ptr<Loop> loop) noexcept;
     void on_readable() noexcept override;
-    void tell(const ibv_async_event& event) noexcept;
-    void tell_gone() noexcept;
+    void deliver(const ibv_async_event& event) noexcept;
+    void report_lost() noexcept;
     static Result<std::shared_ptr<Device>> make(glue::Device found);
 
     const std::string name_;
@@ -73,7 +86,7 @@ class Device final : private Watched {
     const glue::SolicitedNotice solicited_notice_;
 
     Mutex mutex_;
-    std::map<const Ia*, void*> ias_ SLUICE_TSA(guarded_by(mutex_));
+    std::map<AsyncEventTarget*, bool> users_ SLUICE_TSA(guarded_by(mutex_)); // whether each is ready
 };
 
 } // namespace sluice::dapl

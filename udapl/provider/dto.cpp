@@ -3,8 +3,8 @@
 
 namespace sluice::dapl {
 
-void DtoPool::grow(std::uint32_t count, std::uint32_t kept_parts) {
-    auto store = std::make_unique<DtoStore>(count, kept_parts);
+void DtoPool::grow(std::uint32_t count, std::uint32_t kept_segments) {
+    auto store = std::make_unique<DtoStore>(count, kept_segments);
     Dto* first = nullptr;
     for (Dto& dto : store->dtos) {
         dto.next_free = std::exchange(first, &dto);

@@ -1,45 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting for a dispatcher's events. What is there already is taken at once; only who must sleep arms the
-// queue, and has its channel for itself from then on.
-#include <poll.h>
-#include <sys/eventfd.h>
-
-#include <cerrno>
-
+// Waiting for a dispatcher's events. Events that are there already are taken at once; only a thread that must
+// sleep arms the completion queue, and has its channel for itself from then on.
+#include "udapl/provider/deadline.hpp"
 #include "udapl/provider/evd.hpp"
-#include "udapl/provider/ia.hpp"
 
 namespace sluice::dapl {
 
 EvdAnswer Evd::begin_wait_locked(int threshold) noexcept {
-    if (threshold <= 0 || static_cast<std::size_t>(threshold) > length_) {
+    if (threshold <= 0 || static_cast<std::size_t>(threshold) > queue_.ring_locked().length()) {
         return EvdAnswer::kBadThreshold;
     }
     if (!is_waitable_) {
         return EvdAnswer::kUnwaitable;
     }
-    if (threshold > 1 && model_ != EvdModel::kEach) {
+    if (threshold > 1 && queue_.source_locked().model() != NotifyModel::kEach) {
         return EvdAnswer::kNoThreshold;
     }
-    if (is_waiting_) {
+    if (queue_.has_waiter_locked()) {
         return EvdAnswer::kHasWaiter;
     }
-    is_waiting_ = true;
+    queue_.set_waiter_locked(true);
     return EvdAnswer::kDone;
 }
 
-// The next event, if there are THRESHOLD of them.
-bool Evd::take_awaited_locked(std::size_t threshold, Event& event) noexcept {
-    drain_locked();
-    if (notifying_ < threshold) {
-        return false;
-    }
-    event = take_locked();
-    return true;
-}
-
-// Why a wait is over; nothing while it isn't. Then who waits will be told.
+// The reason for the end of a wait; none while it goes on, and then the thread will be woken.
 std::optional<EvdAnswer> Evd::end_of_wait_locked(std::size_t threshold, Event& event) noexcept {
     if (is_abandoned_) {
         return EvdAnswer::kAborted;
@@ -48,38 +33,37 @@ std::optional<EvdAnswer> Evd::end_of_wait_locked(std::size_t threshold, Event& e
         return EvdAnswer::kUnwaitable;
     }
     do {
-        if (take_awaited_locked(threshold, event)) {
+        queue_.drain_locked();
+        if (queue_.ring_locked().notifying() >= threshold) {
+            (void)queue_.take_locked(nullptr, event); // there is one
             return EvdAnswer::kDone;
         }
-    } while (arm_locked()); // what came before it was armed
+    } while (queue_.arm_locked()); // completions that came before it was armed
     return std::nullopt;
 }
 
 // How many events are left.
 int Evd::end_wait_locked() noexcept {
-    const auto left = static_cast<int>(count_);
-    is_waiting_ = false;
-    if (arm_locked()) {
-        drain_locked();
+    const auto left = static_cast<int>(queue_.ring_locked().count());
+    queue_.set_waiter_locked(false);
+    if (queue_.arm_locked()) {
+        queue_.drain_locked();
     }
     return left;
 }
 
 int Evd::queue_locked(const ibv_wc& completion) noexcept {
-    is_waiting_ = true; // the CNO has nothing to do with it
-    Event event;
-    if (finish_locked(completion, event)) {
-        push_locked(event);
-    }
-    drain_locked();
-    is_waiting_ = false;
-    return static_cast<int>(count_);
+    queue_.set_waiter_locked(true); // these events don't trigger the CNO
+    queue_.queue_locked(completion);
+    queue_.set_waiter_locked(false);
+    return static_cast<int>(queue_.ring_locked().count());
 }
 
 EvdAnswer Evd::wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left) noexcept {
     const auto needed = static_cast<std::size_t>(threshold);
+    int channel = -1;
     {
-        const LockGuard guard(mutex_);
+        const LockGuard guard(queue_.lock());
         if (const EvdAnswer refused = begin_wait_locked(threshold); refused != EvdAnswer::kDone) {
             return refused;
         }
@@ -87,39 +71,31 @@ EvdAnswer Evd::wait_longer(std::uint32_t timeout_us, int threshold, Event& event
             left = end_wait_locked();
             return *end;
         }
-        fall_asleep_locked();
+        channel = fall_asleep_locked();
     }
-    return sleep(deadline_ns(timeout_us), needed, event, left);
+    return sleep(deadline_ns(timeout_us), channel, needed, event, left);
 }
 
-// While somebody sleeps on the channel, nobody else shall be woken by it.
-void Evd::fall_asleep_locked() noexcept {
-    is_asleep_ = true;
-    watch_channel_locked(false);
+// The loop's thread isn't woken by the channel while another sleeps on it.
+int Evd::fall_asleep_locked() noexcept {
+    sleeper_.fall_asleep();
+    return queue_.lend_channel_locked();
 }
 
-void Evd::wake_up_locked(bool is_notified) noexcept {
-    is_asleep_ = false;
-    if (std::exchange(is_woken_, false)) {
-        eventfd_t wakes = 0;
-        (void)eventfd_read(wake_.get(), &wakes);
-    }
-    if (is_notified) {
-        take_notification_locked();
-    }
-}
-
-EvdAnswer Evd::sleep(std::uint64_t deadline, std::size_t threshold, Event& event, int& left) noexcept {
+EvdAnswer Evd::sleep(std::uint64_t deadline, int channel, std::size_t threshold, Event& event,
+                     int& left) noexcept {
     while (true) {
-        pollfd waited[2] = {{wake_.get(), POLLIN, 0}, {channel_ ? channel_->fd() : -1, POLLIN, 0}};
-        timespec storage{};
-        const int ready = ppoll(waited, 2, left_until(deadline, storage), nullptr);
-        const bool is_interrupted = ready < 0 && errno == EINTR;
-        const LockGuard guard(mutex_);
-        wake_up_locked(ready > 0 && waited[1].revents != 0);
+        const Sleeper::End slept = sleeper_.sleep(deadline, channel); // without the lock
+        const LockGuard guard(queue_.lock());
+        sleeper_.wake_up();
+        if (slept == Sleeper::End::kNotified) {
+            queue_.take_notification_locked();
+        }
         std::optional<EvdAnswer> end = end_of_wait_locked(threshold, event);
-        if (!end && (is_interrupted || ready == 0)) {
-            end = is_interrupted ? EvdAnswer::kInterrupted : EvdAnswer::kTimedOut;
+        if (!end && slept == Sleeper::End::kInterrupted) {
+            end = EvdAnswer::kInterrupted;
+        } else if (!end && slept == Sleeper::End::kTimedOut) {
+            end = EvdAnswer::kTimedOut;
         }
         if (end) {
             left = end_wait_locked();

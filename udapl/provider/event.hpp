@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What an event dispatcher holds, whatever version of DAT will tell it.
+// The events that a dispatcher queues, independent of the version of DAT.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,15 @@
 namespace sluice::dapl {
 
 class DtoRing;
+
+// The streams of events that a dispatcher takes: bits, DAT's own in each of its versions.
+constexpr unsigned kSoftwareStream = 0x001;
+constexpr unsigned kRequestStream = 0x010;
+constexpr unsigned kDtoStream = 0x020;
+constexpr unsigned kConnectionStream = 0x040;
+constexpr unsigned kBindStream = 0x080;
+constexpr unsigned kAsyncStream = 0x100;
+constexpr unsigned kEveryStream = 0x1f1;
 
 enum class EventKind : std::uint8_t {
     kSoftware,      // OBJECT is the program's pointer
@@ -46,17 +55,17 @@ enum class DtoStatus : std::uint8_t {
     kBindFailed,
 };
 
-// Objects are told by their handles: they may be gone when the event is read.
+// Objects are named by their handles: they may be gone when the event is read.
 struct Event {
     EventKind kind = EventKind::kSoftware;
     void* object = nullptr;
     DtoStatus status = DtoStatus::kSuccess;
-    bool is_quiet = false;      // it neither counts for who waits nor triggers
+    bool is_quiet = false;      // it neither wakes a waiter nor triggers the CNO
     std::uint64_t cookie = 0;   // of a transfer; the qualifier, of a request
     std::uint64_t length = 0;   // of a transfer, or of DATA
     void* source = nullptr;     // of a transfer: the shared receive queue that its buffer came from
     const void* data = nullptr; // the peer's private data
-    DtoRing* ring = nullptr;    // of a receive: who counts what the program hasn't taken
+    DtoRing* ring = nullptr;    // of a receive: counts the receives that the program hasn't taken
 };
 
 } // namespace sluice::dapl

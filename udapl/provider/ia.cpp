@@ -11,16 +11,14 @@
 
 namespace sluice::dapl {
 
-constinit HandleTable all_handles;
-
 Result<void*> Ia::open(std::unique_ptr<Ia>& ia, const void* front) {
     Device& device = ia->device();
-    device.join(ia.get(), nullptr);
+    device.join(*ia, false);
     Result<void*> handle = handles().insert(ia.get(), front);
     if (handle) {
-        Ia* const opened = ia.release();
-        opened->handle_ = *handle;
-        device.join(opened, *handle);
+        Ia& opened = *ia.release();
+        set_handle(opened, *handle);
+        device.join(opened, true);
     }
     return handle;
 }
@@ -34,87 +32,18 @@ bool Ia::close(Pin<Ia> ia) noexcept {
     return mine.ok();
 }
 
-void Ia::use_for_errors(Held<Evd> evd, bool is_own) noexcept {
-    const LockGuard guard(errors_mutex_);
-    async_evd_ = std::move(evd);
-    owns_async_evd_ = is_own;
-}
-
-void Ia::tell(const Event& event) noexcept {
-    const LockGuard guard(errors_mutex_);
-    if (!async_evd_ || async_evd_->post(event) != EvdAnswer::kDone) {
-        SLUICE_LOG(kWarning, "dat", "an asynchronous error is lost (%u): nobody takes them",
-                   static_cast<unsigned>(event.kind));
-    }
-}
-
-void Ia::tell_overflow(const Evd& evd) noexcept {
-    SLUICE_LOG(kInfo, "dat", "an event is lost: its dispatcher is full");
-    tell({EventKind::kEvdOverflow, evd.handle()});
-}
-
-void Ia::end_endpoints_of(const Evd& evd) {
-    std::vector<void*> endpoints;
-    {
-        const LockGuard guard(mutex_);
-        for (const Object* each = first_[kEp]; each != nullptr; each = each->next_) {
-            endpoints.push_back(each->handle());
-        }
-    }
-    for (void* const each : endpoints) {
-        if (const Result<Pin<Ep>> ep = handles().get<Ep>(each); ep && (*ep)->completes_at(evd)) {
-            (*ep)->on_device_error();
-        }
-    }
-}
-
-void Ia::wake_at(std::uint64_t time, void* endpoint) {
-    const LockGuard guard(times_mutex_);
-    times_.insert({time, endpoint});
-    if (times_.begin()->first == time) {
-        loop().wake_at(*this, time);
-    }
-}
-
-void Ia::forget_time(std::uint64_t time, void* endpoint) noexcept {
-    const LockGuard guard(times_mutex_);
-    times_.erase({time, endpoint});
-}
-
-// Null when none is due; the loop comes again for the next one.
-void* Ia::take_due(std::uint64_t now) noexcept {
-    const LockGuard guard(times_mutex_);
-    if (times_.empty() || times_.begin()->first > now) {
-        return nullptr;
-    }
-    return times_.extract(times_.begin()).value().second;
-}
-
-void Ia::on_time() noexcept {
-    const std::uint64_t now = now_ns();
-    while (void* const due = take_due(now)) {
-        if (const Result<Pin<Ep>> ep = handles().get<Ep>(due)) {
-            (*ep)->on_time(now);
-        }
-    }
-    const Result<void> done = at_boundary("dat times", [this]() -> Result<void> {
-        const LockGuard guard(times_mutex_);
-        loop().wake_at(*this, times_.empty() ? kNever : times_.begin()->first);
-        return {};
-    });
-    if (!done) {
-        SLUICE_LOG(kWarning, "dat", "timeouts may come late: %s", done.error().text());
-    }
-}
-
 Result<void> Ia::start_connections() {
     Result<std::unique_ptr<glue::ConnectionService>> connections =
-        glue::open_connections(device_->context(), device_->address());
+        glue::open_connections(device().context(), device().address());
     if (!connections) {
         return std::move(connections).error();
     }
     connections_ = *std::move(connections);
     return loop().add(connections_->fd(), *this);
+}
+
+void Ia::on_async_event(ibv_event_type) noexcept {
+    report({EventKind::kIaGone, handle()}); // the only event that an adapter gets
 }
 
 void Ia::on_readable() noexcept {
@@ -127,10 +56,10 @@ void Ia::on_readable() noexcept {
     }
 }
 
-// Their owners are named by handle: who was freed since is nobody's.
+// A connection names its owner by handle, so that an owner that was freed since gets nothing.
 void Ia::take_events() {
     while (true) {
-        const LockGuard guard(telling_);
+        const LockGuard guard(delivering());
         Result<std::optional<glue::ConnectionEvent>> taken = connections_->next_event();
         if (!taken) {
             SLUICE_LOG(kWarning, "dat", "taking an event: %s", taken.error().text());
@@ -141,7 +70,7 @@ void Ia::take_events() {
         }
         glue::ConnectionEvent& event = **taken;
         if (const Result<Pin<Ep>> ep = handles().get<Ep>(event.owner)) {
-            (*ep)->on_event(event);
+            (*ep)->connection().on_event(event);
         } else {
             give_request(event, event.owner);
         }
@@ -161,12 +90,12 @@ void Ia::give_request(glue::ConnectionEvent& event, void* point) {
 
 void* Ia::find_point(std::uint64_t qualifier) noexcept {
     const LockGuard guard(mutex_);
-    for (Object* each = first_[kPsp]; each != nullptr; each = each->next_) {
+    for (Object* each = first_locked(kPsp); each != nullptr; each = next_of(*each)) {
         if (static_cast<Psp*>(each)->qualifier() == qualifier) {
             return each->handle();
         }
     }
-    for (Object* each = first_[kRsp]; each != nullptr; each = each->next_) {
+    for (Object* each = first_locked(kRsp); each != nullptr; each = next_of(*each)) {
         if (static_cast<Rsp*>(each)->qualifier() == qualifier) {
             return each->handle();
         }
@@ -177,38 +106,8 @@ void* Ia::find_point(std::uint64_t qualifier) noexcept {
 void Ia::hand_on(glue::ConnectionEvent& request, std::uint64_t qualifier) {
     give_request(request, find_point(qualifier));
     if (request.request != nullptr) {
-        (void)request.request->refuse(); // as where nobody listens; the peer may be gone
+        (void)request.request->refuse(); // as where no point listens; the peer may be gone
     }
-}
-
-void Ia::list_locked(Object& object, HandleKind kind, void* handle) noexcept {
-    object.handle_ = handle;
-    object.next_ = first_[kind];
-    if (object.next_ != nullptr) {
-        object.next_->previous_ = &object;
-    }
-    first_[kind] = &object;
-}
-
-void Ia::forget(Object& object, HandleKind kind) noexcept {
-    const LockGuard guard(mutex_);
-    (object.previous_ != nullptr ? object.previous_->next_ : first_[kind]) = object.next_;
-    if (object.next_ != nullptr) {
-        object.next_->previous_ = object.previous_;
-    }
-    changed_.notify_all();
-}
-
-bool Ia::is_idle() noexcept {
-    const Object* const own_evd = owns_async_evd_ ? async_evd() : nullptr;
-    const LockGuard guard(mutex_);
-    for (const Object* const first : first_) {
-        const bool is_own_evd = first != nullptr && first == own_evd;
-        if (first != nullptr && !(is_own_evd && first->next_ == nullptr)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 template<typename T>
@@ -217,7 +116,7 @@ void Ia::destroy_all() noexcept {
         void* handle = nullptr;
         {
             const LockGuard guard(mutex_);
-            const Object* const first = first_[T::kHandleKind];
+            const Object* const first = first_locked(T::kHandleKind);
             if (first == nullptr) {
                 return;
             }
@@ -231,19 +130,19 @@ void Ia::destroy_all() noexcept {
         }
         // Another thread frees it at this moment.
         const LockGuard guard(mutex_);
-        while (first_[T::kHandleKind] != nullptr && first_[T::kHandleKind]->handle() == handle) {
+        while (first_locked(T::kHandleKind) != nullptr && first_locked(T::kHandleKind)->handle() == handle) {
             changed_.wait(mutex_);
         }
     }
 }
 
-// What holds others goes before them.
+// An object with references to others goes before them.
 void Ia::empty() noexcept {
-    device_->leave(this);
+    device().leave(*this);
     if (connections_ != nullptr) {
         loop().remove(connections_->fd(), *this);
     }
-    use_for_errors(Held<Evd>(), false);
+    use_for_errors(Ref<Object>(), nullptr, false);
     destroy_all<Psp>();
     destroy_all<Rsp>();
     destroy_all<Cr>();

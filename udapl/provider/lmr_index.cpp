@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/lmr_index.hpp"
 
-#include "udapl/provider/memory.hpp"
-
 namespace sluice::dapl {
 
 void LmrIndex::set(std::uint32_t context, Lmr* lmr) {
@@ -24,16 +22,13 @@ void LmrIndex::set(std::uint32_t context, Lmr* lmr) {
 void LmrIndex::clear(std::uint32_t context) noexcept {
     const LockGuard guard(lock_);
     if (pages_[(context & coherence::RegionTable::kIndexMask) >> kPageBits] != nullptr) {
-        slot_locked(context) = nullptr; // otherwise there was no memory to set it
+        slot_locked(context) = nullptr; // otherwise it was never set
     }
 }
 
-Held<Lmr> LmrIndex::hold(std::uint32_t context) noexcept {
+Lmr* LmrIndex::find_locked(std::uint32_t context) noexcept {
     const std::uint32_t page = (context & coherence::RegionTable::kIndexMask) >> kPageBits;
-    const LockGuard guard(lock_);
-    // Who destroys it clears its slot first: until then it is all there.
-    Lmr* const lmr = pages_[page] != nullptr ? slot_locked(context) : nullptr;
-    return Held<Lmr>(lmr != nullptr && lmr->context() == context ? lmr : nullptr);
+    return pages_[page] != nullptr ? slot_locked(context) : nullptr;
 }
 
 } // namespace sluice::dapl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// From an LMR's context to the LMR, for what needs more of it than a region table knows.
+// From an LMR's context to the LMR, for calls that need more of it than a region table has.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once
@@ -22,8 +22,14 @@ class LmrIndex {
     // As long as CONTEXT is live.
     void set(std::uint32_t context, Lmr* lmr);
     void clear(std::uint32_t context) noexcept;
-    // Keeps it from being freed; empty where nobody has that context.
-    Held<Lmr> hold(std::uint32_t context) noexcept;
+    // Keeps it from being freed; empty where no LMR has that context. T is Lmr, which this file needn't know.
+    template<typename T = Lmr>
+    Ref<T> hold(std::uint32_t context) noexcept {
+        const LockGuard guard(lock_);
+        // An LMR that is destroyed clears its slot first: until then it is whole.
+        T* const lmr = find_locked(context);
+        return Ref<T>(lmr != nullptr && lmr->context() == context ? lmr : nullptr);
+    }
 
   private:
     static constexpr std::uint32_t kPageBits = 10;
@@ -34,6 +40,8 @@ class LmrIndex {
         const std::uint32_t index = context & coherence::RegionTable::kIndexMask;
         return (*pages_[index >> kPageBits])[index & kPageMask];
     }
+
+    Lmr* find_locked(std::uint32_t context) noexcept SLUICE_TSA(requires_capability(lock_));
 
     Mutex mutex_; // makes pages
     SpinLock lock_;

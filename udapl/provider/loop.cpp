@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/loop.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+
+#include "core/thread.hpp"
 
 namespace sluice::dapl {
 
@@ -25,22 +25,6 @@ OpenLoop& open_loop() {
     return instance;
 }
 
-// Signals are for the program's threads.
-class SignalsBlocked {
-  public:
-    SignalsBlocked() noexcept {
-        sigset_t all{};
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
-  private:
-    sigset_t before_{};
-};
-
 } // namespace
 
 Result<std::shared_ptr<Loop>> Loop::get() {
@@ -53,25 +37,42 @@ Result<std::shared_ptr<Loop>> Loop::get() {
     Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.ptr = nullptr; // nobody's: a task, an earlier time, or the end
+    event.data.ptr = nullptr; // no handler's: a task, an earlier time, or the end
     if (epoll.get() < 0 || wake.get() < 0 || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) {
-        return Error::from_errno(errno, "making what waits for connection events");
+        return Error::from_errno(
+            errno, "making the descriptors of the thread that waits for events; raise `ulimit -n`");
     }
     std::shared_ptr<Loop> loop(new Loop(std::move(epoll), std::move(wake)));
-    const SignalsBlocked blocked;
-    {
-        const LockGuard starting(loop->mutex_); // the thread looks at thread_ when it has this
-        loop->thread_ = std::thread([self = loop.get()] { self->run(); });
+    if (Result<void> started = loop->start(); !started) {
+        return std::move(started).error();
     }
     open.loop = loop;
     return loop;
 }
 
+// Agents run there: they get as much of a stack as in any other thread.
+Result<void> Loop::start() {
+    const auto body = [](void* self) -> void* {
+        static_cast<Loop*>(self)->run();
+        return nullptr;
+    };
+    const LockGuard starting(mutex_); // the thread looks at thread_ when it has this
+    const int error = start_quiet_thread(thread_, "dapl-sluice", 0, body, this);
+    if (error != 0) {
+        return Error::from_errno(error, "starting the thread that waits for events; raise `ulimit -u`");
+    }
+    is_started_ = true;
+    return {};
+}
+
 // The last user may be closed by a task: then the thread ends by itself, without a look at what is gone.
 Loop::~Loop() {
+    if (!is_started_) {
+        return;
+    }
     if (is_own_thread()) {
         *is_gone_ = true;
-        thread_.detach();
+        pthread_detach(thread_);
         return;
     }
     {
@@ -79,55 +80,67 @@ Loop::~Loop() {
         is_ending_ = true;
     }
     (void)eventfd_write(wake_.get(), 1);
-    if (thread_.joinable()) {
-        thread_.join();
-    }
+    pthread_join(thread_, nullptr);
 }
 
-Result<void> Loop::add(int fd, Watched& watched) {
+Result<void> Loop::add(int fd, DescriptorHandler& handler) {
     {
         const LockGuard guard(mutex_);
-        watched_.insert(&watched);
+        handlers_.insert(&handler);
     }
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.ptr = &watched;
+    event.data.ptr = &handler;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
         Error error = Error::from_errno(errno, "waiting for events");
         const LockGuard guard(mutex_);
-        watched_.erase(&watched);
+        handlers_.erase(&handler);
         return error;
     }
     return {};
 }
 
-void Loop::remove(int fd, Watched& watched) noexcept {
+void Loop::remove(int fd, DescriptorHandler& handler) noexcept {
     (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     const LockGuard guard(mutex_);
-    watched_.erase(&watched);
-    while (serving_ == &watched && !is_own_thread()) {
+    handlers_.erase(&handler);
+    while (serving_ == &handler && !is_own_thread()) {
         served_.wait(mutex_);
     }
-    times_.erase(&watched); // which it may have set until now
 }
 
-void Loop::pause(int fd, Watched& watched, bool is_paused) noexcept {
+void Loop::pause(int fd, DescriptorHandler& handler, bool is_paused) noexcept {
     epoll_event event{};
     event.events = is_paused ? 0U : std::uint32_t{EPOLLIN};
-    event.data.ptr = &watched;
+    event.data.ptr = &handler;
     (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event); // it was added: this can't fail
 }
 
-void Loop::wake_at(Watched& watched, std::uint64_t time_ns) {
-    const LockGuard guard(mutex_);
-    if (time_ns == kNever) {
-        times_.erase(&watched);
-        return;
+void Loop::set_due_locked(Timer& timer, std::uint64_t time_ns) {
+    if (time_ns != kNever) {
+        times_.insert({time_ns, &timer}); // first, since it may throw
     }
-    times_[&watched] = time_ns;
-    if (!is_own_thread()) {
+    if (timer.due != time_ns) {
+        times_.erase({timer.due, &timer});
+        timer.due = time_ns;
+    }
+}
+
+void Loop::wake_at(Timer& timer, std::uint64_t time_ns) {
+    const LockGuard guard(mutex_);
+    set_due_locked(timer, time_ns);
+    if (time_ns != kNever && times_.begin()->first == time_ns && !is_own_thread()) {
         (void)eventfd_write(wake_.get(), 1); // it looks at the times before it sleeps
     }
+}
+
+void Loop::cancel(Timer& timer) noexcept {
+    const LockGuard guard(mutex_);
+    set_due_locked(timer, kNever);
+    while (called_ == &timer && !is_own_thread()) {
+        served_.wait(mutex_);
+    }
+    set_due_locked(timer, kNever); // it may have set a time until now
 }
 
 void Loop::schedule(Task& task) noexcept {
@@ -167,15 +180,12 @@ void Loop::await_locked(const Task* task) noexcept {
     }
 }
 
-// For epoll_wait(), rounded up: who is woken too early would sleep again.
+// For epoll_wait(), rounded up: after too short a sleep the loop would sleep again.
 int Loop::time_left() noexcept {
     constexpr std::uint64_t kNanosecondsPerMillisecond = 1'000'000;
     constexpr std::uint64_t kLongest = INT_MAX;
     const LockGuard guard(mutex_);
-    std::uint64_t first = kNever;
-    for (const auto& [watched, time] : times_) {
-        first = std::min(first, time);
-    }
+    const std::uint64_t first = times_.empty() ? kNever : times_.begin()->first;
     if (first == kNever) {
         return -1;
     }
@@ -185,37 +195,35 @@ int Loop::time_left() noexcept {
         std::min(kLongest, (left + kNanosecondsPerMillisecond - 1) / kNanosecondsPerMillisecond));
 }
 
-void Loop::serve(Watched* watched) noexcept {
+void Loop::serve(DescriptorHandler* handler) noexcept {
     {
         const LockGuard guard(mutex_);
-        if (!watched_.contains(watched)) {
+        if (!handlers_.contains(handler)) {
             return; // removed since
         }
-        serving_ = watched;
+        serving_ = handler;
     }
-    watched->on_readable();
+    handler->on_readable();
     const LockGuard guard(mutex_);
     serving_ = nullptr;
     served_.notify_all();
 }
 
-void Loop::serve_times() noexcept {
+void Loop::call_timers() noexcept {
     const std::uint64_t now = now_ns();
     while (true) {
-        Watched* due = nullptr;
+        Timer* due = nullptr;
         {
             const LockGuard guard(mutex_);
-            const auto found =
-                std::ranges::find_if(times_, [now](const auto& each) { return each.second <= now; });
-            if (found == times_.end()) {
+            if (times_.empty() || times_.begin()->first > now) {
                 return;
             }
-            serving_ = due = found->first;
-            times_.erase(found);
+            called_ = due = times_.begin()->second;
+            set_due_locked(*due, kNever);
         }
         due->on_time();
         const LockGuard guard(mutex_);
-        serving_ = nullptr;
+        called_ = nullptr;
         served_.notify_all();
     }
 }
@@ -251,9 +259,9 @@ void Loop::run() noexcept {
     while (true) {
         epoll_event event{};
         const int ready = epoll_wait(epoll_.get(), &event, 1, time_left());
-        auto* const watched = static_cast<Watched*>(event.data.ptr);
-        if (ready == 1 && watched != nullptr) {
-            serve(watched);
+        auto* const handler = static_cast<DescriptorHandler*>(event.data.ptr);
+        if (ready == 1 && handler != nullptr) {
+            serve(handler);
         } else if (ready == 1) {
             eventfd_t wakes = 0;
             (void)eventfd_read(wake_.get(), &wakes);
@@ -262,7 +270,7 @@ void Loop::run() noexcept {
                 return;
             }
         }
-        serve_times();
+        call_timers();
         if (!run_tasks()) {
             return;
         }

@@ -10,7 +10,7 @@
 
 #include "core/log.hpp"
 #include "core/settings.hpp"
-#include "udapl/provider/ia.hpp"
+#include "udapl/provider/ia_context.hpp"
 
 namespace sluice::dapl {
 
@@ -21,7 +21,7 @@ std::uint32_t next_zone() noexcept {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-unsigned access_of(const Ia& ia, const LmrOptions& options) noexcept {
+unsigned access_of(const IaContext& ia, const LmrOptions& options) noexcept {
     unsigned access = 0;
     // Devices let a peer write only where the program may; DAT doesn't ask for that.
     if ((options.privileges & (kLocalWrite | kRemoteWrite)) != 0) {
@@ -51,10 +51,10 @@ void ask_for_huge_pages(std::uint64_t address, std::uint64_t length) noexcept {
 
 } // namespace
 
-Pz::Pz(Ia& ia, glue::ProtectionDomain domain) noexcept
+Pz::Pz(IaContext& ia, glue::ProtectionDomain domain) noexcept
     : Object(&ia), domain_(std::move(domain)), number_(next_zone()) {}
 
-Result<std::unique_ptr<Pz>> Pz::make(Ia& ia) {
+Result<std::unique_ptr<Pz>> Pz::make(IaContext& ia) {
     Result<glue::ProtectionDomain> domain = glue::ProtectionDomain::make(ia.device().context());
     if (!domain) {
         return std::move(domain).error();
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Pz>> Pz::make(Ia& ia) {
     return std::unique_ptr<Pz>(new Pz(ia, *std::move(domain)));
 }
 
-Lmr::Lmr(Ia& ia, Held<Pz> pz, const LmrOptions& options) noexcept
+Lmr::Lmr(IaContext& ia, Ref<Pz> pz, const LmrOptions& options) noexcept
     : Object(&ia), pz_(std::move(pz)), options_(options) {}
 
 Result<glue::MemoryRegion> Lmr::register_at(std::uint64_t address, unsigned access) const {
@@ -111,7 +111,7 @@ Result<void> Lmr::register_memory() {
 }
 
 // The context is live only while the device knows the region, too.
-Result<std::unique_ptr<Lmr>> Lmr::make(Ia& ia, Held<Pz> pz, const LmrOptions& options) {
+Result<std::unique_ptr<Lmr>> Lmr::make(IaContext& ia, Ref<Pz> pz, const LmrOptions& options) {
     if (options.length > std::numeric_limits<std::uint64_t>::max() - options.address) {
         return Error(ErrorKind::kOutOfRange, "a region goes past the end of the address space");
     }

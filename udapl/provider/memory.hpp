@@ -16,14 +16,14 @@ class Pz final : public Object {
   public:
     static constexpr HandleKind kHandleKind = kPz;
 
-    static Result<std::unique_ptr<Pz>> make(Ia& ia);
+    static Result<std::unique_ptr<Pz>> make(IaContext& ia);
 
     const glue::ProtectionDomain& domain() const noexcept { return domain_; }
     // Unlike every other zone's of this process; what a region is marked with.
     std::uint32_t number() const noexcept { return number_; }
 
   private:
-    Pz(Ia& ia, glue::ProtectionDomain domain) noexcept;
+    Pz(IaContext& ia, glue::ProtectionDomain domain) noexcept;
 
     const glue::ProtectionDomain domain_;
     const std::uint32_t number_;
@@ -49,15 +49,15 @@ struct LmrOptions {
 };
 
 // A region of memory. On the device it may have more rights than its privileges say, because verbs can't
-// express them all: local ones are enforced by who posts.
+// express them all: the post checks the local ones.
 class Lmr final : public Object {
   public:
     static constexpr HandleKind kHandleKind = kLmr;
 
-    // kOutOfRange for a range that wraps; kInsufficientResources, with a text that tells the limit;
+    // kOutOfRange for a range that wraps; kInsufficientResources, with the limit in its text;
     // kInvalidArgument for memory that isn't mapped, or not for that use; kInvalidState for kShared where the
     // memory isn't.
-    static Result<std::unique_ptr<Lmr>> make(Ia& ia, Held<Pz> pz, const LmrOptions& options);
+    static Result<std::unique_ptr<Lmr>> make(IaContext& ia, Ref<Pz> pz, const LmrOptions& options);
     ~Lmr() override;
 
     const LmrOptions& options() const noexcept { return options_; }
@@ -76,12 +76,12 @@ class Lmr final : public Object {
         std::optional<SimulatedMemory::Shadow> shadow;
     };
 
-    Lmr(Ia& ia, Held<Pz> pz, const LmrOptions& options) noexcept;
+    Lmr(IaContext& ia, Ref<Pz> pz, const LmrOptions& options) noexcept;
     Extras& extras();
     Result<void> register_memory();
     Result<glue::MemoryRegion> register_at(std::uint64_t address, unsigned access) const;
 
-    const Held<Pz> pz_;
+    const Ref<Pz> pz_;
     const LmrOptions options_;
     std::unique_ptr<Extras> extras_;           // before what the device has of it
     std::optional<glue::MemoryRegion> region_; // none where nothing is registered: it has no bytes

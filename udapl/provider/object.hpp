@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What everything that has a handle is.
+// The base of everything that has a handle.
 //
-// Objects belong to an IA, which lists them; the table of handles knows where they are. Who uses one in a
-// call has it pinned. Who refers to one for longer, as an endpoint to its dispatchers, holds it: what
-// is held can't be freed, and what is being freed can't be held any more.
+// Objects belong to an IA, which lists them; the table of handles knows where they are. A call pins the
+// objects that it uses. An object that refers to another for longer, as an endpoint to its dispatchers, has a
+// Ref: an object with references can't be freed, and one that is being freed gives none.
 #pragma once
 
 #include <atomic>
@@ -23,23 +23,23 @@ inline HandleTable& handles() noexcept {
     return all_handles;
 }
 
-class Ia;
+class IaContext;
 
 class Object {
   public:
-    // IA: what it belongs to, and goes before; null for an IA itself.
-    explicit Object(Ia* ia) noexcept : ia_(ia) {}
+    // IA: its owner, which outlives it; null for an IA itself.
+    explicit Object(IaContext* ia) noexcept : ia_(ia) {}
     Object(const Object&) = delete;
     Object& operator=(const Object&) = delete;
     virtual ~Object() = default;
 
-    // The IA is being closed under it: ends every wait, and what may still come.
+    // The IA is being closed: ends every wait, and events that may still come.
     virtual void abandon() noexcept {}
 
     void* handle() const noexcept { return handle_; }
-    Ia& ia() const noexcept { return *ia_; }
+    IaContext& ia() const noexcept { return *ia_; }
 
-    // From now on nobody can hold it. False: somebody does, and it stays as it was.
+    // From now on there are no references to it. False: there is one, and it stays as it was.
     bool close() noexcept {
         std::int32_t none = 0;
         return holders_.compare_exchange_strong(none, kClosed, std::memory_order_acq_rel);
@@ -49,9 +49,9 @@ class Object {
     std::atomic<std::uint64_t> consumer_context{0};
 
   private:
-    friend class Ia;
+    friend class IaContext;
     template<typename T>
-    friend class Held;
+    friend class Ref;
 
     static constexpr std::int32_t kClosed = -1;
 
@@ -64,30 +64,30 @@ class Object {
         } while (!holders_.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed));
         return true;
     }
-    // Release: what the holder did is seen by who closes it then.
+    // Release: the thread that closes it sees what the holder did.
     void let_go() noexcept { holders_.fetch_sub(1, std::memory_order_release); }
 
-    Ia* const ia_;
+    IaContext* const ia_;
     std::atomic<std::int32_t> holders_{0};
     void* handle_ = nullptr;
     Object* next_ = nullptr; // in its IA's list
     Object* previous_ = nullptr;
 };
 
-// Keeps an object from being freed. Empty where it was made of null, or of one that is being freed.
+// Keeps an object from being freed. Empty where it was made of null, or of an object that is being freed.
 template<typename T>
-class Held {
+class Ref {
   public:
-    Held() = default;
-    explicit Held(T* object) noexcept : object_(object != nullptr && object->hold() ? object : nullptr) {}
-    Held(Held&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-    Held& operator=(Held&& other) noexcept {
+    Ref() = default;
+    explicit Ref(T* object) noexcept : object_(object != nullptr && object->hold() ? object : nullptr) {}
+    Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Ref& operator=(Ref&& other) noexcept {
         std::swap(object_, other.object_);
         return *this;
     }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    ~Held() {
+    Ref(const Ref&) = delete;
+    Ref& operator=(const Ref&) = delete;
+    ~Ref() {
         if (object_ != nullptr) {
             object_->let_go();
         }

@@ -5,7 +5,7 @@
 
 #include "core/sync.hpp"
 #include "ibverbs-glue/devices.hpp"
-#include "udapl/provider/front.hpp"
+#include "udapl/provider/dat_functions.hpp"
 #include "udapl/registry/provider_v1.h"
 
 namespace sluice::dapl {
@@ -15,10 +15,11 @@ namespace {
 DAT_PROVIDER make_table() noexcept {
     DAT_PROVIDER table{};
     add_ia_functions(table);
-    add_event_functions(table);
+    add_evd_functions(table);
     add_cno_functions(table);
-    add_endpoint_functions(table);
-    add_ep_part_functions(table);
+    add_ep_functions(table);
+    add_connection_functions(table);
+    add_post_functions(table);
     add_memory_functions(table);
     add_rmr_functions(table);
     add_rsp_functions(table);

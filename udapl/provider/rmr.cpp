@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "core/log.hpp"
-#include "udapl/provider/ia.hpp"
+#include "udapl/provider/ia_context.hpp"
 
 namespace sluice::dapl {
 
-Result<std::unique_ptr<Rmr>> Rmr::make(Ia& ia, Held<Pz> pz) {
+Result<std::unique_ptr<Rmr>> Rmr::make(IaContext& ia, Ref<Pz> pz) {
     if (ia.device().limits().max_mw == 0) {
         return Error(ErrorKind::kNotSupported, "this device has no memory windows");
     }
@@ -25,10 +25,10 @@ RmrView Rmr::view() noexcept {
 }
 
 // A peer gets no right that this program hasn't.
-EpAnswer Rmr::find(const coherence::Segment& part, unsigned privileges, Held<Lmr>& lmr) const noexcept {
+EpAnswer Rmr::find(const coherence::Segment& segment, unsigned privileges, Ref<Lmr>& lmr) const noexcept {
     coherence::Region region;
-    const PartsContext context{ia().device().memory(), pz_->number(), part.length};
-    if (const EpAnswer bad = find_region(context, part, region); bad != EpAnswer::kDone) {
+    const SegmentContext context{ia().device().memory(), pz_->number(), segment.length};
+    if (const EpAnswer bad = find_region(context, segment, region); bad != EpAnswer::kDone) {
         return bad;
     }
     if ((privileges & kRemoteRead) != 0 && (region.flags & kLocalRead) == 0) {
@@ -37,45 +37,43 @@ EpAnswer Rmr::find(const coherence::Segment& part, unsigned privileges, Held<Lmr
     if ((privileges & kRemoteWrite) != 0 && (region.flags & kLocalWrite) == 0) {
         return EpAnswer::kNotWritable;
     }
-    lmr = ia().device().lmrs().hold(part.context);
+    lmr = ia().device().lmrs().hold(segment.context);
     return lmr ? EpAnswer::kDone : EpAnswer::kBadSegment;
 }
 
-EpAnswer Rmr::bind(Ep& ep, const coherence::Segment& part, unsigned privileges, std::uint64_t cookie,
-                   PostFlags flags, std::uint32_t& key) {
-    Held<Lmr> lmr;
-    if (part.length != 0) {
-        if (const EpAnswer bad = find(part, privileges, lmr); bad != EpAnswer::kDone) {
-            return bad;
-        }
+EpAnswer Rmr::begin_bind_locked() {
+    if (!is_spoilt_) {
+        return EpAnswer::kDone;
     }
-    const LockGuard guard(mutex_);
-    if (is_spoilt_) {
-        Result<glue::MemoryWindow> fresh = glue::MemoryWindow::make(pz_->domain(), IBV_MW_TYPE_1);
-        if (!fresh) {
-            SLUICE_LOG(kInfo, "dat", "binding: %s (%d)", fresh.error().text(), fresh.error().os_errno());
-            return EpAnswer::kNoResources;
-        }
-        window_ = *std::move(fresh);
-        bindings_.clear();
-        is_spoilt_ = false;
+    Result<glue::MemoryWindow> fresh = glue::MemoryWindow::make(pz_->domain(), IBV_MW_TYPE_1);
+    if (!fresh) {
+        SLUICE_LOG(kInfo, "dat", "binding: %s (%d)", fresh.error().text(), fresh.error().os_errno());
+        return EpAnswer::kNoResources;
     }
+    window_ = *std::move(fresh);
+    bindings_.clear();
+    is_spoilt_ = false;
+    return EpAnswer::kDone;
+}
+
+BindRequest Rmr::request_locked(const coherence::Segment& segment, unsigned privileges, Ref<Lmr> lmr) {
     unsigned access = (privileges & kRemoteRead) != 0 ? IBV_ACCESS_REMOTE_READ : 0;
     access |= (privileges & kRemoteWrite) != 0 ? IBV_ACCESS_REMOTE_WRITE : 0;
     ibv_mw_bind_info info{};
     if (lmr) {
-        info = {lmr->region(), part.address, part.length, access};
+        info = {lmr->region(), segment.address, segment.length, access};
     }
     const std::uint64_t number = ++last_number_;
     bindings_.push_back({number, std::move(lmr)}); // before it may complete
-    const EpAnswer answer = ep.post_bind({window_, info, *pz_, handle(), number}, cookie, flags);
-    if (answer != EpAnswer::kDone) {
+    return {window_, info, *pz_, handle(), number};
+}
+
+void Rmr::end_bind_locked(const RmrView& bound, bool is_posted) noexcept {
+    if (is_posted) {
+        view_ = bound;
+    } else {
         bindings_.pop_back();
-        return answer;
     }
-    key = part.length != 0 ? window_.remote_key() : 0;
-    view_ = {part, privileges, key};
-    return answer;
 }
 
 void Rmr::on_bound(std::uint64_t number, bool is_success) noexcept {

@@ -2,7 +2,7 @@
 #include "udapl/provider/service_points.hpp"
 
 #include "core/log.hpp"
-#include "udapl/provider/ia.hpp"
+#include "udapl/provider/ia_context.hpp"
 
 namespace sluice::dapl {
 
@@ -12,23 +12,23 @@ namespace {
 // before.
 constexpr int kBacklog = 4096;
 
-// Whose connection the request EVENT brings, as a Cr that EVD's program hears of. False: it has no room, and
-// the request is refused. What EVENT has is gone in any case.
-bool announce(glue::ConnectionEvent& event, Ia& ia, Held<Ep> reserved, Event told, Evd& evd,
+// Makes a Cr of the request that EVENT brings, and an event for EVD's program. False: it has no room, and the
+// request is refused. EVENT's request and data are gone in any case.
+bool announce(glue::ConnectionEvent& event, IaContext& ia, Ref<Ep> reserved, Event arrival, Evd& evd,
               const void* front) {
     const Result<void*> handle = ia.adopt(std::make_unique<Cr>(ia, event, std::move(reserved)), front);
     if (!handle) {
         return false; // the peer asks again, or gives up
     }
-    told.kind = EventKind::kRequest;
-    told.object = *handle;
-    if (evd.post(told) == EvdAnswer::kDone) {
+    arrival.kind = EventKind::kRequest;
+    arrival.object = *handle;
+    if (evd.post(arrival) == EvdAnswer::kDone) {
         return true;
     }
-    // Nobody can know of it.
+    // The program doesn't know of it.
     if (Result<Pin<Cr>> unheard = handles().get<Cr>(*handle)) {
         (*unheard)->refuse();
-        (void)Ia::destroy(*std::move(unheard));
+        (void)IaContext::destroy(*std::move(unheard));
     }
     return false;
 }
@@ -38,7 +38,8 @@ bool announce(glue::ConnectionEvent& event, Ia& ia, Held<Ep> reserved, Event tol
 EpAnswer Cr::accept(Ep& ep, std::span<const std::byte> private_data) {
     const LockGuard guard(mutex_);
     const EpState from = reserved_ ? EpState::kPassive : EpState::kUnconnected;
-    return connection_ != nullptr ? ep.accept(connection_, from, private_data) : EpAnswer::kBadState;
+    return connection_ != nullptr ? ep.connection().accept(connection_, from, private_data)
+                                  : EpAnswer::kBadState;
 }
 
 EpAnswer Cr::reject() {
@@ -51,7 +52,7 @@ EpAnswer Cr::reject() {
     }
     connection_.reset();
     if (reserved_) {
-        reserved_->release();
+        reserved_->connection().release();
     }
     return EpAnswer::kDone;
 }
@@ -62,7 +63,7 @@ std::optional<glue::ConnectionEvent> Cr::hand_off() {
         return std::nullopt;
     }
     if (reserved_) {
-        reserved_->release();
+        reserved_->connection().release();
     }
     return glue::ConnectionEvent{.kind = glue::ConnectionEventKind::kRequest,
                                  .owner = nullptr,
@@ -100,15 +101,15 @@ void Psp::on_request(glue::ConnectionEvent& event) {
     if (event.request == nullptr) {
         return;
     }
-    Event told;
-    told.source = handle();
-    told.cookie = qualifier();
-    (void)announce(event, ia(), {}, told, *evd_, front_);
+    Event arrival;
+    arrival.source = handle();
+    arrival.cookie = qualifier();
+    (void)announce(event, ia(), {}, arrival, *evd_, front_);
 }
 
 EpAnswer Rsp::reserve() noexcept {
     const LockGuard guard(mutex_);
-    const EpAnswer answer = ep_->reserve();
+    const EpAnswer answer = ep_->connection().reserve();
     has_reserved_ = answer == EpAnswer::kDone;
     return answer;
 }
@@ -140,21 +141,22 @@ Rsp::~Rsp() {
 
 void Rsp::let_go_locked() noexcept {
     if (std::exchange(has_reserved_, false)) {
-        ep_->release(EpState::kReserved);
+        ep_->connection().release(EpState::kReserved);
     }
 }
 
-// The endpoint is promised first: whoever hears of the request may answer at once.
+// The endpoint is promised first: the program may answer as soon as it has the event.
 bool Rsp::on_request(glue::ConnectionEvent& event) {
     std::unique_ptr<glue::Listener> listener;
     const LockGuard guard(mutex_);
-    if (event.request == nullptr || listener_ == nullptr || !ep_->promise(event.request->peer_address())) {
-        return false; // who is refused so, hears that nobody listens
+    if (event.request == nullptr || listener_ == nullptr ||
+        !ep_->connection().promise(event.request->peer_address())) {
+        return false; // its peer is refused as where no point listens
     }
-    Event told;
-    told.cookie = qualifier(); // no source: the point is gone when the program hears
-    if (!announce(event, ia(), Held<Ep>(ep_.get()), told, *evd_, front_)) {
-        ep_->keep_reserved();
+    Event arrival;
+    arrival.cookie = qualifier(); // no source: the point is gone when the program gets this
+    if (!announce(event, ia(), Ref<Ep>(ep_.get()), arrival, *evd_, front_)) {
+        ep_->connection().release(EpState::kPassive, EpState::kReserved);
         return false;
     }
     listener = std::move(listener_);

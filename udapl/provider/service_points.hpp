@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who waits for connections, and the requests that come.
+// Points that wait for connections, and the requests that come.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once
@@ -26,8 +26,8 @@ class Cr final : public Object {
   public:
     static constexpr HandleKind kHandleKind = kCr;
 
-    // RESERVED: whom the request is for; empty: whom the program chooses.
-    Cr(Ia& ia, glue::ConnectionEvent& event, Held<Ep> reserved)
+    // RESERVED: the endpoint that the request is for; empty: the program chooses one.
+    Cr(IaContext& ia, glue::ConnectionEvent& event, Ref<Ep> reserved)
         : Object(&ia), peer_(event.request->peer_address()), private_data_(std::move(event.private_data)),
           reserved_(std::move(reserved)), connection_(std::move(event.request)) {}
 
@@ -41,13 +41,13 @@ class Cr final : public Object {
     EpAnswer reject();
     // The request as it came; nothing when it was answered.
     std::optional<glue::ConnectionEvent> hand_off();
-    // Nobody can be asked.
+    // The program can't be asked.
     void refuse() noexcept;
 
   private:
     const glue::Address peer_;
     const std::vector<std::byte> private_data_;
-    const Held<Ep> reserved_;
+    const Ref<Ep> reserved_;
     Mutex mutex_;
     std::unique_ptr<glue::Connection> connection_ SLUICE_TSA(guarded_by(mutex_));
 };
@@ -58,7 +58,7 @@ class Psp final : public Object {
     static constexpr HandleKind kHandleKind = kPsp;
 
     // FRONT: what handles of requests begin with.
-    Psp(Ia& ia, Held<Evd> evd, const void* front) noexcept
+    Psp(IaContext& ia, Ref<Evd> evd, const void* front) noexcept
         : Object(&ia), evd_(std::move(evd)), front_(front) {}
 
     // Once it has its handle. QUALIFIER 0: any; becomes what it is. kExists when that is taken.
@@ -70,7 +70,7 @@ class Psp final : public Object {
     void on_request(glue::ConnectionEvent& event);
 
   private:
-    const Held<Evd> evd_;
+    const Ref<Evd> evd_;
     const void* const front_;
     std::atomic<std::uint64_t> qualifier_{0};
     Mutex mutex_;
@@ -82,12 +82,12 @@ class Rsp final : public Object {
   public:
     static constexpr HandleKind kHandleKind = kRsp;
 
-    Rsp(Ia& ia, Held<Ep> ep, Held<Evd> evd, const void* front) noexcept
+    Rsp(IaContext& ia, Ref<Ep> ep, Ref<Evd> evd, const void* front) noexcept
         : Object(&ia), ep_(std::move(ep)), evd_(std::move(evd)), front_(front) {}
 
     ~Rsp() override;
 
-    // The endpoint is this point's from here on: it is let go with the point, unless a request has come.
+    // The endpoint is this point's from here on: it is released with the point, unless a request has come.
     EpAnswer reserve() noexcept;
     // As Psp's.
     Result<void> listen(std::uint64_t& qualifier);
@@ -102,8 +102,8 @@ class Rsp final : public Object {
   private:
     void let_go_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
 
-    const Held<Ep> ep_;
-    const Held<Evd> evd_;
+    const Ref<Ep> ep_;
+    const Ref<Evd> evd_;
     const void* const front_;
     std::atomic<std::uint64_t> qualifier_{0};
     Mutex mutex_;

@@ -4,7 +4,7 @@
 //
 // The kernel shares pages by itself, so that a registration of each process' own costs no second copy. What
 // is left to do is to keep the promise: what is registered so must be shared, and one cookie is one memory.
-// Of other processes' cookies nobody here knows.
+// The cookies of other processes aren't known here.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once

@@ -5,12 +5,12 @@
 #include <array>
 
 #include "core/log.hpp"
-#include "udapl/provider/ep.hpp"
-#include "udapl/provider/ia.hpp"
+#include "udapl/provider/event_queue.hpp"
+#include "udapl/provider/ia_context.hpp"
 
 namespace sluice::dapl {
 
-Result<std::unique_ptr<Srq>> Srq::make(Ia& ia, Held<Pz> pz, SrqOptions& options) {
+Result<std::unique_ptr<Srq>> Srq::make(IaContext& ia, Ref<Pz> pz, SrqOptions& options) {
     auto srq = std::unique_ptr<Srq>(new Srq(ia, std::move(pz)));
     if (Result<void> made = srq->make_queue(options); !made) {
         return std::move(made).error();
@@ -18,125 +18,75 @@ Result<std::unique_ptr<Srq>> Srq::make(Ia& ia, Held<Pz> pz, SrqOptions& options)
     return srq;
 }
 
-Srq::~Srq() {
-    queue_.reset(); // from then on the device has nothing to tell
-    ia().loop().cancel(*this);
-}
-
 Result<void> Srq::make_queue(SrqOptions& options) {
     ibv_srq_init_attr attributes{};
-    attributes.srq_context = this;
+    attributes.srq_context = static_cast<AsyncEventTarget*>(this);
     attributes.attr.max_wr = options.max_receives;
-    attributes.attr.max_sge = options.max_parts;
+    attributes.attr.max_sge = options.max_segments;
     Result<glue::SharedReceiveQueue> queue = glue::SharedReceiveQueue::make(pz_->domain(), attributes);
     if (!queue) {
         return std::move(queue).error();
     }
     queue_ = *std::move(queue);
-    // Some give what is left over of a page, which DAT's counts can't tell apart from what was asked for.
+    // Some devices fill up a page, and DAT has no second count for that.
     options.max_receives = std::max(options.max_receives, attributes.attr.max_wr);
-    options.max_parts = std::min(std::max(options.max_parts, attributes.attr.max_sge), kMaxParts);
-    max_parts_ = options.max_parts;
-    pool_.grow(options.max_receives, kept_parts());
+    options.max_segments = std::min(std::max(options.max_segments, attributes.attr.max_sge), kMaxSegments);
+    max_segments_ = options.max_segments;
+    pool_.grow(options.max_receives, kept_segments());
     max_receives_ = options.max_receives;
     const LockGuard guard(mutex_);
     device_size_ = options.max_receives;
     return {};
 }
 
-std::uint32_t Srq::kept_parts() const noexcept {
-    return ia().device().memory().sync_required() ? max_parts_ : 0;
+std::uint32_t Srq::kept_segments() const noexcept {
+    return ia().device().memory().sync_required() ? max_segments_ : 0;
 }
 
-EpAnswer Srq::post(Parts parts, std::uint64_t cookie) noexcept {
-    if (parts.size() > max_parts_) {
-        return EpAnswer::kTooManyParts;
+EpAnswer Srq::post(Segments segments, std::uint64_t cookie) noexcept {
+    if (segments.size() > max_segments_) {
+        return EpAnswer::kTooManySegments;
     }
-    std::array<ibv_sge, kMaxParts> list;
+    std::array<ibv_sge, kMaxSegments> list;
     std::uint64_t total = 0;
-    const PartsContext context{ia().device().memory(), pz_->number(), kMaxMessage};
-    if (const EpAnswer bad = translate(context, parts, kLocalWrite, list.data(), total);
+    const SegmentContext context{ia().device().memory(), pz_->number(), kMaxMessage};
+    if (const EpAnswer bad = translate(context, segments, kLocalWrite, list.data(), total);
         bad != EpAnswer::kDone) {
         return bad;
     }
     const LockGuard guard(post_lock_);
-    Dto* const dto = available() < max_receives_ ? pool_.take() : nullptr;
+    Dto* const dto = begin_post(cookie);
     if (dto == nullptr) {
         return EpAnswer::kFull;
     }
-    dto->shared = this;
-    dto->cookie = cookie;
-    dto->keep(parts);
+    dto->keep(segments);
     ibv_recv_wr request{};
     request.wr_id = reinterpret_cast<std::uintptr_t>(dto);
     request.sg_list = list.data();
-    request.num_sge = static_cast<int>(parts.size());
-    // Before the device may complete it.
-    posted_.fetch_add(1, std::memory_order_relaxed);
-    outstanding_.fetch_add(1, std::memory_order_relaxed);
+    request.num_sge = static_cast<int>(segments.size());
     ibv_recv_wr* bad = nullptr;
     if (queue_->post_recv(&request, &bad) == 0) {
         return EpAnswer::kDone;
     }
-    posted_.fetch_sub(1, std::memory_order_relaxed);
-    reap();
-    pool_.give(*dto);
+    cancel_post(*dto);
     return EpAnswer::kFailed;
 }
 
-Dto Srq::finish(Dto& record, std::uint32_t number) noexcept {
-    Dto dto = record;
-    dto.ring = nullptr;
-    {
-        const LockGuard guard(seats_lock_);
-        const auto seat = std::ranges::find(seats_, number, &Seat::number);
-        if (seat != seats_.end()) {
-            dto.ring = seat->ring;
-            dto.endpoint = seat->endpoint->handle();
-            dto.connection = seat->ring->connection();
-        }
+void Srq::on_async_event(ibv_event_type type) noexcept {
+    if (type == IBV_EVENT_SRQ_LIMIT_REACHED) {
+        report_low();
+        return;
     }
-    pool_.give(record);
-    taken_.fetch_add(1, std::memory_order_relaxed);
-    if (available() < low_watermark_.load(std::memory_order_relaxed)) {
-        tell_low();
-    }
-    return dto;
-}
-
-void Srq::tell_low() noexcept {
-    if (is_armed_.exchange(false)) {
-        lows_.fetch_add(1);
-        ia().loop().schedule(*this);
-    }
-}
-
-void Srq::run() noexcept {
-    for (std::uint32_t lows = lows_.exchange(0); lows != 0; --lows) {
-        ia().tell({EventKind::kSrqLow, handle()});
-    }
-}
-
-void Srq::on_device_error() noexcept {
     is_broken_ = true;
-    ia().tell({EventKind::kSrqBroken, handle()});
+    ia().report({EventKind::kSrqBroken, handle()});
 }
 
 void Srq::collect() noexcept {
     const LockGuard guard(mutex_);
-    std::size_t next = 0;
-    while (true) {
-        Evd* evd = nullptr;
-        {
-            // Nobody comes or goes meanwhile; but completions look here under their dispatcher's lock.
-            const LockGuard reading(seats_lock_);
-            if (next == seats_.size()) {
-                return;
-            }
-            evd = seats_[next++].evd;
-        }
-        if (evd != nullptr) {
-            evd->collect();
+    EventQueue* events = nullptr;
+    for (std::size_t index = 0; find_events_locked(index, events); ++index) {
+        if (events != nullptr) {
+            events->collect();
         }
     }
 }
@@ -163,15 +113,15 @@ SrqAnswer Srq::resize(std::uint32_t max_receives) {
                        done.error().os_errno());
             return SrqAnswer::kNoResources;
         }
-        pool_.grow(max_receives - device_size_, kept_parts());
+        pool_.grow(max_receives - device_size_, kept_segments());
         device_size_ = max_receives;
     }
     max_receives_ = max_receives; // where it shrinks, the device keeps its room
     return SrqAnswer::kDone;
 }
 
-// The device tells what nobody has looked at yet; what it doesn't, because the mark was passed before, the
-// count does.
+// The device notifies of receives whose completions weren't looked at yet. Where the mark was passed before,
+// the count shows it.
 SrqAnswer Srq::set_low_watermark(std::uint32_t mark) noexcept {
     if (mark > max_receives_) {
         return SrqAnswer::kAboveMaximum;
@@ -185,26 +135,9 @@ SrqAnswer Srq::set_low_watermark(std::uint32_t mark) noexcept {
                    armed.error().os_errno());
     }
     if (counts().available < mark) {
-        tell_low();
+        report_low();
     }
     return SrqAnswer::kDone;
-}
-
-void Srq::attach(const Seat& seat) {
-    const LockGuard guard(mutex_);
-    const LockGuard changing(seats_lock_);
-    const auto former = std::ranges::find(seats_, seat.endpoint, &Seat::endpoint);
-    if (former != seats_.end()) {
-        *former = seat;
-    } else {
-        seats_.push_back(seat);
-    }
-}
-
-void Srq::detach(const Object& endpoint) noexcept {
-    const LockGuard guard(mutex_);
-    const LockGuard changing(seats_lock_);
-    std::erase_if(seats_, [&](const Seat& seat) { return seat.endpoint == &endpoint; });
 }
 
 } // namespace sluice::dapl

@@ -4,13 +4,14 @@
 #pragma once
 
 #include <dat/udat.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tests/loopback.hpp"
 
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
@@ -32,15 +33,10 @@ inline bool is_over_iwarp() {
     return device != nullptr && std::string_view(device).starts_with("siw");
 }
 
-// An address of this process alone: an address has one owner, and tests run side by side. Or the device that
-// DAT_TEST_DEVICE names, for all.
+// An address of this process alone, or the device that DAT_TEST_DEVICE names, for all.
 inline std::string own_device(unsigned number = 0) {
-    if (const char* const device = std::getenv("DAT_TEST_DEVICE")) {
-        return device;
-    }
-    const auto unique = static_cast<unsigned>(getpid()) * 4 + number;
-    return "127." + std::to_string(144 + (unique >> 16 & 0x3f)) + "." + std::to_string(unique >> 8 & 0xff) +
-           "." + std::to_string(unique % 254 + 1);
+    const char* const device = std::getenv("DAT_TEST_DEVICE");
+    return device != nullptr ? device : sluice::test::own_address(number);
 }
 
 struct Opened {

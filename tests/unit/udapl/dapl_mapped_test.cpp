@@ -170,6 +170,79 @@ void lmr__no_bytes__a_region_and_no_key(void**) {
     }
 }
 
+// A peer's memory, and an agent in the provider's thread that writes there.
+class WrittenByAgent {
+  public:
+    explicit WrittenByAgent(const Mapped& mapped)
+        : lmr_(pair_.passive.opened, pair_.passive.pz, mapped.at, mapped.length) {
+        pair_.connect();
+        const DAT_IA_HANDLE ia = pair_.active.opened.ia;
+        assert_int_equal(dat_cno_create(ia, {nullptr, nullptr}, &waited_), DAT_SUCCESS);
+        assert_int_equal(dat_evd_modify_cno(pair_.active.transfers, waited_), DAT_SUCCESS);
+        assert_int_equal(dat_cno_create(ia, {this, write}, &agent_), DAT_SUCCESS);
+        assert_int_equal(dat_evd_create(ia, 1, agent_, DAT_EVD_SOFTWARE_FLAG, &trigger_), DAT_SUCCESS);
+    }
+    WrittenByAgent(const WrittenByAgent&) = delete;
+    WrittenByAgent& operator=(const WrittenByAgent&) = delete;
+
+    // Waits at the CNO for the end of a write, which has that STATUS.
+    void must_end(DAT_DTO_COMPLETION_STATUS status) {
+        assert_int_equal(post(trigger_, 1), DAT_SUCCESS);
+        DAT_EVD_HANDLE told = DAT_HANDLE_NULL;
+        assert_int_equal(dat_cno_wait(waited_, kLong, &told), DAT_SUCCESS);
+        assert_ptr_equal(told, pair_.active.transfers);
+        pair_.active.must_complete(1, status, kBytes);
+        must_dequeue(trigger_, 1);
+    }
+
+  private:
+    static constexpr DAT_VLEN kBytes = 1000;
+
+    static void write(DAT_PVOID self, DAT_EVD_HANDLE) {
+        const auto& its = *static_cast<const WrittenByAgent*>(self);
+        const DAT_RMR_TRIPLET remote{its.lmr_.key, 0, its.lmr_.address, kBytes};
+        DAT_LMR_TRIPLET part = its.pair_.active.block.part(0, kBytes);
+        // Its end is the test's to see: an assertion would leave the provider's thread.
+        (void)dat_ep_post_rdma_write(its.pair_.active.ep, 1, &part, Side::cookie_of(1), &remote,
+                                     DAT_COMPLETION_DEFAULT_FLAG);
+    }
+
+    Pair pair_;
+    const Lmr lmr_;
+    DAT_CNO_HANDLE waited_ = DAT_HANDLE_NULL;
+    DAT_CNO_HANDLE agent_ = DAT_HANDLE_NULL;
+    DAT_EVD_HANDLE trigger_ = DAT_HANDLE_NULL;
+};
+
+void lmr__file_is_truncated_while_a_cno_waits__the_write_fails_and_no_more(void**) {
+    if (is_own_device_named()) {
+        skip(); // it keeps the pages
+        return;
+    }
+    const int fd = memfd_create("sluice test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 16384), 0);
+    const Mapped mapped(16384, MAP_SHARED, fd);
+    WrittenByAgent written(mapped);
+    written.must_end(DAT_DTO_SUCCESS);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    close(fd);
+    written.must_end(DAT_DTO_ERR_REMOTE_RESPONDER);
+}
+
+void lmr__memory_is_unmapped_while_a_cno_waits__the_write_fails_and_no_more(void**) {
+    if (is_own_device_named()) {
+        skip(); // it keeps the pages
+        return;
+    }
+    const Mapped mapped(16384, MAP_PRIVATE | MAP_ANONYMOUS);
+    WrittenByAgent written(mapped);
+    written.must_end(DAT_DTO_SUCCESS);
+    // Not given back, so that nothing else comes to lie there.
+    assert_ptr_equal(
+        mmap(mapped.at, mapped.length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), mapped.at);
+    written.must_end(DAT_DTO_ERR_REMOTE_RESPONDER);
+}
+
 } // namespace
 
 int main() {
@@ -179,6 +252,8 @@ int main() {
         cmocka_unit_test(lmr__device_dax__the_memory_has_what_the_peer_wrote),
         cmocka_unit_test(lmr__huge_pages__only_where_asked),
         cmocka_unit_test(lmr__no_bytes__a_region_and_no_key),
+        cmocka_unit_test(lmr__file_is_truncated_while_a_cno_waits__the_write_fails_and_no_more),
+        cmocka_unit_test(lmr__memory_is_unmapped_while_a_cno_waits__the_write_fails_and_no_more),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

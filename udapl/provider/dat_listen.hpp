@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "core/boundary.hpp"
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
 #include "udapl/provider/service_points.hpp"
 
 namespace sluice::dapl {
@@ -28,12 +28,12 @@ DAT_RETURN start_listening(Ia& ia, std::unique_ptr<T> point, DAT_RETURN_SUBTYPE 
     }
     Result<Pin<T>> pinned = handles().get<T>(*given);
     if (!pinned) {
-        return wrong_handle(wrong); // somebody has guessed its handle, and freed it
+        return wrong_handle(wrong); // another thread has guessed its handle, and freed it
     }
     const Result<void> listens = at_boundary("listening", [&] { return (*pinned)->listen(qualifier); });
     if (!listens) {
         (*pinned)->abandon();
-        (void)Ia::destroy(*std::move(pinned));
+        (void)IaContext::destroy(*std::move(pinned));
         return cannot_listen(listens.error(), qualifier == 0);
     }
     *handle = *given;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Event dispatchers.
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/evd.hpp"
 
 namespace sluice::dapl {
 
@@ -49,9 +50,9 @@ DAT_EVENT_NUMBER number_of(EventKind kind) noexcept {
     case EventKind::kEvdOverflow:
         return DAT_ASYNC_ERROR_EVD_OVERFLOW;
     case EventKind::kEpBroken:
-    case EventKind::kEpHeldTooMany: // its reason tells
+    case EventKind::kEpHeldTooMany: // its reason says more
         return DAT_ASYNC_ERROR_EP_BROKEN;
-    case EventKind::kSrqLow: // DAT has no numbers for these: handle and reason tell
+    case EventKind::kSrqLow: // DAT has no numbers for these: handle and reason say more
     case EventKind::kSrqBroken:
         return DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR;
     case EventKind::kIaGone:
@@ -82,34 +83,34 @@ DAT_EVENT_NUMBER number_of(EventKind kind) noexcept {
     return DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR;
 }
 
-void tell_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& told) noexcept {
-    told = {};
-    told.evd_handle = evd;
-    told.event_number = number_of(event.kind);
+void convert_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& converted) noexcept {
+    converted = {};
+    converted.evd_handle = evd;
+    converted.event_number = number_of(event.kind);
     switch (event.kind) {
     case EventKind::kSoftware:
-        told.event_data.software_event_data.pointer = event.object;
+        converted.event_data.software_event_data.pointer = event.object;
         return;
     case EventKind::kEvdOverflow:
-        told.event_data.asynch_error_event_data = {event.object, DAT_EVD_OVERFLOW_ERROR};
+        converted.event_data.asynch_error_event_data = {event.object, DAT_EVD_OVERFLOW_ERROR};
         return;
     case EventKind::kEpBroken:
-        told.event_data.asynch_error_event_data = {event.object, DAT_EP_TRANSFER_TO_ERROR};
+        converted.event_data.asynch_error_event_data = {event.object, DAT_EP_TRANSFER_TO_ERROR};
         return;
     case EventKind::kSrqLow:
-        told.event_data.asynch_error_event_data = {event.object, DAT_SRQ_LOW_WATERMARK_EVENT};
+        converted.event_data.asynch_error_event_data = {event.object, DAT_SRQ_LOW_WATERMARK_EVENT};
         return;
     case EventKind::kSrqBroken:
-        told.event_data.asynch_error_event_data = {event.object, DAT_SRQ_TRANSFER_TO_ERROR};
+        converted.event_data.asynch_error_event_data = {event.object, DAT_SRQ_TRANSFER_TO_ERROR};
         return;
     case EventKind::kEpHeldTooMany:
-        told.event_data.asynch_error_event_data = {event.object, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT};
+        converted.event_data.asynch_error_event_data = {event.object, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT};
         return;
     case EventKind::kIaGone:
-        told.event_data.asynch_error_event_data = {event.object, DAT_IA_CATASTROPHIC_ERROR};
+        converted.event_data.asynch_error_event_data = {event.object, DAT_IA_CATASTROPHIC_ERROR};
         return;
     case EventKind::kBind: {
-        DAT_RMR_BIND_COMPLETION_EVENT_DATA& data = told.event_data.rmr_completion_event_data;
+        DAT_RMR_BIND_COMPLETION_EVENT_DATA& data = converted.event_data.rmr_completion_event_data;
         data.rmr_handle = event.object;
         data.user_cookie.as_64 = event.cookie;
         data.status = static_cast<DAT_RMR_BIND_COMPLETION_STATUS>(event.status);
@@ -118,7 +119,7 @@ void tell_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& told) noexcep
     case EventKind::kDto: // to_dat()'s
         return;
     case EventKind::kRequest: {
-        DAT_CR_ARRIVAL_EVENT_DATA& data = told.event_data.cr_arrival_event_data;
+        DAT_CR_ARRIVAL_EVENT_DATA& data = converted.event_data.cr_arrival_event_data;
         data.sp_handle.psp_handle = event.source;
         data.conn_qual = event.cookie;
         data.cr_handle = event.object;
@@ -136,7 +137,7 @@ void tell_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& told) noexcep
     case EventKind::kBroken:
     case EventKind::kTimedOut:
     case EventKind::kUnreachable: {
-        DAT_CONNECTION_EVENT_DATA& data = told.event_data.connect_event_data;
+        DAT_CONNECTION_EVENT_DATA& data = converted.event_data.connect_event_data;
         data.ep_handle = event.object;
         data.private_data_size = static_cast<DAT_COUNT>(event.length);
         data.private_data = const_cast<void*>(event.data); // NOLINT: as DAT has it
@@ -145,15 +146,16 @@ void tell_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& told) noexcep
     }
 }
 
-// What a program asks for most often is told in place. Of the union no more is written than it has a meaning.
-void to_dat(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& told) noexcept {
+// What a program asks for most often is converted in place. Of the union no more is written than it has a
+// meaning.
+void to_dat(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& converted) noexcept {
     if (event.kind != EventKind::kDto) [[unlikely]] {
-        tell_other(event, evd, told);
+        convert_other(event, evd, converted);
         return;
     }
-    told.evd_handle = evd;
-    told.event_number = DAT_DTO_COMPLETION_EVENT;
-    DAT_DTO_COMPLETION_EVENT_DATA& data = told.event_data.dto_completion_event_data;
+    converted.evd_handle = evd;
+    converted.event_number = DAT_DTO_COMPLETION_EVENT;
+    DAT_DTO_COMPLETION_EVENT_DATA& data = converted.event_data.dto_completion_event_data;
     data.ep_handle = event.object;
     data.user_cookie.as_64 = event.cookie;
     data.status = static_cast<DAT_DTO_COMPLETION_STATUS>(event.status);
@@ -174,7 +176,7 @@ bool is_stream_set(unsigned streams) noexcept {
 }
 
 // The CNO that HANDLE names; empty for none. False: it names none of IA's.
-bool find_cno(DAT_CNO_HANDLE handle, const Ia& ia, Held<Cno>& found) noexcept {
+bool find_cno(DAT_CNO_HANDLE handle, const IaContext& ia, Ref<Cno>& found) noexcept {
     if (handle == DAT_HANDLE_NULL) {
         return true;
     }
@@ -182,7 +184,7 @@ bool find_cno(DAT_CNO_HANDLE handle, const Ia& ia, Held<Cno>& found) noexcept {
     if (!cno || &(*cno)->ia() != &ia) {
         return false;
     }
-    found = Held<Cno>(cno->get());
+    found = Ref<Cno>(cno->get());
     return static_cast<bool>(found);
 }
 
@@ -199,7 +201,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT length, DAT_CNO_HANDLE 
         if (length > kMaxEvdLength) {
             return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD);
         }
-        Held<Cno> cno;
+        Ref<Cno> cno;
         if (!find_cno(cno_handle, **ia, cno)) {
             return wrong_handle(DAT_INVALID_HANDLE_CNO);
         }
@@ -215,7 +217,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT length, DAT_CNO_HANDLE 
 
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle) {
     return with_evd(evd_handle, [&](Evd& evd) {
-        Held<Cno> cno;
+        Ref<Cno> cno;
         if (!find_cno(cno_handle, evd.ia(), cno)) {
             return wrong_handle(DAT_INVALID_HANDLE_CNO);
         }
@@ -224,13 +226,13 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE evd_handle, DAT_CNO_HANDLE cno_handle) 
     });
 }
 
-unsigned config_of(EvdModel model) noexcept {
+unsigned config_of(NotifyModel model) noexcept {
     switch (model) {
-    case EvdModel::kEach:
+    case NotifyModel::kEach:
         return DAT_EVD_STATE_CONFIG_THRESHOLD;
-    case EvdModel::kUnlessQuiet:
+    case NotifyModel::kUnlessQuiet:
         return DAT_EVD_STATE_CONFIG_NOTIFY;
-    case EvdModel::kSolicited:
+    case NotifyModel::kSolicited:
         return DAT_EVD_STATE_CONFIG_SOLICITED;
     }
     return DAT_EVD_STATE_CONFIG_THRESHOLD;
@@ -244,14 +246,15 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK mask, DAT_EVD
         if (param == nullptr) {
             return wrong_argument(3);
         }
-        const unsigned state = (evd.is_enabled() ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
-                               (evd.is_waitable() ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE) |
-                               config_of(evd.model());
+        const EvdView view = evd.view();
+        const unsigned state = (view.is_enabled ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED) |
+                               (view.is_waitable ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE) |
+                               config_of(view.model);
         *param = {};
         param->ia_handle = evd.ia().handle();
-        param->evd_qlen = evd.length();
+        param->evd_qlen = view.length;
         param->evd_state = static_cast<DAT_EVD_STATE>(state);
-        param->cno_handle = evd.cno_handle();
+        param->cno_handle = view.cno;
         param->evd_flags = static_cast<DAT_EVD_FLAGS>(evd.streams());
         return kSuccess;
     });
@@ -345,7 +348,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle) {
 
 } // namespace
 
-void add_event_functions(DAT_PROVIDER& table) noexcept {
+void add_evd_functions(DAT_PROVIDER& table) noexcept {
     table.evd_create_func = evd_create;
     table.evd_query_func = evd_query;
     table.evd_modify_cno_func = evd_modify_cno;

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <optional>
 
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/ep.hpp"
+#include "udapl/provider/evd.hpp"
 #include "udapl/provider/rmr.hpp"
 #include "udapl/provider/service_points.hpp"
 
@@ -39,7 +41,7 @@ void fill(const Ia& ia, DAT_IA_ATTR& attr) noexcept {
     attr.max_rdma_read_per_ep_in = attr.max_rdma_read_per_ep_out = count_of(limits.max_qp_rd_atom);
     attr.max_evds = count_of(limits.max_cq);
     attr.max_evd_qlen = std::min(count_of(limits.max_cqe), kMaxEvdLength);
-    attr.max_iov_segments_per_dto = std::min(count_of(limits.max_sge), count_of(kMaxParts));
+    attr.max_iov_segments_per_dto = std::min(count_of(limits.max_sge), count_of(kMaxSegments));
     attr.max_lmrs = std::min(count_of(limits.max_mr), count_of(coherence::RegionTable::kMaxRegions));
     attr.max_lmr_block_size = limits.max_mr_size;
     attr.max_lmr_virtual_address = UINT64_MAX;
@@ -123,11 +125,11 @@ DAT_RETURN open_async_evd(Ia& ia, DAT_COUNT length, DAT_EVD_HANDLE& evd_handle) 
     if (!evd || ((*evd)->streams() & kAsyncStream) == 0) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
     }
-    Held<Evd> held(evd->get());
+    Ref<Object> held(evd->get());
     if (!held) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
     }
-    ia.use_for_errors(std::move(held), is_own);
+    ia.use_for_errors(std::move(held), evd->get(), is_own);
     evd_handle = wanted;
     return kSuccess;
 }
@@ -184,8 +186,8 @@ DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE* async_evd, DAT_IA_A
         return wrong_argument(6);
     }
     if (async_evd != nullptr) {
-        const Evd* const evd = (*ia)->async_evd();
-        *async_evd = evd != nullptr ? evd->handle() : DAT_EVD_OUT_OF_SCOPE;
+        void* const evd = (*ia)->async_evd();
+        *async_evd = evd != nullptr ? evd : DAT_EVD_OUT_OF_SCOPE;
     }
     if (ia_mask != 0) {
         fill(**ia, *ia_attr);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reserved service points, and requests that are handed on.
-#include "udapl/provider/front_ep.hpp"
-#include "udapl/provider/front_points.hpp"
+#include "udapl/provider/dat_ep_common.hpp"
+#include "udapl/provider/dat_listen.hpp"
 
 namespace sluice::dapl {
 
@@ -11,11 +11,11 @@ namespace {
 DAT_RETURN make_rsp(Ia& ia, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep_handle, DAT_EVD_HANDLE evd_handle,
                     DAT_RSP_HANDLE* rsp_handle) {
     const Result<Pin<Ep>> ep = handles().get<Ep>(ep_handle);
-    Held<Ep> held(ep && &(*ep)->ia() == &ia ? ep->get() : nullptr);
+    Ref<Ep> held(ep && &(*ep)->ia() == &ia ? ep->get() : nullptr);
     if (!held) {
         return wrong_handle(DAT_INVALID_HANDLE_EP); // we don't make endpoints by ourselves
     }
-    Held<Evd> evd;
+    Ref<Evd> evd;
     if (!find_evd(evd_handle, kRequestStream, ia, evd) || !evd) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_CR);
     }
@@ -68,13 +68,16 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qualifier) {
         if (qualifier == 0) {
             return wrong_argument(2);
         }
-        Ia& ia = (*cr)->ia();
+        const Result<Pin<Ia>> ia = handles().get<Ia>((*cr)->ia().handle());
+        if (!ia) {
+            return wrong_handle(DAT_INVALID_HANDLE_CR); // the IA is being closed, and frees it
+        }
         std::optional<glue::ConnectionEvent> request = (*cr)->hand_off();
         if (!request) {
             return wrong_handle(DAT_INVALID_HANDLE_CR); // another thread has answered it
         }
-        (void)Ia::destroy(*std::move(cr));
-        ia.hand_on(*request, qualifier);
+        (void)IaContext::destroy(*std::move(cr));
+        (*ia)->hand_on(*request, qualifier);
         return kSuccess;
     });
 }

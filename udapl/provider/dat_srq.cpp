@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shared receive queues.
-#include "udapl/provider/front_ep.hpp"
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_ep_common.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
 
 namespace sluice::dapl {
 
@@ -18,11 +18,11 @@ DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_hand
     if (limits.max_srq == 0) {
         return failure(DAT_MODEL_NOT_SUPPORTED);
     }
-    const DAT_COUNT parts = std::min(limits.max_srq_sge, static_cast<int>(kMaxParts));
-    if (attr.max_recv_dtos > limits.max_srq_wr || attr.max_recv_iov > parts) {
+    const DAT_COUNT segments = std::min(limits.max_srq_sge, static_cast<int>(kMaxSegments));
+    if (attr.max_recv_dtos > limits.max_srq_wr || attr.max_recv_iov > segments) {
         return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
     }
-    Held<Pz> held(&pz);
+    Ref<Pz> held(&pz);
     if (!held) {
         return wrong_handle(DAT_INVALID_HANDLE_PZ);
     }
@@ -31,7 +31,7 @@ DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_hand
     const DAT_RETURN status = adopt(ia, Srq::make(ia, std::move(held), options), srq_handle);
     if (status == kSuccess) {
         attr.max_recv_dtos = static_cast<DAT_COUNT>(options.max_receives);
-        attr.max_recv_iov = static_cast<DAT_COUNT>(options.max_parts);
+        attr.max_recv_iov = static_cast<DAT_COUNT>(options.max_segments);
     }
     return status;
 }
@@ -71,7 +71,7 @@ DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET
         if (!is_iov(count, iov)) {
             return wrong_argument(count < 0 ? 2 : 3);
         }
-        const EpAnswer answer = srq.post(parts_of(count, iov), cookie.as_64);
+        const EpAnswer answer = srq.post(segments_of(count, iov), cookie.as_64);
         return answer == EpAnswer::kFull ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ)
                                          : to_dat(answer, 2);
     });
@@ -91,7 +91,7 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
         param->srq_state = srq.is_broken() ? DAT_SRQ_STATE_ERROR : DAT_SRQ_STATE_OPERATIONAL;
         param->pz_handle = srq.pz().handle();
         param->max_recv_dtos = static_cast<DAT_COUNT>(counts.max_receives);
-        param->max_recv_iov = static_cast<DAT_COUNT>(srq.max_parts());
+        param->max_recv_iov = static_cast<DAT_COUNT>(srq.max_segments());
         param->low_watermark = static_cast<DAT_COUNT>(counts.low_watermark);
         param->available_dto_count = static_cast<DAT_COUNT>(counts.available);
         param->outstanding_dto_count = static_cast<DAT_COUNT>(counts.outstanding);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "udapl/provider/front_ep.hpp"
+#include "udapl/provider/dat_ep_common.hpp"
 
 #include <algorithm>
 
@@ -21,17 +21,17 @@ static_assert(static_cast<int>(EpState::kUnconnected) == DAT_EP_STATE_UNCONNECTE
 constexpr std::uint32_t kNoWatermark = Watermarks::kInfinite;
 
 // How completions of a direction notify. False: FLAGS, which may be one of ALL, say nothing of that.
-bool find_model(unsigned flags, unsigned all, EvdModel& model) noexcept {
+bool find_model(unsigned flags, unsigned all, NotifyModel& model) noexcept {
     switch (flags & all) {
     case DAT_COMPLETION_UNSIGNALLED_FLAG:
-        model = EvdModel::kUnlessQuiet;
+        model = NotifyModel::kUnlessQuiet;
         break;
     case DAT_COMPLETION_SOLICITED_WAIT_FLAG:
-        model = EvdModel::kSolicited;
+        model = NotifyModel::kSolicited;
         break;
     case DAT_COMPLETION_DEFAULT_FLAG:
     case DAT_COMPLETION_EVD_THRESHOLD_FLAG:
-        model = EvdModel::kEach;
+        model = NotifyModel::kEach;
         break;
     default:
         return false;
@@ -55,17 +55,18 @@ bool find_sizes(const DAT_EP_ATTR& attr, EpOptions& options) noexcept {
     return options.max_message <= kMaxMessage && options.max_rdma <= kMaxMessage;
 }
 
-// With a shared queue, the first number is the hard watermark, and the queue's parts count.
+// With a shared queue, the first number is the hard watermark, and the queue's segments count.
 bool find_counts(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is_shared,
                  EpOptions& options) noexcept {
     const auto fits = [](DAT_COUNT value, int limit) { return value > 0 && value <= limit; };
-    const int parts = std::min(limits.max_sge, static_cast<int>(kMaxParts));
+    const int segments = std::min(limits.max_sge, static_cast<int>(kMaxSegments));
     const bool has_receives =
         is_shared ? attr.max_recv_dtos > 0 || attr.max_recv_dtos == DAT_HW_DEFAULT
-                  : fits(attr.max_recv_dtos, limits.max_qp_wr) && fits(attr.max_recv_iov, parts);
+                  : fits(attr.max_recv_dtos, limits.max_qp_wr) && fits(attr.max_recv_iov, segments);
     if (!has_receives || !fits(attr.max_request_dtos, limits.max_qp_wr - kOwnRequests) ||
-        !fits(attr.max_request_iov, parts) || attr.max_rdma_read_iov < 0 || attr.max_rdma_read_iov > parts ||
-        attr.max_rdma_write_iov < 0 || attr.max_rdma_write_iov > parts || attr.max_rdma_read_in < 0 ||
+        !fits(attr.max_request_iov, segments) || attr.max_rdma_read_iov < 0 ||
+        attr.max_rdma_read_iov > segments || attr.max_rdma_write_iov < 0 ||
+        attr.max_rdma_write_iov > segments || attr.max_rdma_read_in < 0 ||
         attr.max_rdma_read_in > limits.max_qp_rd_atom || attr.max_rdma_read_out < 0 ||
         attr.max_rdma_read_out > limits.max_qp_init_rd_atom) {
         return false;
@@ -73,11 +74,11 @@ bool find_counts(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is
     const auto count = [](DAT_COUNT value) { return static_cast<std::uint32_t>(value); };
     options.max_receives = count(attr.max_recv_dtos);
     options.max_requests = count(attr.max_request_dtos);
-    options.max_receive_parts = is_shared ? 0 : count(attr.max_recv_iov);
-    options.max_request_parts = count(attr.max_request_iov);
-    options.max_read_parts =
+    options.max_receive_segments = is_shared ? 0 : count(attr.max_recv_iov);
+    options.max_request_segments = count(attr.max_request_iov);
+    options.max_read_segments =
         count(attr.max_rdma_read_iov != 0 ? attr.max_rdma_read_iov : attr.max_request_iov);
-    options.max_write_parts =
+    options.max_write_segments =
         count(attr.max_rdma_write_iov != 0 ? attr.max_rdma_write_iov : attr.max_request_iov);
     options.max_reads_in = static_cast<std::uint8_t>(attr.max_rdma_read_in);
     options.max_reads_out = static_cast<std::uint8_t>(attr.max_rdma_read_out);
@@ -125,7 +126,7 @@ DAT_RETURN to_dat(EpAnswer answer, int argument) noexcept {
         return failure(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY);
     case EpAnswer::kNoBindStream:
         return failure(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_EVD_REQUEST);
-    case EpAnswer::kTooManyParts:
+    case EpAnswer::kTooManySegments:
         return wrong_argument(2);
     case EpAnswer::kTooLong:
         return failure(DAT_LENGTH_ERROR);
@@ -151,7 +152,7 @@ DAT_RETURN to_dat(EpAnswer answer, int argument) noexcept {
     return failure(DAT_INTERNAL_ERROR);
 }
 
-bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const Ia& ia, Held<Evd>& found) noexcept {
+bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<Evd>& found) noexcept {
     if (handle == DAT_HANDLE_NULL) {
         return true;
     }
@@ -159,11 +160,11 @@ bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const Ia& ia, Held<Evd>& f
     if (!evd || &(*evd)->ia() != &ia || ((*evd)->streams() & stream) == 0) {
         return false;
     }
-    found = Held<Evd>(evd->get());
+    found = Ref<Evd>(evd->get());
     return static_cast<bool>(found);
 }
 
-DAT_RETURN describe(const DAT_EP_ATTR& attr, const Ia& ia, bool is_shared, int argument,
+DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,
                     EpOptions& options) noexcept {
     if (attr.service_type != DAT_SERVICE_TYPE_RC || attr.qos != DAT_QOS_BEST_EFFORT) {
         return failure(DAT_MODEL_NOT_SUPPORTED);
@@ -172,7 +173,7 @@ DAT_RETURN describe(const DAT_EP_ATTR& attr, const Ia& ia, bool is_shared, int a
                           find_counts(attr, ia.device().limits(), is_shared, options) &&
                           attr.srq_soft_hw >= DAT_HW_DEFAULT && attr.ep_transport_specific_count == 0 &&
                           attr.ep_provider_specific_count == 0;
-    // Whoever has no shared queue often leaves 0 there, which would be passed by the first message.
+    // Programs without a shared queue often leave 0 there, which the first message would pass.
     options.soft_watermark =
         attr.srq_soft_hw > 0 ? static_cast<std::uint32_t>(attr.srq_soft_hw) : kNoWatermark;
     return is_known ? kSuccess : wrong_argument(argument);
@@ -189,14 +190,14 @@ DAT_EP_ATTR attributes_of(const EpOptions& options) noexcept {
     attr.request_completion_flags = static_cast<DAT_COMPLETION_FLAGS>(options.request_flags);
     attr.max_recv_dtos = count(options.max_receives);
     attr.max_request_dtos = count(options.max_requests);
-    attr.max_recv_iov = count(options.max_receive_parts);
-    attr.max_request_iov = count(options.max_request_parts);
+    attr.max_recv_iov = count(options.max_receive_segments);
+    attr.max_request_iov = count(options.max_request_segments);
     attr.max_rdma_read_in = options.max_reads_in;
     attr.max_rdma_read_out = options.max_reads_out;
     attr.srq_soft_hw =
         options.soft_watermark == kNoWatermark ? DAT_HW_DEFAULT : count(options.soft_watermark);
-    attr.max_rdma_read_iov = count(options.max_read_parts);
-    attr.max_rdma_write_iov = count(options.max_write_parts);
+    attr.max_rdma_read_iov = count(options.max_read_segments);
+    attr.max_rdma_write_iov = count(options.max_write_segments);
     return attr;
 }
 

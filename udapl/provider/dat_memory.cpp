@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Protection zones, LMRs and the sync calls.
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
 #include "udapl/provider/memory.hpp"
 
 namespace sluice::dapl {
@@ -93,14 +93,14 @@ struct LmrResults {
 };
 
 template<typename T>
-void tell(T* where, T what) noexcept {
+void give(T* where, T value) noexcept {
     if (where != nullptr) {
-        *where = what;
+        *where = value;
     }
 }
 
 DAT_RETURN make_lmr(Ia& ia, Pz& pz, const LmrOptions& options, const LmrResults& results) {
-    Held<Pz> held(&pz);
+    Ref<Pz> held(&pz);
     if (!held) {
         return wrong_handle(DAT_INVALID_HANDLE_PZ);
     }
@@ -116,11 +116,11 @@ DAT_RETURN make_lmr(Ia& ia, Pz& pz, const LmrOptions& options, const LmrResults&
     DAT_LMR_HANDLE handle = DAT_HANDLE_NULL;
     const DAT_RETURN status = adopt(ia, std::move(made), &handle);
     if (status == kSuccess) {
-        tell(results.handle, handle);
-        tell(results.lmr_context, lmr_context);
-        tell(results.rmr_context, rmr_context);
-        tell(results.registered_size, DAT_VLEN{options.length});
-        tell(results.registered_address, DAT_VADDR{options.address});
+        give(results.handle, handle);
+        give(results.lmr_context, lmr_context);
+        give(results.rmr_context, rmr_context);
+        give(results.registered_size, DAT_VLEN{options.length});
+        give(results.registered_address, DAT_VADDR{options.address});
     }
     return status;
 }

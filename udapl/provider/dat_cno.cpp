@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Consumer notification objects.
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/cno.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
 
 namespace sluice::dapl {
 

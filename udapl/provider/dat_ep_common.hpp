@@ -3,8 +3,8 @@
 // What the functions about endpoints have in common.
 #pragma once
 
+#include "udapl/provider/dat_functions.hpp"
 #include "udapl/provider/ep.hpp"
-#include "udapl/provider/front.hpp"
 
 namespace sluice::dapl {
 
@@ -29,16 +29,16 @@ inline PostFlags post_flags(unsigned flags) noexcept {
 inline bool is_iov(DAT_COUNT count, const DAT_LMR_TRIPLET* iov) noexcept {
     return count == 0 || (count > 0 && iov != nullptr);
 }
-inline Parts parts_of(DAT_COUNT count, const DAT_LMR_TRIPLET* iov) noexcept {
+inline Segments segments_of(DAT_COUNT count, const DAT_LMR_TRIPLET* iov) noexcept {
     return {reinterpret_cast<const coherence::Segment*>(iov), static_cast<std::size_t>(count)};
 }
 
 // The dispatcher that HANDLE names, if it takes STREAM; empty for none. False: it names none of these.
-bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const Ia& ia, Held<Evd>& found) noexcept;
+bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<Evd>& found) noexcept;
 
 // ATTR in our words, or the code that says what is wrong with it; it is that ARGUMENT. IS_SHARED: for an
 // endpoint with a shared receive queue.
-DAT_RETURN describe(const DAT_EP_ATTR& attr, const Ia& ia, bool is_shared, int argument,
+DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,
                     EpOptions& options) noexcept;
 // The reverse.
 DAT_EP_ATTR attributes_of(const EpOptions& options) noexcept;

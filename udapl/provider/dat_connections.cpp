@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connecting and transferring; service points and connection requests. What endpoints are made of is in
-// front_ep_parts.cpp.
-#include "udapl/provider/ep_post.hpp"
-#include "udapl/provider/front_ep.hpp"
-#include "udapl/provider/front_points.hpp"
+// Connections: from both sides, with service points and connection requests.
+#include "udapl/provider/dat_ep_common.hpp"
+#include "udapl/provider/dat_listen.hpp"
 
 namespace sluice::dapl {
 
@@ -36,8 +34,8 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR address, DAT_CONN
             if (!peer || address->sa_family != ep.ia().device().address().get()->sa_family) {
                 return failure(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED);
             }
-            return to_dat(ep.connect({peer->with_port(port_of(qualifier)), qualifier}, timeout,
-                                     private_data_of(size, data)),
+            return to_dat(ep.connection().connect({peer->with_port(port_of(qualifier)), qualifier}, timeout,
+                                                  private_data_of(size, data)),
                           ep, 5);
         });
     });
@@ -57,8 +55,8 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
             if (!is_private_data(size, data)) {
                 return wrong_argument(size < 0 ? 4 : 5);
             }
-            const std::optional<EpPeer> peer = (*other)->peer();
-            return peer ? to_dat(ep.connect(*peer, timeout, private_data_of(size, data)), ep, 4)
+            const std::optional<EpPeer> peer = (*other)->connection().peer();
+            return peer ? to_dat(ep.connection().connect(*peer, timeout, private_data_of(size, data)), ep, 4)
                         : wrong_state((*other)->state());
         });
     });
@@ -68,7 +66,8 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) {
     return answer("dat_ep_disconnect", [&] {
         return with_ep(handle, [&](Ep& ep) {
             const bool is_flag = flags == DAT_CLOSE_ABRUPT_FLAG || flags == DAT_CLOSE_GRACEFUL_FLAG;
-            return is_flag ? to_dat(ep.disconnect(flags == DAT_CLOSE_GRACEFUL_FLAG), ep) : wrong_argument(2);
+            return is_flag ? to_dat(ep.connection().disconnect(flags == DAT_CLOSE_GRACEFUL_FLAG), ep)
+                           : wrong_argument(2);
         });
     });
 }
@@ -78,68 +77,13 @@ DAT_RETURN ep_reset(DAT_EP_HANDLE handle) {
                   [&] { return with_ep(handle, [](Ep& ep) { return to_dat(ep.reset(), ep); }); });
 }
 
-DAT_RETURN ep_post_recv(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
-                        DAT_COMPLETION_FLAGS flags) {
-    const Result<Pin<Ep>> ep = handles().get<Ep>(handle);
-    if (!ep) {
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    }
-    if (!is_iov(count, iov)) {
-        return wrong_argument(count < 0 ? 2 : 3);
-    }
-    if (!is_mask(flags, DAT_COMPLETION_UNSIGNALLED_FLAG)) {
-        return wrong_argument(5);
-    }
-    return to_dat((*ep)->post_receive(parts_of(count, iov), cookie.as_64, post_flags(flags)), **ep, 5);
-}
-
-// FLAGS may have no bits but those of ALL; their argument is number FLAGS_NUMBER.
-template<EpRequest kKind>
-[[gnu::always_inline]] inline DAT_RETURN
-post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
-     const RemotePart& remote, unsigned flags, unsigned all, int flags_number) noexcept {
-    const Result<Pin<Ep>> ep = handles().get<Ep>(handle);
-    if (!ep) {
-        return wrong_handle(DAT_INVALID_HANDLE_EP);
-    }
-    if (!is_iov(count, iov)) {
-        return wrong_argument(count < 0 ? 2 : 3);
-    }
-    if (!is_mask(flags, all)) {
-        return wrong_argument(flags_number);
-    }
-    return to_dat((*ep)->post_request<kKind>(parts_of(count, iov), remote, cookie.as_64, post_flags(flags)),
-                  **ep, flags_number);
-}
-
-constexpr unsigned kRdmaFlags =
-    DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG;
-
-DAT_RETURN ep_post_send(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
-                        DAT_COMPLETION_FLAGS flags) {
-    static constexpr RemotePart kNone{};
-    return post<EpRequest::kSend>(handle, count, iov, cookie, kNone, flags,
-                                  kRdmaFlags | DAT_COMPLETION_SOLICITED_WAIT_FLAG, 5);
-}
-
-template<EpRequest kKind>
-DAT_RETURN post_rdma(DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
-                     const DAT_RMR_TRIPLET* remote, DAT_COMPLETION_FLAGS flags) {
-    if (remote == nullptr) {
-        return wrong_argument(5);
-    }
-    return post<kKind>(handle, count, iov, cookie,
-                       {remote->rmr_context, remote->target_address, remote->segment_length}, flags,
-                       kRdmaFlags, 6);
-}
-
 DAT_RETURN make_psp(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL& qualifier, DAT_EVD_HANDLE evd_handle,
                     DAT_PSP_FLAGS flags, DAT_PSP_HANDLE* psp_handle) {
     Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
     if (!ia) {
         return wrong_handle(DAT_INVALID_HANDLE_IA);
     }
-    Held<Evd> evd;
+    Ref<Evd> evd;
     if (!find_evd(evd_handle, kRequestStream, **ia, evd) || !evd) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_CR);
     }
@@ -224,7 +168,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
         if (!is_private_data(size, data)) {
             return wrong_argument(size < 0 ? 3 : 4);
         }
-        // A request to a reserved service point is its endpoint's, and nobody else's.
+        // A request to a reserved service point is for the endpoint of that alone.
         const DAT_EP_HANDLE reserved = (*cr)->reserved();
         if (reserved != DAT_HANDLE_NULL && ep_handle != DAT_HANDLE_NULL && ep_handle != reserved) {
             return wrong_argument(2);
@@ -235,7 +179,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
         }
         const DAT_RETURN status = to_dat((*cr)->accept(**ep, private_data_of(size, data)), **ep, 3);
         if (status == kSuccess) {
-            (void)Ia::destroy(*std::move(cr));
+            (void)IaContext::destroy(*std::move(cr));
         }
         return status;
     });
@@ -247,21 +191,17 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle) {
         if (!cr || (*cr)->reject() != EpAnswer::kDone) {
             return wrong_handle(DAT_INVALID_HANDLE_CR);
         }
-        return Ia::destroy(*std::move(cr)) ? kSuccess : wrong_handle(DAT_INVALID_HANDLE_CR);
+        return IaContext::destroy(*std::move(cr)) ? kSuccess : wrong_handle(DAT_INVALID_HANDLE_CR);
     });
 }
 
 } // namespace
 
-void add_endpoint_functions(DAT_PROVIDER& table) noexcept {
+void add_connection_functions(DAT_PROVIDER& table) noexcept {
     table.ep_connect_func = ep_connect;
     table.ep_dup_connect_func = ep_dup_connect;
     table.ep_disconnect_func = ep_disconnect;
     table.ep_reset_func = ep_reset;
-    table.ep_post_recv_func = ep_post_recv;
-    table.ep_post_send_func = ep_post_send;
-    table.ep_post_rdma_read_func = post_rdma<EpRequest::kRead>;
-    table.ep_post_rdma_write_func = post_rdma<EpRequest::kWrite>;
     table.psp_create_func = psp_create;
     table.psp_create_any_func = psp_create_any;
     table.psp_query_func = psp_query;

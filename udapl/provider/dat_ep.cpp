@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Endpoints: made, asked about, changed and freed.
-#include "udapl/provider/front_ep.hpp"
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_ep_common.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
 
 namespace sluice::dapl {
 
 namespace {
 
-// What an endpoint is made of, as handles.
+// The setup of an endpoint, as handles.
 struct Wanted {
     DAT_PZ_HANDLE pz;
     DAT_EVD_HANDLE receive;
@@ -17,19 +17,19 @@ struct Wanted {
     const DAT_EP_ATTR* attr;
 };
 
-// Where the endpoint gets its watermarks.
-Result<std::unique_ptr<Ep>> make_shared(Ia& ia, Held<Pz> pz, EpEvds evds, const EpOptions& options,
-                                        Held<Srq> srq) {
-    const bool is_received = static_cast<bool>(evds.receive);
-    Result<std::unique_ptr<Ep>> ep = Ep::make(ia, std::move(pz), std::move(evds), options, std::move(srq));
-    if (ep && is_received) {
-        (void)(*ep)->set_watermarks({options.soft_watermark, options.max_receives}); // it has a dispatcher
+// An endpoint with a shared queue gets watermarks.
+Result<std::unique_ptr<Ep>> make_ep(Ia& ia, EpSetup setup) {
+    const bool is_counted = setup.srq && setup.evds.receive;
+    const Watermarks watermarks{setup.options.soft_watermark, setup.options.max_receives};
+    Result<std::unique_ptr<Ep>> ep = Ep::make(ia, std::move(setup));
+    if (ep && is_counted) {
+        (void)(*ep)->set_watermarks(watermarks); // it has a dispatcher
     }
     return ep;
 }
 
 // SRQ: empty for a receive queue of its own. The attributes are that ARGUMENT, EP_HANDLE is the next.
-DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Held<Srq> srq, int argument, DAT_EP_HANDLE* ep_handle) {
+DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Ref<Srq> srq, int argument, DAT_EP_HANDLE* ep_handle) {
     Result<Pin<Pz>> pz = handles().get<Pz>(wanted.pz);
     if (!pz || &(*pz)->ia() != &ia) {
         return wrong_handle(DAT_INVALID_HANDLE_PZ);
@@ -59,13 +59,11 @@ DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Held<Srq> srq, int argument, DA
     if (ep_handle == nullptr) {
         return wrong_argument(argument + 1);
     }
-    Held<Pz> held(pz->get());
+    Ref<Pz> held(pz->get());
     if (!held) {
         return wrong_handle(DAT_INVALID_HANDLE_PZ);
     }
-    return adopt(ia,
-                 srq ? make_shared(ia, std::move(held), std::move(evds), options, std::move(srq))
-                     : Ep::make(ia, std::move(held), std::move(evds), options),
+    return adopt(ia, make_ep(ia, {std::move(held), std::move(evds), options, std::move(srq), nullptr}),
                  ep_handle);
 }
 
@@ -88,7 +86,7 @@ DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD
             return wrong_handle(DAT_INVALID_HANDLE_IA);
         }
         const Result<Pin<Srq>> srq = handles().get<Srq>(srq_handle);
-        Held<Srq> held(srq && &(*srq)->ia() == ia->get() ? srq->get() : nullptr);
+        Ref<Srq> held(srq && &(*srq)->ia() == ia->get() ? srq->get() : nullptr);
         return held ? make_ep(**ia, {pz, receive, request, connect, attr}, std::move(held), 7, ep_handle)
                     : wrong_handle(DAT_INVALID_HANDLE_SRQ);
     });
@@ -157,7 +155,8 @@ void overwrite(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATTR& to)
 }
 
 // The dispatchers and the zone that MASK names, or the code of the first handle that is wrong.
-DAT_RETURN find_parts(const Ia& ia, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param, EpChange& change) {
+DAT_RETURN find_setup(const IaContext& ia, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param,
+                      EpChange& change) {
     if ((mask & DAT_EP_FIELD_PZ_HANDLE) != 0) {
         const Result<Pin<Pz>> pz = handles().get<Pz>(param.pz_handle);
         if (!pz || &(*pz)->ia() != &ia || !change.pz.emplace(pz->get())) {
@@ -165,7 +164,7 @@ DAT_RETURN find_parts(const Ia& ia, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& 
         }
     }
     const auto finds = [&](DAT_EP_PARAM_MASK field, DAT_EVD_HANDLE handle, unsigned stream,
-                           std::optional<Held<Evd>>& found) {
+                           std::optional<Ref<Evd>>& found) {
         return (mask & field) == 0 || find_evd(handle, stream, ia, found.emplace());
     };
     if (!finds(DAT_EP_FIELD_RECV_EVD_HANDLE, param.recv_evd_handle, kDtoStream, change.receive)) {
@@ -199,7 +198,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
             }
             EpChange change;
             change.needs_unconnected = (mask & kUnconnectedOnly) != 0;
-            if (const DAT_RETURN wrong = find_parts(ep.ia(), mask, *param, change); wrong != kSuccess) {
+            if (const DAT_RETURN wrong = find_setup(ep.ia(), mask, *param, change); wrong != kSuccess) {
                 return wrong;
             }
             const EpView view = ep.view();
@@ -221,10 +220,10 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN*
             *state = static_cast<DAT_EP_STATE>(ep.state());
         }
         if (receive_idle != nullptr) {
-            *receive_idle = ep.is_receive_idle() ? DAT_TRUE : DAT_FALSE;
+            *receive_idle = ep.queues().is_receive_idle() ? DAT_TRUE : DAT_FALSE;
         }
         if (request_idle != nullptr) {
-            *request_idle = ep.is_request_idle() ? DAT_TRUE : DAT_FALSE;
+            *request_idle = ep.queues().is_request_idle() ? DAT_TRUE : DAT_FALSE;
         }
         return kSuccess;
     });
@@ -255,7 +254,7 @@ DAT_RETURN ep_set_watermark(DAT_EP_HANDLE handle, DAT_COUNT soft, DAT_COUNT hard
 }
 
 DAT_RETURN ep_free(DAT_EP_HANDLE handle) {
-    // Whoever reserved it holds it.
+    // Its service point refers to it.
     const DAT_RETURN reserved = with_ep(handle, [](const Ep& ep) {
         const EpState now = ep.state();
         return now == EpState::kReserved || now == EpState::kPassive ? wrong_state(now) : kSuccess;
@@ -268,7 +267,7 @@ DAT_RETURN ep_free(DAT_EP_HANDLE handle) {
 
 } // namespace
 
-void add_ep_part_functions(DAT_PROVIDER& table) noexcept {
+void add_ep_functions(DAT_PROVIDER& table) noexcept {
     table.ep_create_func = ep_create;
     table.ep_create_with_srq_func = ep_create_with_srq;
     table.ep_query_func = ep_query;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Remote memory regions.
-#include "udapl/provider/front_ep.hpp"
-#include "udapl/provider/front_free.hpp"
+#include "udapl/provider/dat_ep_common.hpp"
+#include "udapl/provider/dat_lifetime.hpp"
 #include "udapl/provider/rmr.hpp"
 
 namespace sluice::dapl {
@@ -12,14 +12,14 @@ namespace {
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE* rmr_handle) {
     return answer("dat_rmr_create", [&] {
         Result<Pin<Pz>> pz = handles().get<Pz>(pz_handle);
-        Held<Pz> held(pz ? pz->get() : nullptr);
+        Ref<Pz> held(pz ? pz->get() : nullptr);
         if (!held) {
             return wrong_handle(DAT_INVALID_HANDLE_PZ);
         }
         if (rmr_handle == nullptr) {
             return wrong_argument(2);
         }
-        Ia& ia = held->ia();
+        IaContext& ia = held->ia();
         return adopt(ia, Rmr::make(ia, std::move(held)), rmr_handle);
     });
 }
@@ -39,7 +39,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
     *param = {};
     param->ia_handle = (*rmr)->ia().handle();
     param->pz_handle = (*rmr)->pz().handle();
-    param->lmr_triplet = {view.part.context, 0, view.part.address, view.part.length};
+    param->lmr_triplet = {view.segment.context, 0, view.segment.address, view.segment.length};
     param->mem_priv = static_cast<DAT_MEM_PRIV_FLAGS>(view.privileges);
     param->rmr_context = view.key;
     return kSuccess;
@@ -69,9 +69,11 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, const DAT_LMR_TRIPLET* triplet, D
         }
         return with_ep(ep_handle, [&](Ep& ep) {
             std::uint32_t key = 0;
+            const auto post = [&](const BindRequest& bind) {
+                return ep.queues().post_bind(bind, cookie.as_64, post_flags(static_cast<unsigned>(flags)));
+            };
             const EpAnswer answer =
-                (*rmr)->bind(ep, *parts_of(1, triplet).data(), static_cast<unsigned>(privileges),
-                             cookie.as_64, post_flags(static_cast<unsigned>(flags)), key);
+                (*rmr)->bind(*segments_of(1, triplet).data(), static_cast<unsigned>(privileges), post, key);
             if (answer == EpAnswer::kDone && context != nullptr) {
                 *context = key;
             }

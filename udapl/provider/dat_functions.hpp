@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What stands between DAT 1.2 and the objects: only the front_*.cpp know DAT's structures. Each
-// function checks its arguments, turns handles into objects, makes one call, and turns the answer into
-// a code. The functions become known to libdat through the table alone.
+// DAT 1.2's functions. Only the dat_*.cpp know DAT's structures. Each function checks its arguments, turns
+// handles into objects, makes one call, and turns the answer into a code. libdat finds the functions in the
+// table alone.
 #pragma once
 
 #include <dat/dat_registry.h>
@@ -29,13 +29,14 @@ const DAT_PROVIDER& functions() noexcept;
 // The device that IA_NAME means: what dat.conf says, or the name itself.
 std::string device_of(const char* ia_name);
 
-// Each part of the front puts its functions in.
+// Each file enters its functions into the table.
 void add_cno_functions(DAT_PROVIDER& table) noexcept;
-void add_endpoint_functions(DAT_PROVIDER& table) noexcept;
-void add_ep_part_functions(DAT_PROVIDER& table) noexcept;
-void add_event_functions(DAT_PROVIDER& table) noexcept;
+void add_connection_functions(DAT_PROVIDER& table) noexcept;
+void add_ep_functions(DAT_PROVIDER& table) noexcept;
+void add_evd_functions(DAT_PROVIDER& table) noexcept;
 void add_ia_functions(DAT_PROVIDER& table) noexcept;
 void add_memory_functions(DAT_PROVIDER& table) noexcept;
+void add_post_functions(DAT_PROVIDER& table) noexcept;
 void add_rmr_functions(DAT_PROVIDER& table) noexcept;
 void add_rsp_functions(DAT_PROVIDER& table) noexcept;
 void add_srq_functions(DAT_PROVIDER& table) noexcept;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Threads of a library in somebody else's program.
+#include "core/thread.hpp"
+
+#include <initializer_list>
+
+#include "tests/cmocka.hpp"
+
+using namespace sluice;
+
+namespace {
+
+// What such a thread finds about itself.
+struct Found {
+    sigset_t blocked;
+    std::size_t stack_bytes;
+};
+
+void* look(void* argument) {
+    auto& found = *static_cast<Found*>(argument);
+    pthread_sigmask(SIG_SETMASK, nullptr, &found.blocked);
+    pthread_attr_t attributes;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstacksize(&attributes, &found.stack_bytes);
+    pthread_attr_destroy(&attributes);
+    return nullptr;
+}
+
+Found start_and_look(std::size_t stack_bytes) {
+    Found found{};
+    pthread_t thread{};
+    assert_int_equal(start_quiet_thread(thread, "sluice-test", stack_bytes, look, &found), 0);
+    pthread_join(thread, nullptr);
+    return found;
+}
+
+void quiet_thread__signals__all_blocked_but_those_of_vanished_pages(void**) {
+    const Found found = start_and_look(0);
+    for (const int signal : {SIGSEGV, SIGBUS}) {
+        assert_int_equal(sigismember(&found.blocked, signal), 0);
+    }
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM, SIGUSR1, SIGIO, SIGRTMIN}) {
+        assert_int_equal(sigismember(&found.blocked, signal), 1);
+    }
+}
+
+void quiet_thread__started__the_caller_has_its_signals_as_before(void**) {
+    sigset_t wanted;
+    sigset_t after;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &wanted, nullptr);
+    (void)start_and_look(0);
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    assert_int_equal(sigismember(&after, SIGUSR2), 1);
+    assert_int_equal(sigismember(&after, SIGUSR1), 0);
+}
+
+void quiet_thread__stack__as_large_as_asked_for(void**) {
+    constexpr std::size_t kSmall = std::size_t{512} * 1024;
+    const std::size_t small = start_and_look(kSmall).stack_bytes;
+    assert_true(small >= kSmall); // a sanitizer adds what it needs itself
+    assert_true(start_and_look(0).stack_bytes > small);
+}
+
+} // namespace
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(quiet_thread__signals__all_blocked_but_those_of_vanished_pages),
+        cmocka_unit_test(quiet_thread__started__the_caller_has_its_signals_as_before),
+        cmocka_unit_test(quiet_thread__stack__as_large_as_asked_for),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

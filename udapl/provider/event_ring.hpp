@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The queued events of one dispatcher, oldest first. Software events and events of connections fit up to the
+// length that the program asked for; behind that there is room for every completion that the completion queue
+// can have. It has no lock of its own: the dispatcher's guards it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "udapl/provider/event.hpp"
+
+namespace sluice::dapl {
+
+class EventRing {
+  public:
+    explicit EventRing(std::size_t length) : length_(length), slots_(length) {}
+
+    std::size_t length() const noexcept { return length_; }
+    std::size_t count() const noexcept { return count_; }
+    // How many of these wake a waiter or trigger the CNO.
+    std::size_t notifying() const noexcept { return notifying_; }
+    bool is_full() const noexcept { return count_ >= length_; }
+    bool has_room_for_completion() const noexcept { return count_ < slots_.size(); }
+
+    // There is room.
+    void push(const Event& event) noexcept;
+    // There is one.
+    Event pop() noexcept;
+    // The newest event notifies from now on. False: there is none, or it did already.
+    bool make_newest_notify() noexcept;
+    // The receives of ENDPOINT aren't counted any more.
+    void forget(const void* endpoint) noexcept;
+    // COMPLETIONS: how many more fit. What is queued fits.
+    void resize(std::size_t length, std::size_t completions);
+
+  private:
+    Event& at(std::size_t index) noexcept { return slots_[(first_ + index) % slots_.size()]; }
+
+    std::size_t length_;
+    std::vector<Event> slots_;
+    std::size_t first_ = 0;
+    std::size_t count_ = 0;
+    std::size_t notifying_ = 0;
+};
+
+} // namespace sluice::dapl
