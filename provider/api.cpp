@@ -11,12 +11,13 @@
 
 #include "core/boundary.hpp"
 #include "core/log.hpp"
+#include "core/put_text.hpp"
 #include "provider/attributes/description.hpp"
 #include "provider/attributes/live_facts.hpp"
 #include "provider/attributes/query.hpp"
 #include "provider/attributes/sysfs_device.hpp"
 #include "provider/config/config.hpp"
-#include "provider/uroce/connect/service.hpp"
+#include "provider/uroce/connect/gsi.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/presence.hpp"
@@ -29,9 +30,12 @@ using sluice::Error;
 using sluice::ErrorKind;
 using sluice::FileTree;
 using sluice::LogLevel;
+using sluice::put_text;
 using sluice::Result;
 namespace attributes = sluice::attributes;
-namespace cm = sluice::uroce::cm;
+namespace cm = sluice::roce::cm;
+namespace uroce = sluice::uroce;
+namespace wire = sluice::roce::wire;
 
 namespace {
 
@@ -78,7 +82,7 @@ constexpr std::size_t kOldestCmParams = sizeof(sluice_cm_params);
 Result<void> query_into(const FileTree& tree, const std::string& name, attributes::Asker ask, void* context,
                         sluice_device_attributes* to, std::size_t size) {
     // Here, and not when the library is loaded: most programs never ask.
-    attributes::set_own_devices(sluice::uroce::is_device_name);
+    attributes::set_own_devices(uroce::device::is_device_name);
     Result<sluice_device_attributes> found = attributes::query(tree, name, ask, context);
     return found ? attributes::copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
 }
@@ -94,11 +98,11 @@ Result<void> describe_into(const sluice_device_attributes& from, std::size_t fro
 
 // What channels and ids are behind their public names. Every call on one: not null, not of the parent of
 // this process, no exception.
-cm::Channel& to_channel(sluice_cm_channel* channel) noexcept {
-    return *reinterpret_cast<cm::Channel*>(channel);
+uroce::connect::Channel& to_channel(sluice_cm_channel* channel) noexcept {
+    return *reinterpret_cast<uroce::connect::Channel*>(channel);
 }
-cm::Id& to_id(sluice_cm_id* id) noexcept {
-    return *reinterpret_cast<cm::Id*>(id);
+uroce::connect::Id& to_id(sluice_cm_id* id) noexcept {
+    return *reinterpret_cast<uroce::connect::Id*>(id);
 }
 
 template<typename Body>
@@ -106,7 +110,7 @@ int with_channel(const char* function, sluice_cm_channel* channel, Body&& body) 
     if (channel == nullptr) {
         return EINVAL;
     }
-    cm::Channel& ours = to_channel(channel);
+    uroce::connect::Channel& ours = to_channel(channel);
     if (ours.service.gone()) {
         return EIO;
     }
@@ -119,7 +123,7 @@ int with_id(const char* function, sluice_cm_id* id, Body&& body) noexcept {
     if (id == nullptr) {
         return EINVAL;
     }
-    cm::Id& ours = to_id(id);
+    uroce::connect::Id& ours = to_id(id);
     if (ours.service.gone()) {
         return EIO;
     }
@@ -130,12 +134,19 @@ int with_id(const char* function, sluice_cm_id* id, Body&& body) noexcept {
 // With what the caller's version of the struct doesn't have as it is by default.
 Result<sluice_cm_params> read_params(const sluice_cm_params* from, std::size_t size) {
     if (from == nullptr || size < kOldestCmParams) {
-        return Error(ErrorKind::kInvalidArgument, "no parameters, or of no size that a version had");
+        return Error::format(
+            ErrorKind::kInvalidArgument, 0,
+            "reading connection parameters: params is null, or its size %zu is below %zu, the "
+            "oldest version's; pass sizeof(struct sluice_cm_params)",
+            size, kOldestCmParams);
     }
-    sluice_cm_params params = cm::default_params();
+    sluice_cm_params params = uroce::connect::default_params();
     std::memcpy(&params, from, std::min(size, sizeof params));
     if (params.private_data == nullptr && params.private_data_len != 0) {
-        return Error(ErrorKind::kInvalidArgument, "private data of some length, but none");
+        return Error::format(
+            ErrorKind::kInvalidArgument, 0,
+            "private_data is null, but private_data_len is %u; pass the data, or a length of 0",
+            static_cast<unsigned>(params.private_data_len));
     }
     return params;
 }
@@ -146,11 +157,6 @@ static_assert(SLUICE_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 static_assert(SLUICE_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(SLUICE_LOG_DEBUG == static_cast<int>(LogLevel::kDebug));
 static_assert(SLUICE_LOG_TRACE == static_cast<int>(LogLevel::kTrace));
-
-template<std::size_t kSize>
-void put_text(char (&to)[kSize], const std::string& from) {
-    to[from.copy(to, kSize - 1)] = '\0';
-}
 
 Result<void> setting_into(const FileTree& tree, unsigned index, sluice_setting* to, std::size_t size) {
     Result<std::vector<sluice::config::Listed>> all = sluice::config::list(tree);
@@ -171,11 +177,24 @@ Result<void> setting_into(const FileTree& tree, unsigned index, sluice_setting* 
     return attributes::copy_versioned(setting, to, size, kOldestSetting);
 }
 
+std::uint32_t kind_of(wire::FieldKind kind) noexcept {
+    switch (kind) {
+    case wire::FieldKind::kText:
+        return SLUICE_FIELD_TEXT;
+    case wire::FieldKind::kNumber:
+        return SLUICE_FIELD_NUMBER;
+    case wire::FieldKind::kHex:
+        return SLUICE_FIELD_HEX;
+    case wire::FieldKind::kFlag:
+        return SLUICE_FIELD_FLAG;
+    }
+    return SLUICE_FIELD_TEXT;
+}
+
 Result<void> field_into(const void* datagram, std::size_t datagram_bytes, unsigned index,
                         sluice_packet_field* to, std::size_t size) {
-    namespace wire = sluice::uroce::wire;
-    sluice_packet_field field{};
-    switch (wire::describe({static_cast<const std::uint8_t*>(datagram), datagram_bytes}, index, field)) {
+    wire::Field found;
+    switch (wire::describe({static_cast<const std::uint8_t*>(datagram), datagram_bytes}, index, found)) {
     case wire::Described::kNoPacket:
         return Error(ErrorKind::kProtocol, "these bytes are no RoCEv2 packet");
     case wire::Described::kEnd:
@@ -183,6 +202,13 @@ Result<void> field_into(const void* datagram, std::size_t datagram_bytes, unsign
     case wire::Described::kField:
         break;
     }
+    sluice_packet_field field{};
+    static_assert(sizeof field.value == sizeof found.value);
+    field.name = found.name;
+    std::copy(found.value.begin(), found.value.end(), field.value);
+    field.number = found.number;
+    field.kind = kind_of(found.kind);
+    field.brief = found.brief ? 1 : 0;
     return attributes::copy_versioned(field, to, size, kOldestField);
 }
 
@@ -226,8 +252,8 @@ int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t
     // One of ours is in a list when a preloaded library put it there: libibverbs can't open it.
     const auto ask = [](void* closed, bool try_registration) {
         ibv_device& asked = *static_cast<ibv_device*>(closed);
-        return sluice::uroce::is_device_name(attributes::kernel_name(asked))
-                   ? attributes::facts_of_own_device(sluice::uroce::face::capabilities())
+        return uroce::device::is_device_name(attributes::kernel_name(asked))
+                   ? attributes::facts_of_own_device(uroce::verbs::capabilities())
                    : attributes::ask_device(asked, try_registration);
     };
     return to_errno_with_log("sluice_query_device", at_boundary("sluice_query_device", [&] {
@@ -243,8 +269,8 @@ int sluice_query_name(const char* root, const char* name, sluice_device_attribut
     // A device of ours is the same whether it is open or not, and may be open somewhere else.
     const auto ask = [](void* its_name, bool try_registration) {
         const char* const text = static_cast<const char*>(its_name);
-        return sluice::uroce::is_device_name(text)
-                   ? attributes::facts_of_own_device(sluice::uroce::face::capabilities())
+        return uroce::device::is_device_name(text)
+                   ? attributes::facts_of_own_device(uroce::verbs::capabilities())
                    : attributes::ask_by_name(text, try_registration);
     };
     return to_errno_with_log("sluice_query_name", at_boundary("sluice_query_name", [&] {
@@ -308,7 +334,7 @@ int sluice_describe_setting(const char* root, unsigned index, sluice_setting* to
 
 ibv_context* sluice_open_uroce(const char* name_or_address) {
     return or_null("sluice_open_uroce", at_boundary("sluice_open_uroce", [&] {
-                       return sluice::uroce::face::open_context(name_or_address);
+                       return uroce::verbs::open_context(name_or_address);
                    }));
 }
 
@@ -317,7 +343,7 @@ int sluice_describe_uroce(unsigned index, sluice_uroce_device* to, size_t size) 
         return EINVAL;
     }
     const Result<void> result = at_boundary("sluice_describe_uroce", [&]() -> Result<void> {
-        Result<sluice_uroce_device> found = sluice::uroce::describe_device(index);
+        Result<sluice_uroce_device> found = uroce::verbs::describe_device(index);
         return found ? attributes::copy_versioned(*found, to, size, kOldestUroceDevice)
                      : std::move(found).error();
     });
@@ -332,7 +358,7 @@ ibv_comp_channel* sluice_create_comp_channel(ibv_context* context) {
         return nullptr;
     }
     return or_null("sluice_create_comp_channel", at_boundary("sluice_create_comp_channel", [&] {
-                       return sluice::uroce::face::create_comp_channel(context);
+                       return uroce::verbs::create_comp_channel(context);
                    }));
 }
 
@@ -351,11 +377,11 @@ int sluice_cm_create_channel(ibv_context* context, sluice_cm_channel** channel) 
     }
     return to_cm_errno("sluice_cm_create_channel",
                        at_boundary("sluice_cm_create_channel", [&]() -> Result<void> {
-                           Result<cm::Service*> service = sluice::uroce::face::connections_of(context);
+                           Result<uroce::connect::Service*> service = uroce::connect::connections_of(context);
                            if (!service) {
                                return std::move(service).error();
                            }
-                           Result<cm::Channel*> made = (*service)->create_channel();
+                           Result<uroce::connect::Channel*> made = (*service)->create_channel();
                            if (!made) {
                                return std::move(made).error();
                            }
@@ -365,20 +391,21 @@ int sluice_cm_create_channel(ibv_context* context, sluice_cm_channel** channel) 
 }
 
 int sluice_cm_destroy_channel(sluice_cm_channel* channel) {
-    return with_channel("sluice_cm_destroy_channel", channel, [](cm::Service& service, cm::Channel& ours) {
-        return service.destroy_channel(ours);
-    });
+    return with_channel("sluice_cm_destroy_channel", channel,
+                        [](uroce::connect::Service& service, uroce::connect::Channel& ours) {
+                            return service.destroy_channel(ours);
+                        });
 }
 
 int sluice_cm_channel_fd(const sluice_cm_channel* channel) {
-    return channel == nullptr ? -1 : reinterpret_cast<const cm::Channel*>(channel)->fd;
+    return channel == nullptr ? -1 : reinterpret_cast<const uroce::connect::Channel*>(channel)->fd;
 }
 
 int sluice_cm_get_event(sluice_cm_channel* channel, int timeout_ms, sluice_cm_event** event) {
     if (channel == nullptr || event == nullptr) {
         return EINVAL;
     }
-    cm::Channel& ours = to_channel(channel);
+    uroce::connect::Channel& ours = to_channel(channel);
     if (ours.service.gone()) {
         return EIO;
     }
@@ -393,7 +420,7 @@ int sluice_cm_get_event(sluice_cm_channel* channel, int timeout_ms, sluice_cm_ev
 
 void sluice_cm_ack_event(sluice_cm_event* event) {
     if (event != nullptr) {
-        cm::Service::acknowledge(*event);
+        uroce::connect::Service::acknowledge(*event);
     }
 }
 
@@ -402,8 +429,8 @@ int sluice_cm_create_id(sluice_cm_channel* channel, int port_space, void* contex
         return EINVAL;
     }
     return with_channel("sluice_cm_create_id", channel,
-                        [&](cm::Service& service, cm::Channel& ours) -> Result<void> {
-                            Result<cm::Id*> made = service.create_id(ours, port_space, context);
+                        [&](uroce::connect::Service& service, uroce::connect::Channel& ours) -> Result<void> {
+                            Result<uroce::connect::Id*> made = service.create_id(ours, port_space, context);
                             if (!made) {
                                 return std::move(made).error();
                             }
@@ -413,49 +440,53 @@ int sluice_cm_create_id(sluice_cm_channel* channel, int port_space, void* contex
 }
 
 int sluice_cm_destroy_id(sluice_cm_id* id) {
-    return with_id("sluice_cm_destroy_id", id, [](cm::Service& service, cm::Id& ours) {
-        service.destroy_id(ours);
-        return Result<void>();
-    });
+    return with_id("sluice_cm_destroy_id", id,
+                   [](uroce::connect::Service& service, uroce::connect::Id& ours) {
+                       service.destroy_id(ours);
+                       return Result<void>();
+                   });
 }
 
 int sluice_cm_migrate_id(sluice_cm_id* id, sluice_cm_channel* channel) {
     if (channel == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_migrate_id", id, [&](cm::Service& service, cm::Id& ours) {
-        return service.migrate(ours, to_channel(channel));
-    });
+    return with_id("sluice_cm_migrate_id", id,
+                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+                       return service.migrate(ours, to_channel(channel));
+                   });
 }
 
 int sluice_cm_set_context(sluice_cm_id* id, void* context) {
-    return with_id("sluice_cm_set_context", id, [&](cm::Service& service, cm::Id& ours) {
-        service.set_context(ours, context);
-        return Result<void>();
-    });
+    return with_id("sluice_cm_set_context", id,
+                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+                       service.set_context(ours, context);
+                       return Result<void>();
+                   });
 }
 
 int sluice_cm_listen(sluice_cm_id* id, const sockaddr* address, int backlog) {
     if (address == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_listen", id, [&](cm::Service& service, cm::Id& ours) {
+    return with_id("sluice_cm_listen", id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
         return service.listen(ours, *address, backlog);
     });
 }
 
 uint16_t sluice_cm_local_port(sluice_cm_id* id) {
     uint16_t port = 0;
-    (void)with_id("sluice_cm_local_port", id, [&](cm::Service& service, cm::Id& ours) {
-        port = service.local_port(ours);
-        return Result<void>();
-    });
+    (void)with_id("sluice_cm_local_port", id,
+                  [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+                      port = service.local_port(ours);
+                      return Result<void>();
+                  });
     return port;
 }
 
 void sluice_cm_default_params(sluice_cm_params* params, size_t size) {
     if (params != nullptr) {
-        const sluice_cm_params defaults = cm::default_params();
+        const sluice_cm_params defaults = uroce::connect::default_params();
         std::memcpy(params, &defaults, std::min(size, sizeof defaults));
     }
 }
@@ -464,49 +495,54 @@ int sluice_cm_connect(sluice_cm_id* id, const sockaddr* peer, const sluice_cm_pa
     if (peer == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_connect", id, [&](cm::Service& service, cm::Id& ours) -> Result<void> {
-        Result<sluice_cm_params> read = read_params(params, size);
-        return read ? service.connect(ours, *peer, *read) : std::move(read).error();
-    });
+    return with_id("sluice_cm_connect", id,
+                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) -> Result<void> {
+                       Result<sluice_cm_params> read = read_params(params, size);
+                       return read ? service.connect(ours, *peer, *read) : std::move(read).error();
+                   });
 }
 
 int sluice_cm_accept(sluice_cm_id* id, const sluice_cm_params* params, size_t size) {
-    return with_id("sluice_cm_accept", id, [&](cm::Service& service, cm::Id& ours) -> Result<void> {
-        Result<sluice_cm_params> read = read_params(params, size);
-        return read ? service.accept(ours, *read) : std::move(read).error();
-    });
+    return with_id("sluice_cm_accept", id,
+                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) -> Result<void> {
+                       Result<sluice_cm_params> read = read_params(params, size);
+                       return read ? service.accept(ours, *read) : std::move(read).error();
+                   });
 }
 
 int sluice_cm_reject(sluice_cm_id* id, int reason, const void* private_data, size_t len) {
     if ((private_data == nullptr && len != 0) || reason < 0 || reason > UINT16_MAX) {
         return EINVAL;
     }
-    return with_id("sluice_cm_reject", id, [&](cm::Service& service, cm::Id& ours) {
+    return with_id("sluice_cm_reject", id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
         const auto why = static_cast<uint16_t>(reason == 0 ? int{SLUICE_CM_STATUS_CONSUMER} : reason);
         return service.reject(ours, why, {static_cast<const uint8_t*>(private_data), len});
     });
 }
 
 int sluice_cm_disconnect(sluice_cm_id* id) {
-    return with_id("sluice_cm_disconnect", id,
-                   [](cm::Service& service, cm::Id& ours) { return service.disconnect(ours); });
+    return with_id(
+        "sluice_cm_disconnect", id,
+        [](uroce::connect::Service& service, uroce::connect::Id& ours) { return service.disconnect(ours); });
 }
 
 int sluice_cm_establish(sluice_cm_id* id) {
-    return with_id("sluice_cm_establish", id,
-                   [](cm::Service& service, cm::Id& ours) { return service.establish(ours); });
+    return with_id("sluice_cm_establish", id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        return service.establish(ours);
+    });
 }
 
 int sluice_cm_notify(sluice_cm_id* id) {
-    return with_id("sluice_cm_notify", id,
-                   [](cm::Service& service, cm::Id& ours) { return service.notify(ours); });
+    return with_id("sluice_cm_notify", id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        return service.notify(ours);
+    });
 }
 
 int sluice_cm_qp_attr(sluice_cm_id* id, ibv_qp_attr* attr, int* attr_mask) {
     if (attr == nullptr || attr_mask == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_qp_attr", id, [&](cm::Service& service, cm::Id& ours) {
+    return with_id("sluice_cm_qp_attr", id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
         return service.qp_attributes(ours, *attr, *attr_mask);
     });
 }

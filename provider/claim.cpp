@@ -41,10 +41,10 @@ bool asked_by_environment() noexcept {
 
 // What /etc/sluice/sluice.conf and `sluice provider enable` say. A file that can't be read or
 // understood names nobody; the log tells why.
-bool configuration_names_driver(Driver driver) noexcept {
+bool configuration_names_driver(abi::Driver driver) noexcept {
     const Result<config::Claim> claimed =
         at_boundary("claim", []() -> Result<config::Claim> { return config::claimed_drivers(); });
-    return claimed && (driver == Driver::kRxe ? claimed->rxe : claimed->siw);
+    return claimed && (driver == abi::Driver::kRxe ? claimed->rxe : claimed->siw);
 }
 
 // Then it was that library which brought us, for uroce alone: kernel devices stay as they are.
@@ -57,7 +57,7 @@ bool is_brought_by_preload() noexcept {
 }
 
 // Whether the stock provider's file for DRIVER, beside ours, is one and the same file.
-bool replaces_stock(Driver driver, std::string_view own) noexcept {
+bool replaces_stock(abi::Driver driver, std::string_view own) noexcept {
     const std::string_view name = base_name(own);
     const auto suffix = name.find(kSuffix);
     if (suffix == std::string_view::npos) {
@@ -78,11 +78,11 @@ bool replaces_stock(Driver driver, std::string_view own) noexcept {
 
 } // namespace
 
-const char* driver_name(Driver driver) noexcept {
+const char* driver_name(abi::Driver driver) noexcept {
     switch (driver) {
-    case Driver::kRxe:
+    case abi::Driver::kRxe:
         return "rxe";
-    case Driver::kSiw:
+    case abi::Driver::kSiw:
         return "siw";
     }
     return "unknown";
@@ -122,7 +122,7 @@ bool is_provider_path(std::string_view path) noexcept {
     return base_name(path).find(kSuffix) != std::string_view::npos;
 }
 
-Claim claim_of(Driver driver) noexcept {
+Claim claim_of(abi::Driver driver) noexcept {
     if (asked_by_environment()) {
         return Claim::kEnvironment;
     }

@@ -16,15 +16,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "provider/abi/driver.hpp"
+
 namespace sluice::provider {
 
-// Kernel drivers that we can drive, by the numbers of the kernel's enum rdma_driver_id.
-enum class Driver : std::uint32_t {
-    kRxe = 14,
-    kSiw = 18,
-};
-
-const char* driver_name(Driver driver) noexcept;
+const char* driver_name(abi::Driver driver) noexcept;
 
 enum class Claim : std::uint8_t {
     kNone, // nobody asked
@@ -38,7 +34,7 @@ const char* to_string(Claim claim) noexcept;
 
 // Why this process's DRIVER devices are ours, or kNone. Reads the environment and files; call it
 // on the control path. Thread-safe as getenv() is.
-Claim claim_of(Driver driver) noexcept;
+Claim claim_of(abi::Driver driver) noexcept;
 
 // The parts of the decision, for claim_of() and for tools that explain it.
 

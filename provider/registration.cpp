@@ -12,6 +12,7 @@
 #include "core/log.hpp"
 #include "provider/claim.hpp"
 #include "provider/common/context.hpp"
+#include "provider/common/context_memory.hpp"
 #include "provider/rxe/context.hpp"
 #include "provider/siw/verbs.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr abi::VerbsMatchEntry kRxeMatch[] = {
     {.driver_data = nullptr,
-     .driver_id = static_cast<std::uint64_t>(Driver::kRxe),
+     .driver_id = static_cast<std::uint64_t>(abi::Driver::kRxe),
      .vendor = 0,
      .device = 0,
      .kind = abi::kMatchDriverId},
@@ -31,7 +32,7 @@ constexpr std::uint32_t kRxeAbiVersion = 2;
 
 constexpr abi::VerbsMatchEntry kSiwMatch[] = {
     {.driver_data = nullptr,
-     .driver_id = static_cast<std::uint64_t>(Driver::kSiw),
+     .driver_id = static_cast<std::uint64_t>(abi::Driver::kSiw),
      .vendor = 0,
      .device = 0,
      .kind = abi::kMatchDriverId},
@@ -40,7 +41,7 @@ constexpr abi::VerbsMatchEntry kSiwMatch[] = {
 
 // libibverbs would print a warning about a version that it is told not to match, so it is told
 // to match every one, and here is decided.
-bool matches(const abi::VerbsSysfsDevice& device, Driver driver, std::uint32_t abi_version) noexcept {
+bool matches(const abi::VerbsSysfsDevice& device, abi::Driver driver, std::uint32_t abi_version) noexcept {
     const std::uint32_t version = abi::device_abi_version(device, current_abi().layout);
     if (version != abi_version) {
         SLUICE_LOG(kInfo, "provider", "%s has kernel ABI %u and not %u; left to others", device.ibdev_name,
@@ -54,11 +55,11 @@ bool matches(const abi::VerbsSysfsDevice& device, Driver driver, std::uint32_t a
 }
 
 bool match_rxe(abi::VerbsSysfsDevice* device) noexcept {
-    return matches(*device, Driver::kRxe, kRxeAbiVersion);
+    return matches(*device, abi::Driver::kRxe, kRxeAbiVersion);
 }
 
 bool match_siw(abi::VerbsSysfsDevice* device) noexcept {
-    return matches(*device, Driver::kSiw, SIW_ABI_VERSION);
+    return matches(*device, abi::Driver::kSiw, SIW_ABI_VERSION);
 }
 
 abi::VerbsDevice* alloc_device(abi::VerbsSysfsDevice* /*sysfs_device*/) noexcept {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "provider/common/context.hpp"
+#include "provider/common/context_memory.hpp"
 #include "provider/common/wr_functions.hpp"
 #include "provider/rxe/verbs.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
@@ -27,7 +28,7 @@ FlushFunction* appended_function(const ibv_qp_ex* qp) noexcept {
 
 bool is_ours(const ibv_qp_ex* qp) noexcept {
     const auto post_send = qp->qp_base.context->ops.post_send;
-    return post_send == rxe::post_send || post_send == uroce::face::post_send;
+    return post_send == rxe::post_send || post_send == uroce::verbs::post_send;
 }
 
 FlushFunction* function_of(ibv_qp_ex* qp) noexcept {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rpma/peer.hpp"
 
+#include "core/verbs_values.hpp"
+
 namespace sluice::rpma {
 
 namespace {
-
-// In device_cap_flags_ex; younger than the kernel's headers that we may be compiled with.
-constexpr std::uint64_t kDeviceFlushGlobal = 1ULL << 38;
-constexpr std::uint64_t kDeviceFlushPersistent = 1ULL << 39;
-constexpr std::uint64_t kDeviceAtomicWrite = 1ULL << 40;
 
 Features features_of(const ibv_device_attr_ex& device) noexcept {
     const std::uint64_t flags = device.device_cap_flags_ex;

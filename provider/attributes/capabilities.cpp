@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/attributes/capabilities.hpp"
 
+#include "core/verbs_values.hpp"
+
 namespace sluice::attributes {
 
 namespace {
@@ -42,8 +44,8 @@ void ask_pci(const Inputs& inputs, Capabilities& found) {
 }
 
 Finding flush_of(std::uint64_t capabilities) {
-    const bool global = (capabilities & kCapFlushGlobal) != 0;
-    const bool persistent = (capabilities & kCapFlushPersistent) != 0;
+    const bool global = (capabilities & kDeviceFlushGlobal) != 0;
+    const bool persistent = (capabilities & kDeviceFlushPersistent) != 0;
     const sluice_flush value = global && persistent ? SLUICE_FLUSH_BOTH
                                : global             ? SLUICE_FLUSH_GLOBAL
                                : persistent         ? SLUICE_FLUSH_PERSISTENT
@@ -61,7 +63,7 @@ Finding paging_of(std::uint64_t paging) {
 // Kernels that know the bit set it. One that doesn't may still copy: then the guest's own signs
 // are all there is.
 Finding bounce_of(const Inputs& inputs) {
-    if (inputs.live != nullptr && (inputs.live->capabilities.value_or(0) & kCapDmaBounce) != 0) {
+    if (inputs.live != nullptr && (inputs.live->capabilities.value_or(0) & kDeviceDmaBounce) != 0) {
         return answer(true, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
     }
     if (!inputs.platform.confidential_evidence.empty()) {
@@ -83,7 +85,7 @@ Capabilities find_capabilities(const Inputs& inputs) {
     if (inputs.live != nullptr && inputs.live->capabilities) {
         const std::uint64_t capabilities = *inputs.live->capabilities;
         found.native_atomic_write =
-            answer((capabilities & kCapAtomicWrite) != 0, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+            answer((capabilities & kDeviceAtomicWrite) != 0, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
         found.flush = flush_of(capabilities);
         found.on_demand_paging = paging_of(inputs.live->paging);
     }

@@ -23,11 +23,7 @@ struct LiveFacts {
     std::optional<bool> registered{};
 };
 
-// The bits of device_cap_flags_ex that matter here; libibverbs 44 has no names for them.
-constexpr std::uint64_t kCapFlushGlobal = 1ULL << 38;
-constexpr std::uint64_t kCapFlushPersistent = 1ULL << 39;
-constexpr std::uint64_t kCapAtomicWrite = 1ULL << 40;
-constexpr std::uint64_t kCapDmaBounce = 1ULL << 41;
+// The bits of PAGING; libibverbs 44 has no names for them.
 constexpr std::uint64_t kPagingExplicit = 1ULL << 0;
 constexpr std::uint64_t kPagingImplicit = 1ULL << 1;
 

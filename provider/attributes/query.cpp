@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/put_text.hpp"
 #include "provider/attributes/capabilities.hpp"
 #include "provider/attributes/cpu_cache.hpp"
 #include "provider/config/config.hpp"
@@ -14,13 +15,13 @@ namespace {
 
 constexpr int kRegistrationProvesSince = 7;
 
-// Cuts what is too long, and what isn't printable: a driver's name comes from the machine.
+// With a question mark for each control character: a driver's name comes from the machine.
 template<std::size_t kSize>
-void put_text(char (&to)[kSize], std::string_view from) {
-    const std::size_t length = std::min(from.size(), kSize - 1);
-    std::transform(from.begin(), from.begin() + length, to,
-                   [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c; });
-    to[length] = '\0';
+void put_printable(char (&to)[kSize], std::string_view from) {
+    sluice::put_text(to, from);
+    std::replace_if(
+        to, to + std::min(from.size(), kSize - 1),
+        [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
 }
 
 std::optional<Finding> to_override(const config::Decision& decision) {
@@ -44,7 +45,7 @@ sluice_attribute to_attribute(const Finding& finding) {
 }
 
 void put(sluice_text_attribute& to, const TextFinding& finding) {
-    put_text(to.value, finding.value);
+    put_printable(to.value, finding.value);
     if (!finding.value.empty()) {
         to.source = finding.source;
         to.confidence = finding.confidence;
@@ -75,8 +76,8 @@ Result<sluice_device_attributes> query(const FileTree& tree, std::string_view na
     const Capabilities can = find_capabilities(inputs);
 
     sluice_device_attributes attributes{};
-    put_text(attributes.name, device->name);
-    put_text(attributes.coherence_evidence, cpu.evidence);
+    put_printable(attributes.name, device->name);
+    put_printable(attributes.coherence_evidence, cpu.evidence);
     put(attributes.provider,
         {live ? live->provider_path : "", SLUICE_SOURCE_PROCESS, SLUICE_CONFIDENCE_CERTAIN});
     put(attributes.kernel_driver,

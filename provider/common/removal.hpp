@@ -40,6 +40,8 @@ class Patience {
 
 // The verbs of a driver that report() makes the event with.
 struct DriverVerbs {
+    ibv_pd* (*alloc_pd)(ibv_context* context) noexcept;
+    int (*dealloc_pd)(ibv_pd* pd) noexcept;
     ibv_cq* (*create_cq)(ibv_context* context, int cqe, ibv_comp_channel* channel, int vector) noexcept;
     int (*destroy_cq)(ibv_cq* cq) noexcept;
     ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept;
@@ -89,9 +91,5 @@ class Removal {
     std::atomic<ibv_cq*> cq_{nullptr};
     ibv_qp* qp_ = nullptr;
 };
-
-// Looks after the device, if it is time to. True: the kernel answers nothing any more, and what it
-// left is for us to complete. Takes locks; call it with none held.
-bool look_after_device(ibv_context* context) noexcept;
 
 } // namespace sluice::provider

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "provider/common/context.hpp"
+#include "provider/common/context_memory.hpp"
 
 namespace sluice::provider {
 

@@ -2,6 +2,8 @@
 #include "provider/rxe/context.hpp"
 
 #include "provider/common/context.hpp"
+#include "provider/common/context_memory.hpp"
+#include "provider/common/open.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/rxe/verbs.hpp"
 
@@ -43,7 +45,9 @@ abi::OpsTable make_ops() noexcept {
     return ops;
 }
 
-constexpr DriverVerbs kVerbs{.create_cq = create_cq,
+constexpr DriverVerbs kVerbs{.alloc_pd = alloc_pd,
+                             .dealloc_pd = dealloc_pd,
+                             .create_cq = create_cq,
                              .destroy_cq = destroy_cq,
                              .create_qp = create_qp,
                              .modify_qp = modify_qp,
@@ -52,7 +56,7 @@ constexpr DriverVerbs kVerbs{.create_cq = create_cq,
 
 verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
     const abi::OpsTable ops = make_ops();
-    return open_context({.driver = Driver::kRxe,
+    return open_context({.driver = abi::Driver::kRxe,
                          .device = device,
                          .cmd_fd = cmd_fd,
                          .imported = imported,

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/log.hpp"
+#include "provider/common/look_after.hpp"
 #include "provider/rxe/verbs.hpp"
 
 namespace sluice::provider::rxe {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "provider/common/look_after.hpp"
 #include "provider/rxe/verbs.hpp"
 
 namespace sluice::provider::rxe {

@@ -15,7 +15,7 @@ namespace {
 
 // Checks what is common to all operations, and adds up the length.
 int check(const SendLimits& limits, const ibv_send_wr& wr, std::uint32_t& length) noexcept {
-    const auto opcode = opcode_of(wr);
+    const auto opcode = number_of(wr.opcode);
     const auto count = static_cast<std::uint32_t>(wr.num_sge);
     if (opcode > 31 || (limits.ops & op_bit(opcode)) == 0 || (wr.send_flags & ~kSendFlags) != 0 ||
         count > limits.max_sge) [[unlikely]] {
@@ -45,7 +45,7 @@ int fill_data(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) no
 }
 
 void start(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
-    start_send(wqe, wr.wr_id, opcode_of(wr), wr.send_flags);
+    start_send(wqe, wr.wr_id, number_of(wr.opcode), wr.send_flags);
 }
 
 int fill_rdma(rxe_send_wqe& wqe, const ibv_send_wr& wr, std::uint32_t length) noexcept {
@@ -121,7 +121,7 @@ int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
     if (const int error = check(limits, wr, length)) [[unlikely]] {
         return error;
     }
-    switch (opcode_of(wr)) {
+    switch (number_of(wr.opcode)) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_SEND_WITH_INV:
@@ -152,7 +152,7 @@ int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
 // far end: the kernel doesn't look at what is copied for it.
 [[gnu::always_inline]] inline bool fill_plain(std::uint32_t plain_ops, const ibv_send_wr& wr,
                                               rxe_send_wqe& wqe) noexcept {
-    const std::uint32_t opcode = opcode_of(wr);
+    const std::uint32_t opcode = number_of(wr.opcode);
     if (opcode > 31 || (plain_ops & op_bit(opcode)) == 0 || wr.num_sge != 1 ||
         (wr.send_flags & ~(kSendFlags & ~unsigned{IBV_SEND_INLINE})) != 0) [[unlikely]] {
         return false;

@@ -15,16 +15,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/verbs_values.hpp"
+#include "provider/common/number_of.hpp"
 #include "provider/common/total_length.hpp"
 
 namespace sluice::provider::rxe {
-
-// Since kernel 6.2; younger than the headers that we may be compiled with.
-constexpr std::uint32_t kWrFlush = 14;
-constexpr std::uint32_t kWrAtomicWrite = 15;
-constexpr std::uint64_t kDeviceFlushGlobal = 1ULL << 38;
-constexpr std::uint64_t kDeviceFlushPersistent = 1ULL << 39;
-constexpr std::uint64_t kDeviceAtomicWrite = 1ULL << 40;
 
 struct FlushRequest {
     std::uint64_t remote_addr;
@@ -47,14 +42,6 @@ static_assert(kSendHeaderBytes == 208 && kRecvHeaderBytes == 40);
 static_assert(sizeof(rxe_sge) == sizeof(ibv_sge));
 
 constexpr unsigned kSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-
-// A caller in C may put any number into an enumeration; read as one, it would be undefined here.
-inline std::uint32_t opcode_of(const ibv_send_wr& wr) noexcept {
-    std::uint32_t opcode = 0;
-    static_assert(sizeof wr.opcode == sizeof opcode);
-    std::memcpy(&opcode, &wr.opcode, sizeof opcode);
-    return opcode;
-}
 
 constexpr std::uint32_t op_bit(std::uint32_t opcode) {
     return 1U << opcode;

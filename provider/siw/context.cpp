@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "provider/common/context_memory.hpp"
+#include "provider/common/open.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/siw/verbs.hpp"
 
@@ -32,7 +34,9 @@ abi::OpsTable make_ops() noexcept {
     return ops;
 }
 
-constexpr DriverVerbs kVerbs{.create_cq = create_cq,
+constexpr DriverVerbs kVerbs{.alloc_pd = alloc_pd,
+                             .dealloc_pd = dealloc_pd,
+                             .create_cq = create_cq,
                              .destroy_cq = destroy_cq,
                              .create_qp = create_qp,
                              .modify_qp = modify_qp,
@@ -42,7 +46,7 @@ constexpr DriverVerbs kVerbs{.create_cq = create_cq,
 verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
     const abi::OpsTable ops = make_ops();
     siw_uresp_alloc_ctx answer{};
-    return open_context({.driver = Driver::kSiw,
+    return open_context({.driver = abi::Driver::kSiw,
                          .device = device,
                          .cmd_fd = cmd_fd,
                          .imported = imported,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "provider/common/look_after.hpp"
 #include "provider/siw/verbs.hpp"
 
 namespace sluice::provider::siw {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "provider/common/look_after.hpp"
 #include "provider/siw/verbs.hpp"
 
 namespace sluice::provider::siw {

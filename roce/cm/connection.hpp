@@ -5,7 +5,7 @@
 
 #include "roce/cm/types.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 
 enum class State : std::uint8_t {
     kReqSent,     // active: waits for REP, MRA or REJ
@@ -31,8 +31,8 @@ struct Connection {
     bool orphan = false;         // the program let go of it
     bool alternate_path = false; // was asked for
 
-    Address local;
-    Address peer;
+    engine::Address local;
+    engine::Address peer;
     std::uint64_t service_id = 0;
     std::uint16_t local_port = 0;
     std::uint16_t peer_port = 0;
@@ -60,7 +60,7 @@ struct Connection {
 
     Timing timing;
     std::uint8_t retries_left = 0;
-    Nanoseconds give_up_at = kNever;
+    engine::Nanoseconds give_up_at = engine::kNever;
     std::uint16_t end_reason = 0; // why it is over, if it never came to be
     Mad last{};                   // what we said last, for when it must be said again
 
@@ -69,10 +69,10 @@ struct Connection {
     std::uint32_t newer = kNobody;
 
     // From our side to the peer and back, and the peer's thinking in between.
-    Nanoseconds answer_time() const noexcept {
+    engine::Nanoseconds answer_time() const noexcept {
         return time_of(timing.response_timeout) + 2 * time_of(timing.packet_lifetime);
     }
     bool is_over() const noexcept { return state == State::kTimeWait || state == State::kClosed; }
 };
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

@@ -6,12 +6,12 @@
 #include <bit>
 #include <new>
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 namespace {
 
 constexpr std::uint32_t kOutbox = 256, kEvents = 64;
 constexpr std::uint32_t kMostConnections = std::uint32_t{1} << 16; // leaves 16 random bits in each id
-constexpr Address kOurselves{};                                    // by_qpn_ knows one device
+constexpr engine::Address kOurselves{};                            // by_qpn_ knows one device
 constexpr std::uint8_t kMostRetries = 15, kMostQpRetries = 7;      // what their fields hold
 constexpr std::uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
 
@@ -36,8 +36,8 @@ ConnectionManager::ConnectionManager(const ManagerConfig& config)
 }
 
 std::uint64_t ConnectionManager::draw_64() noexcept {
-    const std::uint64_t upper = draw(random_);
-    return upper << 32 | draw(random_);
+    const std::uint64_t upper = engine::draw(random_);
+    return upper << 32 | engine::draw(random_);
 }
 
 // The slot, and above it a number that no earlier life of the slot has had: a peer remembers our ids for a
@@ -50,8 +50,8 @@ std::uint32_t ConnectionManager::new_comm_id(std::uint32_t slot) noexcept {
     std::uint32_t life = lives_[slot]++;
     std::uint64_t key = config_.seed + slot;
     for (int round = 0; round < 3; ++round) { // each step can be undone, so that no two lives meet
-        life = (life + draw(key)) & mask;
-        life = (life * (draw(key) | 1)) & mask;
+        life = (life + engine::draw(key)) & mask;
+        life = (life * (engine::draw(key) | 1)) & mask;
         life ^= life >> half;
     }
     const std::uint32_t made = life << slot_bits | slot; // at most 16 bits are the slot's
@@ -73,7 +73,7 @@ Result<Connection*> ConnectionManager::get(ConnectionId id) const {
 }
 
 // Null when there is no room.
-Connection* ConnectionManager::make(const Address& local, const Address& peer) noexcept {
+Connection* ConnectionManager::make(const engine::Address& local, const engine::Address& peer) noexcept {
     if (free_slots_.empty() && !make_room()) {
         return nullptr;
     }
@@ -108,7 +108,7 @@ void ConnectionManager::release(Connection& c) noexcept {
     by_remote_id_.erase(slot);
     by_remote_qpn_.erase(slot);
     by_qpn_.erase(slot);
-    deadlines_.set(slot, kNever);
+    deadlines_.set(slot, engine::kNever);
     slots_[slot].reset();
     free_slots_.push_back(slot); // within what was reserved
     --live_;
@@ -141,9 +141,9 @@ Result<ListenerId> ConnectionManager::listen(const ListenParams& params) {
     Listener* free = nullptr;
     for (Listener& listener : listeners_) {
         const bool used = listener.id != 0;
-        const Address& local = listener.params.local;
+        const engine::Address& local = listener.params.local;
         if (used && listener.params.service_id == params.service_id &&
-            (local == Address{} || params.local == Address{} || local == params.local)) {
+            (local == engine::Address{} || params.local == engine::Address{} || local == params.local)) {
             return Error(ErrorKind::kExists, "somebody listens at this service or port already");
         }
         if (!used && listener.pending == 0) {
@@ -168,7 +168,7 @@ void ConnectionManager::unlisten(ListenerId id) noexcept {
 
 Result<std::uint16_t> ConnectionManager::free_port(std::uint16_t port_space) noexcept {
     constexpr std::uint32_t kCount = kLastEphemeral - kFirstEphemeral + 1;
-    const std::uint32_t start = draw(random_) % kCount;
+    const std::uint32_t start = engine::draw(random_) % kCount;
     for (std::uint32_t i = 0; i < kCount; ++i) {
         const auto port = static_cast<std::uint16_t>(kFirstEphemeral + (start + i) % kCount);
         const std::uint64_t service = wire::cm_service_id(port_space, port);
@@ -181,7 +181,7 @@ Result<std::uint16_t> ConnectionManager::free_port(std::uint16_t port_space) noe
     return Error(ErrorKind::kExists, "every ephemeral port is listened at");
 }
 
-Result<Connection*> ConnectionManager::make_active(const Address& local, const Address& peer,
+Result<Connection*> ConnectionManager::make_active(const engine::Address& local, const engine::Address& peer,
                                                    const Timing& timing, std::uint64_t service_id,
                                                    std::size_t data_bytes, bool datagram) {
     if (data_bytes > request_capacity(service_id, datagram)) {
@@ -204,11 +204,11 @@ Result<Connection*> ConnectionManager::make_active(const Address& local, const A
     c->service_id = service_id;
     c->timing = timing;
     c->tid = draw_64();
-    c->flow_label = draw(random_) & 0xfffff;
+    c->flow_label = engine::draw(random_) & 0xfffff;
     return c;
 }
 
-Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, Nanoseconds now) {
+Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, engine::Nanoseconds now) {
     if (params.path_mtu < 1 || params.path_mtu > config_.max_path_mtu ||
         params.retry_count > kMostQpRetries || params.rnr_retry_count > kMostQpRetries) {
         return Error(ErrorKind::kInvalidArgument,
@@ -227,7 +227,7 @@ Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, Nan
     c.local_port = params.local_port;
     c.peer_port = static_cast<std::uint16_t>(params.service_id);
     c.cookie = params.cookie;
-    c.recv_psn = draw(random_) & wire::kPsnMask;
+    c.recv_psn = engine::draw(random_) & wire::kPsnMask;
     c.responder_resources = std::min(params.responder_resources, config_.max_rd_atomic);
     c.initiator_depth = std::min(params.initiator_depth, config_.max_rd_atomic);
     c.path_mtu = params.path_mtu;
@@ -240,7 +240,7 @@ Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, Nan
     return static_cast<ConnectionId>(c.comm_id);
 }
 
-Result<ConnectionId> ConnectionManager::resolve(const ResolveParams& params, Nanoseconds now) {
+Result<ConnectionId> ConnectionManager::resolve(const ResolveParams& params, engine::Nanoseconds now) {
     Result<Connection*> made = make_active(params.local, params.remote, params.timing, params.service_id,
                                            params.private_data.size(), true);
     if (!made) {
@@ -255,9 +255,9 @@ Result<ConnectionId> ConnectionManager::resolve(const ResolveParams& params, Nan
     return static_cast<ConnectionId>(c.comm_id);
 }
 
-void ConnectionManager::begin(Connection& c, const Mad& first, Nanoseconds now) noexcept {
+void ConnectionManager::begin(Connection& c, const Mad& first, engine::Nanoseconds now) noexcept {
     c.retries_left = c.timing.max_retries;
-    c.give_up_at = c.timing.give_up_after == 0 ? kNever : now + c.timing.give_up_after;
+    c.give_up_at = c.timing.give_up_after == 0 ? engine::kNever : now + c.timing.give_up_after;
     say(c, first);
     expect_answer(c, c.answer_time(), now);
 }
@@ -291,7 +291,8 @@ Result<QpSettings> ConnectionManager::qp_settings(ConnectionId id) const {
     }
     const Connection& c = **found;
     if (c.datagram || c.state == State::kReqSent || c.is_over()) {
-        return wrong_state("what a queue pair needs is known from the peer's message to the end");
+        return wrong_state(
+            "a queue pair's attributes are known only from the peer's message until the connection ends");
     }
     return QpSettings{.local = c.local,
                       .remote = c.peer,
@@ -340,7 +341,7 @@ Result<void> ConnectionManager::check_accept(ConnectionId id, const AcceptParams
     return datagram ? Result<void>() : check_qpn(params.qpn);
 }
 
-Result<void> ConnectionManager::accept(ConnectionId id, const AcceptParams& params, Nanoseconds now) {
+Result<void> ConnectionManager::accept(ConnectionId id, const AcceptParams& params, engine::Nanoseconds now) {
     if (Result<void> possible = check_accept(id, params); !possible) {
         return possible;
     }
@@ -379,11 +380,11 @@ Result<void> ConnectionManager::ready(ConnectionId id) {
 void ConnectionManager::establish(Connection& c) noexcept {
     enter(c, State::kEstablished);
     c.established = true;
-    c.give_up_at = kNever;
+    c.give_up_at = engine::kNever;
 }
 
 Result<void> ConnectionManager::reject(ConnectionId id, std::uint16_t why, std::span<const std::uint8_t> data,
-                                       Nanoseconds now) {
+                                       engine::Nanoseconds now) {
     Result<Connection*> found = get(id);
     if (!found) {
         return std::move(found).error();
@@ -404,7 +405,7 @@ Result<void> ConnectionManager::reject(ConnectionId id, std::uint16_t why, std::
 
 // The end of what wasn't established.
 void ConnectionManager::send_rej(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
-                                 Nanoseconds now) noexcept {
+                                 engine::Nanoseconds now) noexcept {
     if (c.datagram) {
         say(c, make_sidr_rep(c, kSidrRejected, 0, data));
     } else {
@@ -422,7 +423,7 @@ void ConnectionManager::send_rej(Connection& c, std::uint16_t why, std::span<con
     }
 }
 
-Result<void> ConnectionManager::disconnect(ConnectionId id, Nanoseconds now) {
+Result<void> ConnectionManager::disconnect(ConnectionId id, engine::Nanoseconds now) {
     Result<Connection*> found = get(id);
     if (!found) {
         return std::move(found).error();
@@ -445,13 +446,13 @@ Result<void> ConnectionManager::disconnect(ConnectionId id, Nanoseconds now) {
     return {};
 }
 
-void ConnectionManager::send_dreq(Connection& c, Nanoseconds now) noexcept {
+void ConnectionManager::send_dreq(Connection& c, engine::Nanoseconds now) noexcept {
     enter(c, State::kDreqSent);
     c.timing.give_up_after = 0; // was for connecting
     begin(c, make_dreq(c, draw_64()), now);
 }
 
-void ConnectionManager::destroy(ConnectionId id, Nanoseconds now) noexcept {
+void ConnectionManager::destroy(ConnectionId id, engine::Nanoseconds now) noexcept {
     Connection* found = find(static_cast<std::uint32_t>(id));
     if (found == nullptr || found->orphan) {
         return;
@@ -499,13 +500,13 @@ Result<void> ConnectionManager::communication_established(ConnectionId id) {
     return {};
 }
 
-void ConnectionManager::advance(Nanoseconds now) noexcept {
+void ConnectionManager::advance(engine::Nanoseconds now) noexcept {
     while (deadlines_.next() <= now && !events_.full()) {
         expire(*slots_[deadlines_.next_index()], now);
     }
 }
 
-void ConnectionManager::expire(Connection& c, Nanoseconds now) noexcept {
+void ConnectionManager::expire(Connection& c, engine::Nanoseconds now) noexcept {
     if (c.state == State::kTimeWait) {
         if (c.established) {
             tell(c, EventType::kTimewaitExit);
@@ -521,7 +522,7 @@ void ConnectionManager::expire(Connection& c, Nanoseconds now) noexcept {
     }
 }
 
-void ConnectionManager::give_up(Connection& c, Nanoseconds now) noexcept {
+void ConnectionManager::give_up(Connection& c, engine::Nanoseconds now) noexcept {
     switch (c.state) {
     case State::kDreqSent:
         tell(c, EventType::kDisconnected, reason::kTimeout);
@@ -537,14 +538,15 @@ void ConnectionManager::give_up(Connection& c, Nanoseconds now) noexcept {
     }
 }
 
-void ConnectionManager::expect_answer(Connection& c, Nanoseconds within, Nanoseconds now) noexcept {
+void ConnectionManager::expect_answer(Connection& c, engine::Nanoseconds within,
+                                      engine::Nanoseconds now) noexcept {
     deadlines_.set(slot_of(c), std::min(now + within, c.give_up_at));
 }
 
 void ConnectionManager::enter(Connection& c, State state) noexcept {
     c.state = state;
     leave_backlog(c);
-    deadlines_.set(slot_of(c), kNever);
+    deadlines_.set(slot_of(c), engine::kNever);
 }
 
 void ConnectionManager::close(Connection& c) noexcept {
@@ -559,10 +561,10 @@ void ConnectionManager::close(Connection& c) noexcept {
 
 // Until no copy of a message is on its way any more; and after a rejection, until the peer would have
 // asked again.
-void ConnectionManager::time_wait(Connection& c, Nanoseconds now) noexcept {
+void ConnectionManager::time_wait(Connection& c, engine::Nanoseconds now) noexcept {
     enter(c, State::kTimeWait);
     by_remote_qpn_.erase(slot_of(c)); // the peer may use its number again
-    const Nanoseconds wait = 2 * time_of(c.timing.packet_lifetime);
+    const engine::Nanoseconds wait = 2 * time_of(c.timing.packet_lifetime);
     deadlines_.set(slot_of(c), now + (c.established ? wait : wait + c.answer_time()));
     if (c.orphan) {
         append_orphan(c);
@@ -574,7 +576,8 @@ void ConnectionManager::say(Connection& c, const Mad& mad) noexcept {
     push(c.local, c.peer, mad);
 }
 
-void ConnectionManager::push(const Address& source, const Address& destination, const Mad& mad) noexcept {
+void ConnectionManager::push(const engine::Address& source, const engine::Address& destination,
+                             const Mad& mad) noexcept {
     if (outbox_.full()) {
         ++counters_.dropped_busy; // as good as lost on the way
         return;
@@ -630,4 +633,4 @@ void ConnectionManager::tell(const Connection& c, EventType type, std::uint16_t 
     }
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

@@ -27,7 +27,7 @@
 #include "roce/engine/deadlines.hpp"
 #include "roce/engine/ring.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 
 class ConnectionManager {
   public:
@@ -43,31 +43,31 @@ class ConnectionManager {
     // A port of rdma_cm's PORT_SPACE at which nobody listens.
     Result<std::uint16_t> free_port(std::uint16_t port_space) noexcept;
 
-    Result<ConnectionId> connect(const ConnectParams& params, Nanoseconds now);
-    Result<ConnectionId> resolve(const ResolveParams& params, Nanoseconds now);
+    Result<ConnectionId> connect(const ConnectParams& params, engine::Nanoseconds now);
+    Result<ConnectionId> resolve(const ResolveParams& params, engine::Nanoseconds now);
     // What a queue pair needs; from kConnectRequest or kConnectResponse on.
     Result<QpSettings> qp_settings(ConnectionId id) const;
     Result<void> set_cookie(ConnectionId id, std::uint64_t cookie);
     // Whether accept() would succeed: for who makes the queue pair ready before, as it must be.
     Result<void> check_accept(ConnectionId id, const AcceptParams& params) const;
-    Result<void> accept(ConnectionId id, const AcceptParams& params, Nanoseconds now);
+    Result<void> accept(ConnectionId id, const AcceptParams& params, engine::Nanoseconds now);
     // After kConnectResponse.
     Result<void> ready(ConnectionId id);
     // Until the connection is established. No event follows.
     Result<void> reject(ConnectionId id, std::uint16_t why, std::span<const std::uint8_t> data,
-                        Nanoseconds now);
+                        engine::Nanoseconds now);
     // kDisconnected follows, whatever the state was, unless the connection is over.
-    Result<void> disconnect(ConnectionId id, Nanoseconds now);
+    Result<void> disconnect(ConnectionId id, engine::Nanoseconds now);
     // The peer is told if it may still believe in the connection. No event follows.
-    void destroy(ConnectionId id, Nanoseconds now) noexcept;
+    void destroy(ConnectionId id, engine::Nanoseconds now) noexcept;
     // Data arrived at this queue pair: that is as good as RTU (12.9.7.2).
     void communication_established(std::uint32_t qpn) noexcept;
     Result<void> communication_established(ConnectionId id);
 
-    void receive(const Address& source, const Address& destination, std::span<const std::uint8_t> mad,
-                 Nanoseconds now) noexcept;
-    void advance(Nanoseconds now) noexcept;
-    Nanoseconds next_deadline() const noexcept { return deadlines_.next(); }
+    void receive(const engine::Address& source, const engine::Address& destination,
+                 std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept;
+    void advance(engine::Nanoseconds now) noexcept;
+    engine::Nanoseconds next_deadline() const noexcept { return deadlines_.next(); }
     bool next_event(Event& out) noexcept;
     bool transmit(OutMad& out) noexcept;
 
@@ -80,10 +80,10 @@ class ConnectionManager {
     };
     // Where a message came from, to answer there.
     struct In {
-        const Address& source;
-        const Address& destination;
+        const engine::Address& source;
+        const engine::Address& destination;
         std::uint64_t tid;
-        Nanoseconds now;
+        engine::Nanoseconds now;
     };
     struct Ids {
         std::uint32_t ours;
@@ -96,27 +96,28 @@ class ConnectionManager {
     std::uint32_t new_comm_id(std::uint32_t slot) noexcept;
     Connection* find(std::uint32_t comm_id) const noexcept;
     Result<Connection*> get(ConnectionId id) const;
-    Connection* make(const Address& local, const Address& peer) noexcept;
+    Connection* make(const engine::Address& local, const engine::Address& peer) noexcept;
     bool make_room() noexcept;
     void release(Connection& c) noexcept;
-    Result<Connection*> make_active(const Address& local, const Address& peer, const Timing& timing,
-                                    std::uint64_t service_id, std::size_t data_bytes, bool datagram);
+    Result<Connection*> make_active(const engine::Address& local, const engine::Address& peer,
+                                    const Timing& timing, std::uint64_t service_id, std::size_t data_bytes,
+                                    bool datagram);
     Result<void> check_qpn(std::uint32_t qpn) const;
     void claim_qpn(Connection& c, std::uint32_t qpn) noexcept;
     Connection* holder_of(std::uint32_t qpn) const noexcept;
     void establish(Connection& c) noexcept;
-    void begin(Connection& c, const Mad& first, Nanoseconds now) noexcept;
+    void begin(Connection& c, const Mad& first, engine::Nanoseconds now) noexcept;
     void say(Connection& c, const Mad& mad) noexcept;
-    void push(const Address& source, const Address& destination, const Mad& mad) noexcept;
-    void expect_answer(Connection& c, Nanoseconds within, Nanoseconds now) noexcept;
-    void expire(Connection& c, Nanoseconds now) noexcept;
-    void give_up(Connection& c, Nanoseconds now) noexcept;
+    void push(const engine::Address& source, const engine::Address& destination, const Mad& mad) noexcept;
+    void expect_answer(Connection& c, engine::Nanoseconds within, engine::Nanoseconds now) noexcept;
+    void expire(Connection& c, engine::Nanoseconds now) noexcept;
+    void give_up(Connection& c, engine::Nanoseconds now) noexcept;
     void enter(Connection& c, State state) noexcept;
     void close(Connection& c) noexcept;
-    void time_wait(Connection& c, Nanoseconds now) noexcept;
-    void send_dreq(Connection& c, Nanoseconds now) noexcept;
+    void time_wait(Connection& c, engine::Nanoseconds now) noexcept;
+    void send_dreq(Connection& c, engine::Nanoseconds now) noexcept;
     void send_rej(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
-                  Nanoseconds now) noexcept;
+                  engine::Nanoseconds now) noexcept;
     void leave_backlog(Connection& c) noexcept;
     void append_orphan(Connection& c) noexcept;
     void remove_orphan(Connection& c) noexcept;
@@ -136,11 +137,12 @@ class ConnectionManager {
     void on(const wire::CmLap& lap, const In& in) noexcept;
     void on(const wire::CmApr& apr, const In& in) noexcept;
     Connection* find_exact(std::uint32_t ours, std::uint32_t theirs, const In& in) const noexcept;
-    Connection* find_peer(const Address& peer, std::uint32_t remote_comm_id, bool datagram) const noexcept;
+    Connection* find_peer(const engine::Address& peer, std::uint32_t remote_comm_id,
+                          bool datagram) const noexcept;
     Connection* find_request(std::uint32_t remote_comm_id, bool datagram, const In& in) noexcept;
-    Connection* find_peer_qpn(const Address& peer, std::uint32_t qpn) const noexcept;
+    Connection* find_peer_qpn(const engine::Address& peer, std::uint32_t qpn) const noexcept;
     Connection* rejected_by(const wire::CmRej& rej, const In& in) const noexcept;
-    Listener* listener_for(std::uint64_t service_id, const Address& local) noexcept;
+    Listener* listener_for(std::uint64_t service_id, const engine::Address& local) noexcept;
     Connection* make_passive(Listener& listener, std::uint32_t remote_comm_id, const In& in) noexcept;
     std::uint16_t problem_of(const wire::CmReq& req, const wire::CmPath& path, const In& in) const noexcept;
     void take_request(Connection& c, const wire::CmReq& req, const wire::CmPath& path) noexcept;
@@ -148,7 +150,7 @@ class ConnectionManager {
     bool try_smaller_mtu(Connection& c, const wire::CmRej& rej, const In& in) noexcept;
     void take_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept;
     void repeat_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept;
-    void end_stale(Connection& c, Nanoseconds now) noexcept;
+    void end_stale(Connection& c, engine::Nanoseconds now) noexcept;
     void refuse(const In& in, const Ids& ids, Refused message, std::uint16_t why,
                 std::span<const std::uint8_t> info = {}) noexcept;
     void refuse_sidr(const In& in, const wire::CmSidrReq& req) noexcept;
@@ -166,11 +168,11 @@ class ConnectionManager {
     PeerIndex by_remote_id_;  // connections whose peer told its id
     PeerIndex by_remote_qpn_; // connections that hold a queue pair of the peer
     PeerIndex by_qpn_;        // ours, until the end of time-wait
-    Deadlines deadlines_;
+    engine::Deadlines deadlines_;
     std::vector<Listener> listeners_;
     std::uint32_t next_listener_ = 1;
-    Ring<Event> events_;
-    Ring<OutMad> outbox_;
+    engine::Ring<Event> events_;
+    engine::Ring<OutMad> outbox_;
 };
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

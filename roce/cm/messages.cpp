@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/cm/messages.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 namespace {
 
 // As the header writes it: an IPv4 address alone in the last four bytes.
-wire::Gid in_header(const Address& address) noexcept {
+wire::Gid in_header(const engine::Address& address) noexcept {
     wire::Gid bare = address.gid;
-    if (is_ipv4(address)) {
-        std::fill_n(bare.begin(), kMappedPrefix.size(), std::uint8_t{0});
+    if (engine::is_ipv4(address)) {
+        std::fill_n(bare.begin(), engine::kMappedPrefix.size(), std::uint8_t{0});
     }
     return bare;
 }
@@ -36,16 +36,16 @@ void put_request_data(std::array<std::uint8_t, kSize>& field, const Connection& 
 
 wire::CmIpHeader ip_header(const Connection& c) noexcept {
     wire::CmIpHeader header;
-    header.ip_version = is_ipv4(c.peer) ? 4 : 6;
+    header.ip_version = engine::is_ipv4(c.peer) ? 4 : 6;
     header.source_port = c.local_port;
     header.source = in_header(c.local);
     header.destination = in_header(c.peer);
     return header;
 }
 
-bool ip_header_fits(const wire::CmIpHeader& header, const Address& source,
-                    const Address& destination) noexcept {
-    const std::uint8_t version = is_ipv4(source) ? 4 : 6;
+bool ip_header_fits(const wire::CmIpHeader& header, const engine::Address& source,
+                    const engine::Address& destination) noexcept {
+    const std::uint8_t version = engine::is_ipv4(source) ? 4 : 6;
     if (header.version != 0 || header.ip_version != version) {
         return false;
     }
@@ -53,8 +53,9 @@ bool ip_header_fits(const wire::CmIpHeader& header, const Address& source,
         return header.source == source.gid && header.destination == destination.gid;
     }
     // What stands before an IPv4 address isn't specified.
-    const auto same = [](const wire::Gid& a, const Address& b) {
-        return std::equal(a.begin() + kMappedPrefix.size(), a.end(), b.gid.begin() + kMappedPrefix.size());
+    const auto same = [](const wire::Gid& a, const engine::Address& b) {
+        return std::equal(a.begin() + engine::kMappedPrefix.size(), a.end(),
+                          b.gid.begin() + engine::kMappedPrefix.size());
     };
     return same(header.source, source) && same(header.destination, destination);
 }
@@ -175,4 +176,4 @@ Mad make_sidr_rep(const Connection& c, std::uint8_t status, std::uint32_t qkey,
     return to_mad(c.tid, rep);
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

@@ -6,7 +6,7 @@
 
 #include "roce/cm/connection.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 
 template<typename Message>
 Mad to_mad(std::uint64_t transaction_id, const Message& message) noexcept {
@@ -34,8 +34,8 @@ constexpr std::size_t request_capacity(std::uint64_t service_id, bool datagram) 
 
 // The header as our requests carry it, and whether one says what its packet's addresses say.
 wire::CmIpHeader ip_header(const Connection& c) noexcept;
-bool ip_header_fits(const wire::CmIpHeader& header, const Address& source,
-                    const Address& destination) noexcept;
+bool ip_header_fits(const wire::CmIpHeader& header, const engine::Address& source,
+                    const engine::Address& destination) noexcept;
 
 // Data too long for its field doesn't come here.
 Mad make_req(const Connection& c, const ManagerConfig& config, std::span<const std::uint8_t> data) noexcept;
@@ -50,4 +50,4 @@ Mad make_sidr_req(const Connection& c, std::span<const std::uint8_t> data) noexc
 Mad make_sidr_rep(const Connection& c, std::uint8_t status, std::uint32_t qkey,
                   std::span<const std::uint8_t> data) noexcept;
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

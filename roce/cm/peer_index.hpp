@@ -12,7 +12,7 @@
 #include "roce/engine/draw.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 
 class PeerIndex {
   public:
@@ -22,7 +22,7 @@ class PeerIndex {
         : heads_(std::bit_ceil(slots), kNobody), next_(slots, kNobody), keys_(slots, 0), in_(slots, false),
           secret_(secret) {}
 
-    void insert(const Address& peer, std::uint32_t number, std::uint32_t slot) noexcept {
+    void insert(const engine::Address& peer, std::uint32_t number, std::uint32_t slot) noexcept {
         erase(slot);
         keys_[slot] = key(peer, number);
         next_[slot] = std::exchange(head(keys_[slot]), slot);
@@ -44,7 +44,7 @@ class PeerIndex {
 
     // The first slot under this key for which MATCHES holds: different keys may share a hash.
     template<typename Matches>
-    std::uint32_t find(const Address& peer, std::uint32_t number, Matches&& matches) const noexcept {
+    std::uint32_t find(const engine::Address& peer, std::uint32_t number, Matches&& matches) const noexcept {
         const std::uint64_t wanted = key(peer, number);
         for (std::uint32_t slot = heads_[wanted & (heads_.size() - 1)]; slot != kNobody; slot = next_[slot]) {
             if (keys_[slot] == wanted && matches(slot)) {
@@ -55,16 +55,16 @@ class PeerIndex {
     }
 
   private:
-    std::uint64_t key(const Address& peer, std::uint32_t number) const noexcept {
+    std::uint64_t key(const engine::Address& peer, std::uint32_t number) const noexcept {
         std::uint64_t state = secret_ + number;
         for (std::size_t i = 0; i < peer.gid.size(); i += 4) {
             const auto word = static_cast<std::uint32_t>(peer.gid[i] << 24 | peer.gid[i + 1] << 16 |
                                                          peer.gid[i + 2] << 8 | peer.gid[i + 3]);
             state ^= word;
-            state += std::uint64_t{draw(state)} << 32;
+            state += std::uint64_t{engine::draw(state)} << 32;
         }
-        const std::uint64_t upper = draw(state);
-        return upper << 32 | draw(state);
+        const std::uint64_t upper = engine::draw(state);
+        return upper << 32 | engine::draw(state);
     }
     std::uint32_t& head(std::uint64_t key) noexcept { return heads_[key & (heads_.size() - 1)]; }
 
@@ -75,4 +75,4 @@ class PeerIndex {
     std::uint64_t secret_;
 };
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

@@ -4,7 +4,7 @@
 // from that connection's peer and names both ids, as far as both are known by then.
 #include "roce/cm/manager.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 namespace {
 
 // How long a peer may make us wait, whatever its messages say. What rdma_cm asks for is below.
@@ -31,8 +31,8 @@ void put_data(Event& event, const std::array<std::uint8_t, kSize>& field, std::s
 
 } // namespace
 
-void ConnectionManager::receive(const Address& source, const Address& destination,
-                                std::span<const std::uint8_t> mad, Nanoseconds now) noexcept {
+void ConnectionManager::receive(const engine::Address& source, const engine::Address& destination,
+                                std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept {
     ++counters_.mads_in;
     if (mad.size() != wire::kMadBytes) {
         ++counters_.dropped_malformed;
@@ -65,7 +65,7 @@ Connection* ConnectionManager::find_exact(std::uint32_t ours, std::uint32_t thei
 }
 
 // The passive side's connection, by what its peer called it.
-Connection* ConnectionManager::find_peer(const Address& peer, std::uint32_t remote_comm_id,
+Connection* ConnectionManager::find_peer(const engine::Address& peer, std::uint32_t remote_comm_id,
                                          bool datagram) const noexcept {
     const std::uint32_t slot = by_remote_id_.find(peer, remote_comm_id, [&](std::uint32_t candidate) {
         const Connection& c = *slots_[candidate];
@@ -87,7 +87,7 @@ Connection* ConnectionManager::find_request(std::uint32_t remote_comm_id, bool d
     return known;
 }
 
-Connection* ConnectionManager::find_peer_qpn(const Address& peer, std::uint32_t qpn) const noexcept {
+Connection* ConnectionManager::find_peer_qpn(const engine::Address& peer, std::uint32_t qpn) const noexcept {
     const std::uint32_t slot = by_remote_qpn_.find(peer, qpn, [&](std::uint32_t candidate) {
         return slots_[candidate]->peer_qpn == qpn && slots_[candidate]->peer == peer;
     });
@@ -95,10 +95,10 @@ Connection* ConnectionManager::find_peer_qpn(const Address& peer, std::uint32_t 
 }
 
 ConnectionManager::Listener* ConnectionManager::listener_for(std::uint64_t service_id,
-                                                             const Address& local) noexcept {
+                                                             const engine::Address& local) noexcept {
     for (Listener& listener : listeners_) {
         if (listener.id != 0 && listener.params.service_id == service_id &&
-            (listener.params.local == Address{} || listener.params.local == local)) {
+            (listener.params.local == engine::Address{} || listener.params.local == local)) {
             return &listener;
         }
     }
@@ -214,7 +214,7 @@ void ConnectionManager::take_request(Connection& c, const wire::CmReq& req,
     c.alternate_path = std::ranges::any_of(req.alternate_path, [](std::uint8_t byte) { return byte != 0; });
     c.peer_qpn = req.local_qpn;
     by_remote_qpn_.insert(c.peer, c.peer_qpn, slot_of(c));
-    c.recv_psn = draw(random_) & wire::kPsnMask;
+    c.recv_psn = engine::draw(random_) & wire::kPsnMask;
     c.send_psn = req.starting_psn;
     // What one side may have open, the other must hold ready.
     c.responder_resources = std::min(req.initiator_depth, config_.max_rd_atomic);
@@ -254,7 +254,7 @@ void ConnectionManager::repeat_request(Connection& c, const In& in) noexcept {
 }
 
 // The peer has forgotten a connection that we hold, or died in between.
-void ConnectionManager::end_stale(Connection& c, Nanoseconds now) noexcept {
+void ConnectionManager::end_stale(Connection& c, engine::Nanoseconds now) noexcept {
     ++counters_.stale_in;
     if (c.state == State::kEstablished) {
         send_dreq(c, now);
@@ -336,7 +336,7 @@ void ConnectionManager::on(const wire::CmMra& mra, const In& in) noexcept {
         ++counters_.dropped_unknown;
         return;
     }
-    const Nanoseconds asked = time_of(std::min(mra.service_timeout, kMostServiceTimeout));
+    const engine::Nanoseconds asked = time_of(std::min(mra.service_timeout, kMostServiceTimeout));
     expect_answer(*c, asked + c->answer_time(), in.now);
 }
 
@@ -493,4 +493,4 @@ void ConnectionManager::on(const wire::CmApr&, const In&) noexcept {
     ++counters_.dropped_unknown; // we never ask for one
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

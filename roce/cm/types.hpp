@@ -11,7 +11,7 @@
 #include "roce/wire/cm.hpp"
 #include "roce/wire/psn.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::roce::cm {
 
 using Mad = std::array<std::uint8_t, wire::kMadBytes>;
 
@@ -45,8 +45,8 @@ inline constexpr std::size_t kSidrRequestData = 180, kSidrReplyData = 136, kMaxP
 
 inline constexpr std::uint8_t kMaxCode = 31;
 
-constexpr Nanoseconds time_of(std::uint8_t code) noexcept {
-    return Nanoseconds{4096} << std::min(code, kMaxCode);
+constexpr engine::Nanoseconds time_of(std::uint8_t code) noexcept {
+    return engine::Nanoseconds{4096} << std::min(code, kMaxCode);
 }
 
 // The time to wait for an acknowledgement, as a code: the peer's delay and the way there and back.
@@ -64,12 +64,12 @@ struct Timing {
     std::uint8_t response_timeout = 20; // for one answer: 4.3 s
     std::uint8_t packet_lifetime = 18;  // one way: 1.1 s
     std::uint8_t max_retries = 15;
-    Nanoseconds give_up_after = 0; // connecting as a whole; 0: when the retries are used up
+    engine::Nanoseconds give_up_after = 0; // connecting as a whole; 0: when the retries are used up
 };
 
 struct ConnectParams {
-    Address local;
-    Address remote;
+    engine::Address local;
+    engine::Address remote;
     std::uint64_t service_id = 0;
     std::uint16_t local_port = 0; // goes into rdma_cm's header, if the service is of its port spaces
     std::uint32_t qpn = 0;
@@ -99,8 +99,8 @@ struct AcceptParams {
 
 // A look-up of a datagram service.
 struct ResolveParams {
-    Address local;
-    Address remote;
+    engine::Address local;
+    engine::Address remote;
     std::uint64_t service_id = 0;
     std::uint16_t local_port = 0;
     Timing timing;
@@ -110,15 +110,15 @@ struct ResolveParams {
 
 struct ListenParams {
     std::uint64_t service_id = 0;
-    Address local;               // all zero: any of ours
+    engine::Address local;       // all zero: any of ours
     std::uint32_t backlog = 128; // requests that wait for an answer of the program
     std::uint64_t cookie = 0;
 };
 
 // What a queue pair needs to get ready to receive and to send.
 struct QpSettings {
-    Address local;
-    Address remote;
+    engine::Address local;
+    engine::Address remote;
     std::uint32_t dest_qpn = 0;
     std::uint8_t path_mtu = 0;
     std::uint32_t recv_psn = 0;
@@ -152,8 +152,8 @@ struct Event {
     std::uint64_t cookie = 0;                // the connection's, or of kConnectRequest the listener's
     std::uint16_t reason = 0;                // of a REJ; the status of a SIDR_REP; kTimeout
     bool datagram = false;
-    Address local;
-    Address peer;
+    engine::Address local;
+    engine::Address peer;
     std::uint16_t local_port = 0;
     std::uint16_t peer_port = 0;
     std::uint32_t qpn = 0;                // the peer's
@@ -169,8 +169,8 @@ struct Event {
 };
 
 struct OutMad {
-    Address source;
-    Address destination;
+    engine::Address source;
+    engine::Address destination;
     Mad bytes{};
 };
 
@@ -199,4 +199,4 @@ struct ManagerCounters {
     std::uint64_t time_wait_cut_short = 0; // to make room
 };
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::roce::cm

@@ -14,7 +14,7 @@
 
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 class CompletionQueue {
   public:
@@ -167,4 +167,4 @@ class CompletionQueue {
     alignas(64) std::atomic<std::uint32_t> consumed_{0};
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -12,7 +12,7 @@
 #include "roce/engine/region_table.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 struct Counters {
     std::uint64_t packets_in = 0;
@@ -107,4 +107,4 @@ struct Position {
     bool last;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/engine/datagram.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 namespace {
 
 // 10.2: a Q_Key with its top bit set is privileged; in a work request it means the queue pair's.
@@ -89,4 +89,4 @@ void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexc
     context_.complete(context_.recv_cq, completion);
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

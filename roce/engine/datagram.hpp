@@ -11,7 +11,7 @@
 #include "roce/wire/ip.hpp"
 #include "roce/wire/psn.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 class Datagram {
   public:
@@ -42,4 +42,4 @@ class Datagram {
     Receive receive_;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -9,7 +9,7 @@
 
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 class Deadlines {
   public:
@@ -87,4 +87,4 @@ class Deadlines {
     std::vector<std::uint32_t> places_; // of each index in heap_
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 // splitmix64, upper half.
 inline std::uint32_t draw(std::uint64_t& state) noexcept {
@@ -17,4 +17,4 @@ inline std::uint32_t draw(std::uint64_t& state) noexcept {
     return static_cast<std::uint32_t>((z ^ z >> 31) >> 32);
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -7,7 +7,7 @@
 #include "roce/engine/draw.hpp"
 #include "roce/wire/mad.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 namespace {
 
 constexpr std::uint32_t kMaxQueuePairs = std::uint32_t{1} << 20;
@@ -189,4 +189,4 @@ void Engine::reschedule(std::uint32_t index) noexcept {
     deadlines_.set(index, seats_[index].qp == nullptr ? kNever : seats_[index].qp->deadline());
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

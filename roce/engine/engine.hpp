@@ -25,7 +25,7 @@
 #include "roce/engine/deadlines.hpp"
 #include "roce/engine/queue_pair.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 struct InPacket {
     const wire::Packet& packet;
@@ -107,4 +107,4 @@ class Engine {
     std::vector<std::uint32_t> unsettled_; // seats; its memory is reserved
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstring>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 namespace {
 
 template<typename T>
@@ -56,4 +56,4 @@ bool PlainMemory::flush(std::uint64_t, std::size_t, std::uint8_t) noexcept {
     return true;
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

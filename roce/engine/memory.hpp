@@ -13,7 +13,7 @@
 
 #include "core/result.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 class Memory {
   public:
@@ -52,4 +52,4 @@ class PlainMemory final : public Memory {
     bool flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_t placement) noexcept override;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

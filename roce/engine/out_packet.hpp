@@ -19,7 +19,7 @@
 #include "roce/engine/types.hpp"
 #include "roce/wire/packet.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 struct OutPacket {
     wire::Packet packet; // without its payload, which are the pieces
@@ -52,4 +52,4 @@ struct OutPacket {
     }
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

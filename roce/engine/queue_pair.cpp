@@ -3,7 +3,7 @@
 
 #include <bit>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 namespace {
 
 constexpr std::uint32_t kMinMtu = 256, kMaxMtu = 4096;
@@ -112,11 +112,31 @@ void QueuePair::reset() noexcept {
     context_.regions.forget_queue_pair(context_.qpn);
 }
 
+bool QueuePair::carries(WrOpcode opcode) const noexcept {
+    switch (type_) {
+    case QpType::kRc:
+        return true;
+    case QpType::kUd:
+        return carries_over_ud(opcode);
+    }
+    return false;
+}
+
+bool QueuePair::is_drained() const noexcept {
+    switch (type_) {
+    case QpType::kRc:
+        return requester_.drained();
+    case QpType::kUd:
+        return !datagram_.unsettled();
+    }
+    return true;
+}
+
 Post QueuePair::post_send(const SendWr& wr) noexcept {
     if (!takes_sends()) {
         return Post::kInvalid;
     }
-    if (type_ == QpType::kUd && !carries_over_ud(wr.opcode)) {
+    if (!carries(wr.opcode)) {
         return Post::kInvalid;
     }
     const Post posted = sends_.post(wr);
@@ -179,27 +199,39 @@ void QueuePair::receive(const wire::Packet& packet, const Address& source, const
         ++context_.counters.dropped_wrong_state;
         return;
     }
-    if (type_ == QpType::kUd) {
-        if (info.transport == wire::Transport::kUd) {
-            datagram_.on_packet(packet, grh);
-        } else {
-            ++context_.counters.dropped_wrong_peer;
-        }
-        return;
-    }
-    if (info.transport != wire::Transport::kRc || source != context_.attr.remote ||
-        destination != context_.attr.local) {
+    if (!is_from_peer(packet, source, destination)) {
         ++context_.counters.dropped_wrong_peer;
         return;
     }
-    if (!info.is_response()) {
-        responder_.on_request(packet, not_ready);
-    } else if (sends_packets()) {
-        requester_.on_response(packet, now);
-    } else {
-        ++context_.counters.dropped_wrong_state;
+    switch (type_) {
+    case QpType::kUd:
+        datagram_.on_packet(packet, grh);
+        return;
+    case QpType::kRc:
+        if (!info.is_response()) {
+            responder_.on_request(packet, not_ready);
+        } else if (sends_packets()) {
+            requester_.on_response(packet, now);
+        } else {
+            ++context_.counters.dropped_wrong_state;
+        }
+        check_failures();
+        return;
     }
-    check_failures();
+}
+
+// A datagram has no peer of its own.
+bool QueuePair::is_from_peer(const wire::Packet& packet, const Address& source,
+                             const Address& destination) const noexcept {
+    const wire::Transport transport = packet.info().transport;
+    switch (type_) {
+    case QpType::kUd:
+        return transport == wire::Transport::kUd;
+    case QpType::kRc:
+        return transport == wire::Transport::kRc && source == context_.attr.remote &&
+               destination == context_.attr.local;
+    }
+    return false;
 }
 
 // Answers first: the peer waits for them, and its own requests can't be refused.
@@ -207,24 +239,56 @@ bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
     if (state_ == QpState::kReset || state_ == QpState::kInit) {
         return false;
     }
-    bool sent = type_ == QpType::kRc && responder_.transmit(out);
-    if (!sent && sends_packets()) {
-        sent = type_ == QpType::kRc ? requester_.transmit(out, now)
-                                    : state_ == QpState::kReadyToSend && datagram_.transmit(out);
-    }
+    const bool sent = transmit_answer(out) || (sends_packets() && transmit_request(out, now));
     check_failures();
     return sent;
 }
 
+bool QueuePair::transmit_answer(OutPacket& out) noexcept {
+    switch (type_) {
+    case QpType::kRc:
+        return responder_.transmit(out);
+    case QpType::kUd:
+        return false;
+    }
+    return false;
+}
+
+bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
+    switch (type_) {
+    case QpType::kRc:
+        return requester_.transmit(out, now);
+    case QpType::kUd:
+        return state_ == QpState::kReadyToSend && datagram_.transmit(out);
+    }
+    return false;
+}
+
 void QueuePair::advance(Nanoseconds now) noexcept {
-    if (type_ == QpType::kRc && sends_packets()) {
+    if (!sends_packets()) {
+        return;
+    }
+    switch (type_) {
+    case QpType::kRc:
         requester_.on_deadline(now);
         check_failures();
+        return;
+    case QpType::kUd:
+        return; // waits for nobody
     }
 }
 
 Nanoseconds QueuePair::deadline() const noexcept {
-    return type_ == QpType::kRc && sends_packets() ? requester_.deadline() : kNever;
+    if (!sends_packets()) {
+        return kNever;
+    }
+    switch (type_) {
+    case QpType::kRc:
+        return requester_.deadline();
+    case QpType::kUd:
+        return kNever;
+    }
+    return kNever;
 }
 
 void QueuePair::check_failures() noexcept {
@@ -261,4 +325,4 @@ void QueuePair::enter_error(Status first_send) noexcept {
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

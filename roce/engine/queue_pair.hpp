@@ -17,7 +17,7 @@
 #include "roce/engine/requester.hpp"
 #include "roce/engine/responder.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 struct QpConfig {
     QpType type = QpType::kRc;
@@ -73,9 +73,12 @@ class QueuePair {
     Nanoseconds deadline() const noexcept;
 
   private:
-    bool is_drained() const noexcept {
-        return type_ == QpType::kRc ? requester_.drained() : !datagram_.unsettled();
-    }
+    bool is_drained() const noexcept;
+    bool carries(WrOpcode opcode) const noexcept;
+    bool is_from_peer(const wire::Packet& packet, const Address& source,
+                      const Address& destination) const noexcept;
+    bool transmit_answer(OutPacket& out) noexcept;
+    bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;
     Result<void> check(QpState to, const QpAttributes& attributes) const;
     void reset() noexcept;
@@ -104,4 +107,4 @@ class QueuePair {
     Datagram datagram_;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

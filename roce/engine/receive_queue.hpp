@@ -10,7 +10,7 @@
 #include "roce/engine/ring.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 // One request, with room for its scatter list.
 struct Receive {
@@ -105,4 +105,4 @@ class ReceiveQueue {
     std::uint32_t limit_ = 0;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -6,7 +6,7 @@
 
 #include "roce/engine/draw.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 namespace {
 
 constexpr std::uint32_t kVariantBits = 8;
@@ -229,4 +229,4 @@ void RegionTable::unbind(Slot& window) noexcept {
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -20,7 +20,7 @@
 #include "core/result.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 enum class WindowType : std::uint8_t { kType1, kType2 };
 
@@ -90,4 +90,4 @@ class RegionTable {
     std::uint64_t random_;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

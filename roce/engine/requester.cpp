@@ -6,7 +6,7 @@
 
 #include "roce/wire/syndrome.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 using wire::Packet;
 using wire::psn_add;
@@ -215,4 +215,4 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -29,7 +29,7 @@
 #include "roce/engine/send_queue.hpp"
 #include "roce/wire/psn.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 class Requester {
   public:
@@ -114,4 +114,4 @@ class Requester {
     std::optional<Status> failure_;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

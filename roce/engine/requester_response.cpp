@@ -7,7 +7,7 @@
 #include "roce/engine/requester.hpp"
 #include "roce/wire/syndrome.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 using wire::Packet;
 using wire::psn_add;
@@ -284,4 +284,4 @@ void Requester::rewind() noexcept {
     catch_up();
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 using wire::Operation;
 using wire::Packet;
@@ -385,4 +385,4 @@ void Responder::flush() noexcept {
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -27,7 +27,7 @@
 #include "roce/wire/psn.hpp"
 #include "roce/wire/syndrome.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 class Responder {
   public:
@@ -126,4 +126,4 @@ class Responder {
     std::optional<AsyncEvent> failure_;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -3,7 +3,7 @@
 // What leaves the responder: acknowledgements, refusals, and the responses of reads and atomics.
 #include "roce/engine/responder.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 using wire::NakCode;
 using wire::Packet;
@@ -143,4 +143,4 @@ void Responder::fail_read(Reply& reply, NakCode code) noexcept {
     failure_ = code == NakCode::kRemoteAccess ? AsyncEvent::kQpAccessError : AsyncEvent::kQpFatal;
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 template<typename T>
 class Ring {
@@ -48,4 +48,4 @@ class Ring {
     std::uint32_t size_ = 0;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 namespace {
 
 WcOpcode completion_opcode(WrOpcode opcode) noexcept {
@@ -146,4 +146,4 @@ void SendQueue::flush(Status first) noexcept {
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

@@ -6,7 +6,7 @@
 
 #include "roce/engine/context.hpp"
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 struct SendEntry {
     SendWr wr; // its sges lie in the queue's own array
@@ -82,4 +82,4 @@ class SendQueue {
     std::uint32_t tail_ = 0;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

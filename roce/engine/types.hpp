@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace sluice::uroce {
+namespace sluice::roce::engine {
 
 // The engine knows no clock: whoever calls it says what time it is, in any monotonic nanoseconds.
 using Nanoseconds = std::uint64_t;
@@ -220,4 +220,4 @@ struct QpAttributes {
     Address remote;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::roce::engine

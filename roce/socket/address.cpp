@@ -13,15 +13,15 @@
 
 #include "core/descriptor.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
-bool is_loopback_range(const Address& address) noexcept {
-    return is_ipv4(address) && address.gid[12] == 127;
+bool is_loopback_range(const engine::Address& address) noexcept {
+    return engine::is_ipv4(address) && address.gid[12] == 127;
 }
 
 // Every address of 127/8 is lo's, though it lists one only.
-bool has_address(const ifaddrs& entry, const Address& wanted) noexcept {
+bool has_address(const ifaddrs& entry, const engine::Address& wanted) noexcept {
     if (entry.ifa_addr == nullptr) {
         return false;
     }
@@ -34,7 +34,7 @@ Result<NetworkDevice> describe(const char* name) {
     NetworkDevice device;
     ifreq request = {};
     std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
-    const Descriptor socket_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const Descriptor socket_fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (socket_fd.get() < 0 || ioctl(socket_fd.get(), SIOCGIFMTU, &request) != 0) {
         return Error::format(kind_of_errno(errno), errno, "asking for the MTU of %s: %s", name,
                              strerrordesc_np(errno));
@@ -47,34 +47,34 @@ Result<NetworkDevice> describe(const char* name) {
 
 } // namespace
 
-bool is_link_local(const Address& address) noexcept {
+bool is_link_local(const engine::Address& address) noexcept {
     return address.gid[0] == 0xfe && (address.gid[1] & 0xc0) == 0x80;
 }
 
-bool is_unicast(const Address& address) noexcept {
-    if (is_ipv4(address)) {
+bool is_unicast(const engine::Address& address) noexcept {
+    if (engine::is_ipv4(address)) {
         // Without "this network" 0/8, multicast 224/4 and what is reserved or broadcast above.
         return address.gid[12] != 0 && address.gid[12] < 224;
     }
-    return address.gid[0] != 0xff && address != Address{};
+    return address.gid[0] != 0xff && address != engine::Address{};
 }
 
-std::array<std::uint8_t, 4> ipv4_bytes(const Address& address) noexcept {
+std::array<std::uint8_t, 4> ipv4_bytes(const engine::Address& address) noexcept {
     std::array<std::uint8_t, 4> bytes{};
-    std::copy_n(address.gid.begin() + kMappedPrefix.size(), bytes.size(), bytes.begin());
+    std::copy_n(address.gid.begin() + engine::kMappedPrefix.size(), bytes.size(), bytes.begin());
     return bytes;
 }
 
-Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept {
-    Address address;
-    std::copy(kMappedPrefix.begin(), kMappedPrefix.end(), address.gid.begin());
-    std::copy(bytes.begin(), bytes.end(), address.gid.begin() + kMappedPrefix.size());
+engine::Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept {
+    engine::Address address;
+    std::copy(engine::kMappedPrefix.begin(), engine::kMappedPrefix.end(), address.gid.begin());
+    std::copy(bytes.begin(), bytes.end(), address.gid.begin() + engine::kMappedPrefix.size());
     return address;
 }
 
-SocketAddress to_socket_address(const Address& address, std::uint16_t port, unsigned scope) noexcept {
+SocketAddress to_socket_address(const engine::Address& address, std::uint16_t port, unsigned scope) noexcept {
     SocketAddress out;
-    if (is_ipv4(address)) {
+    if (engine::is_ipv4(address)) {
         out.v4 = {};
         out.v4.sin_family = AF_INET;
         out.v4.sin_port = htons(port);
@@ -91,13 +91,13 @@ SocketAddress to_socket_address(const Address& address, std::uint16_t port, unsi
     return out;
 }
 
-Address from_socket_address(const sockaddr& from) noexcept {
+engine::Address from_socket_address(const sockaddr& from) noexcept {
     if (from.sa_family == AF_INET) {
         std::array<std::uint8_t, 4> bytes{};
         std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in&>(from).sin_addr, bytes.size());
         return from_ipv4(bytes);
     }
-    Address address;
+    engine::Address address;
     if (from.sa_family == AF_INET6) {
         std::memcpy(address.gid.data(), &reinterpret_cast<const sockaddr_in6&>(from).sin6_addr,
                     address.gid.size());
@@ -105,9 +105,9 @@ Address from_socket_address(const sockaddr& from) noexcept {
     return address;
 }
 
-AddressText to_text(const Address& address) noexcept {
+AddressText to_text(const engine::Address& address) noexcept {
     AddressText text{};
-    if (is_ipv4(address)) {
+    if (engine::is_ipv4(address)) {
         (void)inet_ntop(AF_INET, ipv4_bytes(address).data(), text.data(), text.size());
     } else {
         (void)inet_ntop(AF_INET6, address.gid.data(), text.data(), text.size());
@@ -115,7 +115,7 @@ AddressText to_text(const Address& address) noexcept {
     return text;
 }
 
-Result<Address> parse_address(std::string_view text) {
+Result<engine::Address> parse_address(std::string_view text) {
     AddressText copy{};
     if (!text.empty() && text.size() < copy.size()) {
         std::copy(text.begin(), text.end(), copy.begin());
@@ -123,7 +123,7 @@ Result<Address> parse_address(std::string_view text) {
         if (inet_pton(AF_INET, copy.data(), v4.data()) == 1) {
             return from_ipv4(v4);
         }
-        Address address;
+        engine::Address address;
         if (inet_pton(AF_INET6, copy.data(), address.gid.data()) == 1) {
             return address;
         }
@@ -133,7 +133,7 @@ Result<Address> parse_address(std::string_view text) {
                          static_cast<int>(std::min<std::size_t>(text.size(), 80)), text.data());
 }
 
-Result<NetworkDevice> find_network_device(const Address& address) {
+Result<NetworkDevice> find_network_device(const engine::Address& address) {
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) {
         return Error::from_errno(errno, "listing the network interfaces");
@@ -150,4 +150,4 @@ Result<NetworkDevice> find_network_device(const Address& address) {
                          to_text(address).data());
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

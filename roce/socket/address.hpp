@@ -12,14 +12,14 @@
 #include "core/result.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
-bool is_link_local(const Address& address) noexcept; // of IPv6
+bool is_link_local(const engine::Address& address) noexcept; // of IPv6
 // Of one host, and not "any": something to bind to or to send to.
-bool is_unicast(const Address& address) noexcept;
+bool is_unicast(const engine::Address& address) noexcept;
 
-std::array<std::uint8_t, 4> ipv4_bytes(const Address& address) noexcept;
-Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept;
+std::array<std::uint8_t, 4> ipv4_bytes(const engine::Address& address) noexcept;
+engine::Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept;
 
 // Either kind, as the socket interface takes it.
 struct SocketAddress {
@@ -32,14 +32,14 @@ struct SocketAddress {
 };
 
 // SCOPE is the interface of a link-local address, ignored for all others.
-SocketAddress to_socket_address(const Address& address, std::uint16_t port, unsigned scope) noexcept;
+SocketAddress to_socket_address(const engine::Address& address, std::uint16_t port, unsigned scope) noexcept;
 // All zeros when FROM is neither IPv4 nor IPv6.
-Address from_socket_address(const sockaddr& from) noexcept;
+engine::Address from_socket_address(const sockaddr& from) noexcept;
 
 using AddressText = std::array<char, INET6_ADDRSTRLEN>;
-AddressText to_text(const Address& address) noexcept;
+AddressText to_text(const engine::Address& address) noexcept;
 // Numbers only: names are not looked up.
-Result<Address> parse_address(std::string_view text);
+Result<engine::Address> parse_address(std::string_view text);
 
 struct NetworkDevice {
     std::array<char, IF_NAMESIZE> name{};
@@ -48,7 +48,7 @@ struct NetworkDevice {
 };
 
 // The interface of this network namespace that has the address.
-Result<NetworkDevice> find_network_device(const Address& address);
+Result<NetworkDevice> find_network_device(const engine::Address& address);
 
 // The largest MTU of InfiniBand whose packets, with all their headers, fit an interface of NETDEV_MTU
 // bytes; 0 when not even the smallest does.
@@ -62,4 +62,4 @@ constexpr std::uint32_t active_mtu(std::uint32_t netdev_mtu) noexcept {
     return 0;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

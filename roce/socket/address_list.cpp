@@ -4,7 +4,7 @@
 #include "roce/socket/address.hpp"
 #include "roce/socket/words.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 Error fail(std::string_view item, const char* why) {
@@ -17,7 +17,7 @@ Result<DeviceAddress> parse_item(std::string_view item) {
     if (equals == std::string_view::npos || !number) {
         return fail(item, "an entry is uroceN=ADDRESS, with N from 0 to 253");
     }
-    const Result<Address> address = parse_address(item.substr(equals + 1));
+    const Result<engine::Address> address = parse_address(item.substr(equals + 1));
     if (!address) {
         return fail(item, "what follows is no IPv4 or IPv6 address; names are not looked up");
     }
@@ -59,4 +59,4 @@ Result<std::vector<DeviceAddress>> parse_address_list(const char* text) {
     return list;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -11,11 +11,11 @@
 #include "core/result.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 struct DeviceAddress {
     unsigned number = 0; // of uroceN
-    Address address;
+    engine::Address address;
     bool operator==(const DeviceAddress&) const = default;
 };
 
@@ -28,4 +28,4 @@ std::optional<unsigned> device_number(std::string_view name) noexcept;
 // can't be understood: another name, no address of one host, or a name or an address twice.
 Result<std::vector<DeviceAddress>> parse_address_list(const char* text);
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

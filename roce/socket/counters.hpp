@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 class Count {
   public:
@@ -41,4 +41,4 @@ struct ReceiveCounters {
     Count overflowed;   // dropped by the kernel, because the socket was full
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

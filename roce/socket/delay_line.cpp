@@ -6,8 +6,9 @@
 
 #include "roce/socket/flat_packet.hpp"
 
-namespace sluice::uroce::port {
-bool DelayLine::hold(const OutPacket& packet, Memory& memory, Nanoseconds due) noexcept try {
+namespace sluice::roce::socket {
+bool DelayLine::hold(const engine::OutPacket& packet, engine::Memory& memory,
+                     engine::Nanoseconds due) noexcept try {
     if (held_.size() == kMostPackets) {
         return false;
     }
@@ -27,7 +28,7 @@ bool DelayLine::hold(const OutPacket& packet, Memory& memory, Nanoseconds due) n
     return false;
 }
 
-bool DelayLine::release(OutPacket& out, Nanoseconds now) noexcept {
+bool DelayLine::release(engine::OutPacket& out, engine::Nanoseconds now) noexcept {
     if (next_deadline() > now) {
         return false;
     }
@@ -37,8 +38,8 @@ bool DelayLine::release(OutPacket& out, Nanoseconds now) noexcept {
     return true;
 }
 
-Nanoseconds DelayLine::next_deadline() const noexcept {
-    return held_.empty() ? kNever : held_.front()->due;
+engine::Nanoseconds DelayLine::next_deadline() const noexcept {
+    return held_.empty() ? engine::kNever : held_.front()->due;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

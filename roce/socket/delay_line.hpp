@@ -12,27 +12,27 @@
 #include "roce/engine/memory.hpp"
 #include "roce/engine/out_packet.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 class DelayLine {
   public:
     static constexpr std::size_t kMostPackets = 4096;
 
     // Until the time is DUE. False: the payload is gone, or there are too many: the packet is lost.
-    bool hold(const OutPacket& packet, Memory& memory, Nanoseconds due) noexcept;
+    bool hold(const engine::OutPacket& packet, engine::Memory& memory, engine::Nanoseconds due) noexcept;
     // The packet that is due first, if it is due; its payload is good until the next call. Of those due
     // at the same time the one held first.
-    bool release(OutPacket& out, Nanoseconds now) noexcept;
-    Nanoseconds next_deadline() const noexcept;
+    bool release(engine::OutPacket& out, engine::Nanoseconds now) noexcept;
+    engine::Nanoseconds next_deadline() const noexcept;
 
   private:
     struct Held {
-        Nanoseconds due = 0;
+        engine::Nanoseconds due = 0;
         std::unique_ptr<std::uint8_t[]> payload;
-        OutPacket packet;
+        engine::OutPacket packet;
     };
     std::vector<std::unique_ptr<Held>> held_; // in the order in which they are due
     std::unique_ptr<Held> released_;
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -8,7 +8,7 @@
 #include "roce/wire/mad.hpp"
 #include "roce/wire/syndrome.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 // What a packet is, as rules know it. One packet is several of these at once.
@@ -212,10 +212,10 @@ class FaultParser {
     static bool read_time(std::string_view text, FaultSchedule::Rule& rule) {
         struct Unit {
             std::string_view name;
-            Nanoseconds nanoseconds;
+            engine::Nanoseconds nanoseconds;
         };
         constexpr std::array kUnits{Unit{"us", 1000}, Unit{"ms", 1000000}, Unit{"s", 1000000000}};
-        constexpr Nanoseconds kMost = 60 * kUnits[2].nanoseconds;
+        constexpr engine::Nanoseconds kMost = 60 * kUnits[2].nanoseconds;
         for (const Unit& unit : kUnits) {
             if (text.ends_with(unit.name)) {
                 const auto number =
@@ -237,10 +237,10 @@ Result<FaultSchedule> FaultSchedule::parse(const char* text) {
 
 bool FaultSchedule::strikes(Rule& rule) noexcept {
     ++rule.seen;
-    const bool hit = rule.first == 0 ? draw(rule.random) < rule.chance || rule.chance == ~std::uint32_t{0}
-                     : rule.period == 0
-                         ? rule.seen == rule.first
-                         : rule.seen >= rule.first && (rule.seen - rule.first) % rule.period == 0;
+    const bool hit =
+        rule.first == 0    ? engine::draw(rule.random) < rule.chance || rule.chance == ~std::uint32_t{0}
+        : rule.period == 0 ? rule.seen == rule.first
+                           : rule.seen >= rule.first && (rule.seen - rule.first) % rule.period == 0;
     happened_ += hit ? 1 : 0;
     return hit;
 }
@@ -292,4 +292,4 @@ CompletionVerdict FaultSchedule::on_completion() noexcept {
     return verdict;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Faults on order: which packet is lost, which completion comes late. Other people's programs are
+// Fault injection: which packet is lost, which completion comes late. Other people's programs are
 // tested with it, so the same text and the same traffic give the same faults, each time.
 //
 // The text, SLUICE_UROCE_FAULTS, is a list: "seed=7,drop-ack=3,delay=2%:5ms,kill-qp=100". docs/
@@ -22,14 +22,14 @@
 #include "roce/engine/types.hpp"
 #include "roce/wire/packet.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 struct SendVerdict {
     bool drop = false;
     bool duplicate = false;
     bool flip_icrc = false;
     bool kill_qp = false; // the queue pair that sent it goes to the error state, after this
-    Nanoseconds delay = 0;
+    engine::Nanoseconds delay = 0;
 };
 
 struct ReceiveVerdict {
@@ -39,7 +39,7 @@ struct ReceiveVerdict {
 };
 
 struct CompletionVerdict {
-    Nanoseconds stall = 0; // this one and those behind it in its queue come that much later
+    engine::Nanoseconds stall = 0; // this one and those behind it in its queue come that much later
 };
 
 class FaultSchedule {
@@ -80,7 +80,7 @@ class FaultSchedule {
         std::uint64_t first = 0;  // the how many-th; 0: by chance
         std::uint64_t period = 0; // 0: once
         std::uint32_t chance = 0; // of 2^32, per case
-        Nanoseconds time = 0;
+        engine::Nanoseconds time = 0;
         std::uint64_t seen = 0;
         std::uint64_t random = 0;
     };
@@ -92,4 +92,4 @@ class FaultSchedule {
     std::uint64_t happened_ = 0;
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -8,17 +8,17 @@
 #include "roce/engine/out_packet.hpp"
 #include "roce/socket/datagram_frame.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 // BTH and what follows, a payload of the largest MTU with its padding, and the ICRC.
 inline constexpr std::size_t kMaxPacketBytes = wire::kMaxHeaderBytes + 4096 + 3 + wire::kIcrcBytes;
 
-constexpr std::size_t flat_bytes(const OutPacket& packet) noexcept {
+constexpr std::size_t flat_bytes(const engine::OutPacket& packet) noexcept {
     return std::size_t{packet.header_bytes} + packet.payload_bytes + wire::kIcrcBytes;
 }
 
 // Copies the payload, padding included. False: a page of it is gone.
-inline bool copy_payload(const OutPacket& packet, Memory& memory, std::uint8_t* to) noexcept {
+inline bool copy_payload(const engine::OutPacket& packet, engine::Memory& memory, std::uint8_t* to) noexcept {
     for (std::uint32_t i = 0; i < packet.piece_count; ++i) {
         const iovec& piece = packet.pieces[i];
         if (!memory.copy_out(to, reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len)) {
@@ -30,14 +30,15 @@ inline bool copy_payload(const OutPacket& packet, Memory& memory, std::uint8_t* 
 }
 
 // Everything but the ICRC, for which room is left at the end of TO, which has flat_bytes(PACKET).
-inline bool copy_packet(const OutPacket& packet, Memory& memory, wire::MutableBytes to) noexcept {
+inline bool copy_packet(const engine::OutPacket& packet, engine::Memory& memory,
+                        wire::MutableBytes to) noexcept {
     std::copy_n(packet.header.begin(), packet.header_bytes, to.begin());
     return copy_payload(packet, memory, to.data() + packet.header_bytes);
 }
 
 // Computes the ICRC of PACKET and writes it at its end. Returns the frame that it was computed for.
-inline wire::Frame seal(wire::MutableBytes packet, const Address& source, const Address& destination,
-                        std::uint16_t identification) noexcept {
+inline wire::Frame seal(wire::MutableBytes packet, const engine::Address& source,
+                        const engine::Address& destination, std::uint16_t identification) noexcept {
     wire::Frame frame =
         frame_between(source, destination, wire::kRocePort, packet.first(packet.size() - wire::kIcrcBytes));
     frame.ipv4.identification = identification;
@@ -45,4 +46,4 @@ inline wire::Frame seal(wire::MutableBytes packet, const Address& source, const 
     return frame;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -11,7 +11,7 @@
 
 #include "core/sync.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 // Where a fault of this thread jumps to; null outside of guarded accesses. The handler reads these,
@@ -166,4 +166,4 @@ Result<void> prepare_guard() {
     return true;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

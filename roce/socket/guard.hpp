@@ -19,7 +19,7 @@
 
 #include "core/result.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 // Puts our handler in place, in front of the program's. Cheap when it is there already.
 Result<void> prepare_guard();
@@ -35,4 +35,4 @@ bool guarded(Access&& access) noexcept {
     return run_guarded([](void* context) { (*static_cast<Plain*>(context))(); }, &access);
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -14,7 +14,7 @@
 #include "roce/socket/guard.hpp"
 #include "roce/wire/headers.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
@@ -196,4 +196,4 @@ bool GuardedMemory::flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_
            });
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -20,14 +20,14 @@ namespace sluice::coherence {
 struct Ops;
 }
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 enum class GuardMethod : std::uint8_t { kSignal, kSystemCall };
 
 // From a text as SLUICE_UROCE_GUARD has it; null or empty means the default.
 Result<GuardMethod> parse_guard_method(const char* text);
 
-class GuardedMemory final : public Memory {
+class GuardedMemory final : public engine::Memory {
   public:
     static Result<std::unique_ptr<GuardedMemory>> create(GuardMethod method);
 
@@ -57,4 +57,4 @@ class GuardedMemory final : public Memory {
     const coherence::Ops* ops_; // null when this CPU has no instructions for it
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/socket/identification_watch.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
-IdentificationWatch::Source& IdentificationWatch::find(const Address& address) noexcept {
+IdentificationWatch::Source& IdentificationWatch::find(const engine::Address& address) noexcept {
     std::uint32_t hash = 0x811c9dc5; // FNV-1a: whom an attacker displaces this way loses nothing but time
     for (const std::uint8_t byte : address.gid) {
         hash = (hash ^ byte) * 0x01000193;
@@ -20,11 +20,11 @@ bool IdentificationWatch::follows(std::uint16_t identification, std::uint16_t la
     return ahead <= kAhead || ahead >= static_cast<std::uint16_t>(-kBehind);
 }
 
-void IdentificationWatch::damaged(const Address& address) noexcept {
+void IdentificationWatch::damaged(const engine::Address& address) noexcept {
     find(address).watched = kWatchedPackets;
 }
 
-bool IdentificationWatch::believes(const Address& address, std::uint16_t identification) noexcept {
+bool IdentificationWatch::believes(const engine::Address& address, std::uint16_t identification) noexcept {
     constexpr std::uint8_t kAnyway = 3;
     Source& source = find(address);
     const bool suspected = source.watched != 0;
@@ -43,4 +43,4 @@ bool IdentificationWatch::believes(const Address& address, std::uint16_t identif
     return true;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -22,7 +22,7 @@
 
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 class IdentificationWatch {
   public:
@@ -32,12 +32,12 @@ class IdentificationWatch {
     static constexpr std::uint16_t kBehind = 64;  // the network has changed the order
 
     // Something from SOURCE fitted no identification.
-    void damaged(const Address& source) noexcept;
-    bool believes(const Address& source, std::uint16_t identification) noexcept;
+    void damaged(const engine::Address& source) noexcept;
+    bool believes(const engine::Address& source, std::uint16_t identification) noexcept;
 
   private:
     struct Source {
-        Address address;
+        engine::Address address;
         std::uint32_t watched = 0; // packets for which it is still under suspicion
         std::uint16_t last = 0;
         std::uint16_t doubtful = 0;
@@ -45,10 +45,10 @@ class IdentificationWatch {
         bool known = false;      // LAST is one
     };
 
-    Source& find(const Address& source) noexcept;
+    Source& find(const engine::Address& source) noexcept;
     static bool follows(std::uint16_t identification, std::uint16_t last) noexcept;
 
     std::array<Source, 64> sources_{};
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -14,7 +14,7 @@
 #include "core/settings.hpp"
 #include "roce/socket/flat_packet.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 // The file format's own, in this machine's byte order: readers tell from the first number.
@@ -162,7 +162,7 @@ void PcapRecorder::record(const wire::Frame& frame, wire::ConstBytes udp_payload
     used_bytes_ += sizeof record + whole_bytes;
 }
 
-void PcapRecorder::record(const OutPacket& packet, Memory& memory) noexcept {
+void PcapRecorder::record(const engine::OutPacket& packet, engine::Memory& memory) noexcept {
     std::array<std::uint8_t, kMaxPacketBytes> bytes;
     const std::size_t packet_bytes = flat_bytes(packet);
     if (packet_bytes > bytes.size()) {
@@ -192,4 +192,4 @@ void PcapRecorder::flush_locked() noexcept {
     }
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

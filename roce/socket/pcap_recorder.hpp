@@ -23,7 +23,7 @@
 #include "roce/engine/out_packet.hpp"
 #include "roce/wire/frame.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 class PcapRecorder {
   public:
@@ -39,7 +39,7 @@ class PcapRecorder {
     // UDP_PAYLOAD is the frame's transport and the ICRC behind it, as sent or received.
     void record(const wire::Frame& frame, wire::ConstBytes udp_payload) noexcept;
     // A packet that takes a shorter way than through a socket, as it would have looked.
-    void record(const OutPacket& packet, Memory& memory) noexcept;
+    void record(const engine::OutPacket& packet, engine::Memory& memory) noexcept;
     void flush() noexcept;
 
     const std::string& path() const noexcept { return path_; }
@@ -59,4 +59,4 @@ class PcapRecorder {
     std::unique_ptr<std::uint8_t[]> buffer_ SLUICE_TSA(guarded_by(lock_));
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

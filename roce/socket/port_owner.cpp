@@ -15,7 +15,7 @@
 #include "roce/socket/address.hpp"
 #include "roce/wire/ip.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 constexpr std::size_t kMaxTableBytes = std::size_t{1} << 20;
@@ -75,9 +75,9 @@ std::optional<Holder> find_in_table(const FileTree& tree, const char* path, cons
     return std::nullopt;
 }
 
-std::optional<Holder> find_holder(const FileTree& tree, const Address& address) {
+std::optional<Holder> find_holder(const FileTree& tree, const engine::Address& address) {
     const std::string any6(32, '0');
-    if (is_ipv4(address)) {
+    if (engine::is_ipv4(address)) {
         const auto bytes = ipv4_bytes(address);
         auto holder = find_in_table(tree, "/proc/net/udp", as_in_table(bytes.data(), 4), std::string(8, '0'));
         if (holder) {
@@ -115,7 +115,7 @@ std::optional<std::string> find_process(const FileTree& tree, const std::string&
 
 } // namespace
 
-std::optional<std::string> find_port_owner(const FileTree& tree, const Address& address) {
+std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address) {
     const auto holder = find_holder(tree, address);
     if (!holder) {
         return std::nullopt;
@@ -134,9 +134,9 @@ std::optional<std::string> find_port_owner(const FileTree& tree, const Address& 
     return "a process of user " + holder->user + " that /proc doesn't let us see";
 }
 
-std::string describe_port_owner(const FileTree& tree, const Address& address) {
+std::string describe_port_owner(const FileTree& tree, const engine::Address& address) {
     return find_port_owner(tree, address)
         .value_or("somebody who has gone meanwhile, or whom /proc/net/udp doesn't show");
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

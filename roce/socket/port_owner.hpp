@@ -10,12 +10,12 @@
 #include "core/file_tree.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 // In words for an error's text: "process 4711 (qemu)", "the kernel's rdma_rxe, ...". TREE is this
 // machine, or a recorded one. None: nobody whom the kernel shows.
-std::optional<std::string> find_port_owner(const FileTree& tree, const Address& address);
+std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address);
 // The same for somebody who couldn't have it, and so knows that there is somebody.
-std::string describe_port_owner(const FileTree& tree, const Address& address);
+std::string describe_port_owner(const FileTree& tree, const engine::Address& address);
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 // Control messages come as a byte or as an int, by what they are and who sends them.
@@ -29,7 +29,7 @@ void set_hops(wire::Frame& frame, std::uint8_t hops, std::uint8_t traffic_class)
 
 } // namespace
 
-Receiver::Receiver(int socket, const Address& local, PcapRecorder* recorder)
+Receiver::Receiver(int socket, const engine::Address& local, PcapRecorder* recorder)
     : socket_(socket), local_(local), recorder_(recorder),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(kMaxMessages * kMessageBytes)),
       valid_(std::make_unique_for_overwrite<Valid[]>(std::size_t{kMaxMessages} * kMaxSegments)) {
@@ -68,7 +68,8 @@ std::uint32_t Receiver::fetch(std::uint32_t max_messages) noexcept {
             continue;
         }
         sources_[i].address = from_socket_address(addresses_[i].any);
-        sources_[i].port = ntohs(is_ipv4(local_) ? addresses_[i].v4.sin_port : addresses_[i].v6.sin6_port);
+        sources_[i].port =
+            ntohs(engine::is_ipv4(local_) ? addresses_[i].v4.sin_port : addresses_[i].v6.sin6_port);
         split(i, messages_[i].msg_len);
     }
     return count;
@@ -139,7 +140,7 @@ void Receiver::check(std::uint32_t message, std::size_t offset, std::size_t len_
 }
 
 // FRAME has the identification that is expected, and gets the one that fits.
-bool Receiver::verify(wire::Frame& frame, const Address& source) noexcept {
+bool Receiver::verify(wire::Frame& frame, const engine::Address& source) noexcept {
     const std::uint32_t expected = wire::expected_icrc(frame);
     if (frame.icrc == expected) {
         return true;
@@ -178,4 +179,4 @@ bool Receiver::parse(const Valid& valid, wire::Packet& packet, wire::Grh& grh) n
     return true;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -30,14 +30,14 @@
 #include "roce/socket/identification_watch.hpp"
 #include "roce/socket/pcap_recorder.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 class Receiver {
   public:
     static constexpr std::uint32_t kMaxMessages = 16; // of one fetch()
 
     // SOCKET stays its owner's. RECORDER may be null; it gets what has a wrong checksum, too.
-    Receiver(int socket, const Address& local, PcapRecorder* recorder);
+    Receiver(int socket, const engine::Address& local, PcapRecorder* recorder);
 
     // Takes up to MAX_MESSAGES of what is there, without waiting. Returns how many: fewer than asked
     // for means that the socket is empty. What was not delivered before is gone.
@@ -54,7 +54,8 @@ class Receiver {
             if (!parse(valid_[i], packet, grh)) {
                 continue;
             }
-            sink(InPacket{.packet = packet, .source = source.address, .destination = local_, .grh = grh});
+            sink(engine::InPacket{
+                .packet = packet, .source = source.address, .destination = local_, .grh = grh});
             ++delivered;
         }
         counters_.packets.add(delivered);
@@ -71,7 +72,7 @@ class Receiver {
 
     // Who sent a message, and what the kernel said about it.
     struct Source {
-        Address address;
+        engine::Address address;
         std::uint16_t port = 0;
         std::uint8_t hops = 64;
         std::uint8_t traffic_class = 0;
@@ -89,7 +90,7 @@ class Receiver {
     void split(std::uint32_t message, std::size_t len_bytes) noexcept;
     void check(std::uint32_t message, std::size_t offset, std::size_t len_bytes,
                std::uint32_t index) noexcept;
-    bool verify(wire::Frame& frame, const Address& source) noexcept;
+    bool verify(wire::Frame& frame, const engine::Address& source) noexcept;
     bool parse(const Valid& valid, wire::Packet& packet, wire::Grh& grh) noexcept;
 
     const std::uint8_t* bytes_of(std::uint32_t message) const noexcept {
@@ -97,7 +98,7 @@ class Receiver {
     }
 
     int socket_;
-    Address local_;
+    engine::Address local_;
     PcapRecorder* recorder_;
     ReceiveCounters counters_;
     IdentificationWatch watch_;
@@ -117,4 +118,4 @@ class Receiver {
     std::uint32_t used_messages_ = kMaxMessages; // so many at the front aren't as recvmmsg() wants them
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

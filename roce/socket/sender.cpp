@@ -9,7 +9,7 @@
 #include "core/log.hpp"
 #include "roce/socket/flat_packet.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 // One bit of the checksum, which no identification makes good at any length. Such a packet is sent
@@ -20,12 +20,12 @@ void spoil(wire::MutableBytes packet) noexcept {
 
 } // namespace
 
-Sender::Sender(int socket, const Address& local, unsigned scope, Memory& memory, bool use_gso,
+Sender::Sender(int socket, const engine::Address& local, unsigned scope, engine::Memory& memory, bool use_gso,
                PcapRecorder* recorder)
     : socket_(socket), scope_(scope), use_gso_(use_gso), local_(local), memory_(memory), recorder_(recorder),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(kBatchBytes)) {}
 
-bool Sender::append(const OutPacket& packet, bool damage) noexcept {
+bool Sender::append(const engine::OutPacket& packet, bool damage) noexcept {
     const std::size_t packet_bytes = flat_bytes(packet);
     Run* const run =
         packet_bytes <= kMaxPacketBytes ? run_for(packet.destination, packet_bytes, damage) : nullptr;
@@ -54,7 +54,8 @@ bool Sender::append(const OutPacket& packet, bool damage) noexcept {
 }
 
 // The last run if the packet may follow there, or a new one.
-Sender::Run* Sender::run_for(const Address& destination, std::size_t packet_bytes, bool alone) noexcept {
+Sender::Run* Sender::run_for(const engine::Address& destination, std::size_t packet_bytes,
+                             bool alone) noexcept {
     if (used_bytes_ + packet_bytes > kBatchBytes && !flush()) {
         return nullptr;
     }
@@ -180,4 +181,4 @@ void Sender::lose(const Run& run, int os_errno) noexcept {
     counters_.too_long.add(run.packets);
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

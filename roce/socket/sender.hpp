@@ -25,18 +25,18 @@
 #include "roce/socket/counters.hpp"
 #include "roce/socket/pcap_recorder.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 class Sender {
   public:
     // SOCKET stays its owner's. SCOPE is the interface for link-local destinations. RECORDER may be null.
-    Sender(int socket, const Address& local, unsigned scope, Memory& memory, bool use_gso,
+    Sender(int socket, const engine::Address& local, unsigned scope, engine::Memory& memory, bool use_gso,
            PcapRecorder* recorder);
 
     // Takes a packet; sends the batch first when there is no room. False: dropped and counted,
     // because its payload is gone or the socket has been full for a whole batch.
     // DAMAGE sends it with a checksum that is wrong, for programs that want to see that.
-    bool append(const OutPacket& packet, bool damage = false) noexcept;
+    bool append(const engine::OutPacket& packet, bool damage = false) noexcept;
     // Hands everything to the kernel. False: the socket is full. The rest stays, to be flushed again
     // when the socket is writable.
     bool flush() noexcept;
@@ -51,7 +51,7 @@ class Sender {
     static constexpr std::size_t kBatchBytes = std::size_t{256} * 1024;
 
     struct Run {
-        Address destination;
+        engine::Address destination;
         std::uint32_t offset = 0; // into bytes_
         std::uint32_t bytes = 0;
         std::uint32_t segment_bytes = 0; // of each packet but the last
@@ -59,7 +59,7 @@ class Sender {
         bool open = false;
     };
 
-    Run* run_for(const Address& destination, std::size_t packet_bytes, bool alone) noexcept;
+    Run* run_for(const engine::Address& destination, std::size_t packet_bytes, bool alone) noexcept;
     void prepare(std::size_t index) noexcept;
     bool on_refusal(int os_errno) noexcept;
     bool send_singly(const Run& run) noexcept;
@@ -68,8 +68,8 @@ class Sender {
     int socket_;
     unsigned scope_;
     bool use_gso_;
-    Address local_;
-    Memory& memory_;
+    engine::Address local_;
+    engine::Memory& memory_;
     PcapRecorder* recorder_;
     SendCounters counters_;
     std::unique_ptr<std::uint8_t[]> bytes_;
@@ -88,4 +88,4 @@ class Sender {
     std::array<mmsghdr, kMaxRuns> messages_{};
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -9,7 +9,7 @@
 #include "core/log.hpp"
 #include "roce/socket/port_owner.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 namespace {
 
 struct Option {
@@ -64,7 +64,7 @@ void set_buffers(int socket_fd, std::uint32_t bytes) noexcept {
     (void)setsockopt(socket_fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
 }
 
-Error port_taken(const Address& local) {
+Error port_taken(const engine::Address& local) {
     const std::string owner = describe_port_owner(FileTree(), local);
     return Error::format(
         ErrorKind::kExists, EADDRINUSE,
@@ -74,8 +74,8 @@ Error port_taken(const Address& local) {
 }
 
 Result<Descriptor> bind_socket(const PortConfig& config, const NetworkDevice& device) {
-    const bool v4 = is_ipv4(config.local);
-    Descriptor socket_fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const bool v4 = engine::is_ipv4(config.local);
+    Descriptor socket_fd(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (socket_fd.get() < 0) {
         return Error::from_errno(errno, "opening a UDP socket");
     }
@@ -101,7 +101,7 @@ Result<Descriptor> bind_socket(const PortConfig& config, const NetworkDevice& de
 
 } // namespace
 
-Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, Memory& memory) {
+Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, engine::Memory& memory) {
     if (!is_unicast(config.local)) {
         return Error::format(ErrorKind::kInvalidArgument, 0, "%s is no address of one host",
                              to_text(config.local).data());
@@ -110,7 +110,7 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, Memory&
     if (!device) {
         return std::move(device).error();
     }
-    if (port::active_mtu(device->mtu) == 0) {
+    if (socket::active_mtu(device->mtu) == 0) {
         return Error::format(ErrorKind::kNotSupported, 0,
                              "%s has an MTU of %u; RoCE needs 336 for its smallest packets",
                              device->name.data(), device->mtu);
@@ -126,4 +126,4 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, Memory&
         new UdpPort(*std::move(socket_fd), config, *device, static_cast<std::uint32_t>(granted), memory));
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

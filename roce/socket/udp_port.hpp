@@ -19,10 +19,10 @@
 #include "roce/socket/receiver.hpp"
 #include "roce/socket/sender.hpp"
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 struct PortConfig {
-    Address local{};
+    engine::Address local{};
     bool use_gso = true; // several packets per message, where the kernel can
     bool use_gro = true;
     std::uint32_t buffer_bytes = 4U << 20; // asked for; what the system grants may be less
@@ -33,7 +33,7 @@ class UdpPort {
   public:
     // MEMORY is where the pieces of outgoing packets lie; it outlives the port. May read /proc, to
     // say who has the port if it is taken.
-    static Result<std::unique_ptr<UdpPort>> open(const PortConfig& config, Memory& memory);
+    static Result<std::unique_ptr<UdpPort>> open(const PortConfig& config, engine::Memory& memory);
 
     Sender& sender() noexcept { return sender_; }
     Receiver& receiver() noexcept { return receiver_; }
@@ -41,26 +41,26 @@ class UdpPort {
     // Closes the socket of a port that nobody uses any more, as in the child of a fork.
     void abandon() noexcept { socket_.reset(); }
 
-    const Address& local() const noexcept { return local_; }
+    const engine::Address& local() const noexcept { return local_; }
     const NetworkDevice& network_device() const noexcept { return device_; }
-    std::uint32_t active_mtu() const noexcept { return port::active_mtu(device_.mtu); }
+    std::uint32_t active_mtu() const noexcept { return socket::active_mtu(device_.mtu); }
     // What the kernel holds for us at most until we fetch it, its own overhead included.
     std::uint32_t receive_buffer_bytes() const noexcept { return receive_buffer_bytes_; }
 
   private:
     UdpPort(Descriptor socket, const PortConfig& config, const NetworkDevice& device,
-            std::uint32_t receive_buffer_bytes, Memory& memory)
+            std::uint32_t receive_buffer_bytes, engine::Memory& memory)
         : socket_(std::move(socket)), local_(config.local), device_(device),
           receive_buffer_bytes_(receive_buffer_bytes),
           sender_(socket_.get(), config.local, device.index, memory, config.use_gso, config.recorder),
           receiver_(socket_.get(), config.local, config.recorder) {}
 
     Descriptor socket_;
-    Address local_;
+    engine::Address local_;
     NetworkDevice device_;
     std::uint32_t receive_buffer_bytes_;
     Sender sender_;
     Receiver receiver_;
 };
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::uroce::port {
+namespace sluice::roce::socket {
 
 // Takes what stands before SEPARATOR off TEXT.
 inline std::string_view take_word(std::string_view& text, char separator) {
@@ -38,4 +38,4 @@ std::optional<Number> whole_number(std::string_view text) {
     return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
 }
 
-} // namespace sluice::uroce::port
+} // namespace sluice::roce::socket

@@ -26,7 +26,7 @@
 #include <span>
 #include <type_traits>
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 using ConstBytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
@@ -126,4 +126,4 @@ constexpr std::array<std::uint8_t, Header::kBytes> encoded(const Header& header)
     return out;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

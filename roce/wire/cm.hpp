@@ -10,7 +10,7 @@
 
 #include "roce/wire/mad.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 inline constexpr std::size_t kCmBytes = kMadBytes - MadHeader::kBytes;
 
@@ -385,4 +385,4 @@ constexpr bool visit_cm(std::uint16_t attribute_id, std::span<const std::uint8_t
                    std::type_identity<CmSidrRep>{}, std::type_identity<CmLap>{}, std::type_identity<CmApr>{});
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

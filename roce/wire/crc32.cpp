@@ -6,7 +6,7 @@
 
 #include "roce/wire/crc32_arch.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 // kTables[k][b]: the register after byte b and k zero bytes.
@@ -96,4 +96,4 @@ std::span<const Crc32Implementation> crc32_implementations() noexcept {
     return kImplementations;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

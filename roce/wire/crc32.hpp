@@ -15,7 +15,7 @@
 
 #include "roce/wire/bytes.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 inline constexpr std::uint32_t kCrcPolynomial = 0xedb88320;
 
@@ -59,4 +59,4 @@ constexpr std::uint32_t crc32_x_to(unsigned power) noexcept {
     return a;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

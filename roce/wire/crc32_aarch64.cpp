@@ -15,7 +15,7 @@
 
 #include "roce/wire/crc32.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 // The bit that the kernel gives in AT_HWCAP; <asm/hwcap.h> calls it HWCAP_CRC32.
@@ -40,6 +40,6 @@ bool crc32_arm64_usable() noexcept {
     return state;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire
 
 #endif

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 #if defined(__x86_64__)
 bool crc32_vpclmul_usable() noexcept;
@@ -18,4 +18,4 @@ bool crc32_arm64_usable() noexcept;
 std::uint32_t crc32_arm64(std::uint32_t state, const std::uint8_t* data, std::size_t len_bytes) noexcept;
 #endif
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

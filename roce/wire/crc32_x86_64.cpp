@@ -22,7 +22,7 @@
 
 #include "roce/wire/crc32.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 constexpr std::uint64_t carry(unsigned power) {
@@ -183,6 +183,6 @@ bool crc32_pclmul_usable() noexcept {
     return finish(fold_four(a, b, c, d), data, len_bytes);
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire
 
 #endif

@@ -12,36 +12,36 @@
 #include "roce/wire/cm.hpp"
 #include "roce/wire/syndrome.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 // Takes all fields in turn and keeps the one that was asked for.
 class Fields {
   public:
-    Fields(unsigned wanted, sluice_packet_field& out) noexcept : left_(wanted), out_(out) {}
+    Fields(unsigned wanted, Field& out) noexcept : left_(wanted), out_(out) {}
 
     bool found() const noexcept { return found_; }
 
     void text(const char* name, std::string_view value, std::uint64_t number = 0,
               bool brief = true) noexcept {
-        if (take(name, SLUICE_FIELD_TEXT, number, brief)) {
-            value.copy(out_.value, sizeof out_.value - 1);
+        if (take(name, FieldKind::kText, number, brief)) {
+            value.copy(out_.value.data(), Field::kMaxValueChars);
         }
     }
     void number(const char* name, std::uint64_t value, bool brief = true) noexcept {
-        if (take(name, SLUICE_FIELD_NUMBER, value, brief)) {
-            std::snprintf(out_.value, sizeof out_.value, "%" PRIu64, value);
+        if (take(name, FieldKind::kNumber, value, brief)) {
+            std::snprintf(out_.value.data(), out_.value.size(), "%" PRIu64, value);
         }
     }
     void hex(const char* name, std::uint64_t value, bool brief = true) noexcept {
-        if (take(name, SLUICE_FIELD_HEX, value, brief)) {
-            std::snprintf(out_.value, sizeof out_.value, "0x%" PRIx64, value);
+        if (take(name, FieldKind::kHex, value, brief)) {
+            std::snprintf(out_.value.data(), out_.value.size(), "0x%" PRIx64, value);
         }
     }
     // Worth a place on the line only where it is set.
     void flag(const char* name, bool value) noexcept {
-        if (take(name, SLUICE_FIELD_FLAG, value ? 1 : 0, value)) {
-            std::string_view(value ? "yes" : "no").copy(out_.value, sizeof out_.value - 1);
+        if (take(name, FieldKind::kFlag, value ? 1 : 0, value)) {
+            std::string_view(value ? "yes" : "no").copy(out_.value.data(), Field::kMaxValueChars);
         }
     }
     template<std::size_t kBytes>
@@ -54,7 +54,7 @@ class Fields {
     }
 
   private:
-    bool take(const char* name, std::uint32_t kind, std::uint64_t number, bool brief) noexcept {
+    bool take(const char* name, FieldKind kind, std::uint64_t number, bool brief) noexcept {
         if (found_ || left_-- != 0) {
             return false;
         }
@@ -62,12 +62,12 @@ class Fields {
         out_.name = name;
         out_.number = number;
         out_.kind = kind;
-        out_.brief = brief ? 1 : 0;
+        out_.brief = brief;
         return found_ = true;
     }
 
     unsigned left_;
-    sluice_packet_field& out_;
+    Field& out_;
     bool found_ = false;
 };
 
@@ -288,7 +288,7 @@ void transport(Fields& fields, ConstBytes bytes) noexcept {
 
 } // namespace
 
-Described describe(ConstBytes datagram, unsigned index, sluice_packet_field& field) noexcept {
+Described describe(ConstBytes datagram, unsigned index, Field& field) noexcept {
     Frame frame;
     if (parse_frame(datagram, frame) != Refusal::kNone) {
         return Described::kNoPacket;
@@ -309,4 +309,4 @@ Described describe(ConstBytes datagram, unsigned index, sluice_packet_field& fie
     return fields.found() ? Described::kField : Described::kEnd;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/wire/frame.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 constexpr std::uint8_t kMoreFragments = 1;
@@ -88,4 +88,4 @@ std::size_t write_ip_udp(const Frame& frame, std::size_t transport_bytes, Mutabl
     return written;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

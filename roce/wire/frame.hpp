@@ -7,7 +7,7 @@
 #include "roce/wire/icrc.hpp"
 #include "roce/wire/packet.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 struct Frame {
     bool is_ipv6 = false;
@@ -31,4 +31,4 @@ std::uint32_t expected_icrc(const Frame& frame) noexcept;
 // returns their length, or 0 when OUT is too short. The frame's own lengths are not looked at.
 std::size_t write_ip_udp(const Frame& frame, std::size_t transport_bytes, MutableBytes out) noexcept;
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -9,7 +9,7 @@
 
 #include "roce/wire/bytes.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 // Base transport header, first in each packet.
 struct Bth {
@@ -165,4 +165,4 @@ struct Feth {
     bool operator==(const Feth&) const = default;
 };
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 constexpr std::size_t kDummyLrhBytes = 8;
@@ -125,4 +125,4 @@ std::optional<std::uint16_t> solve_identification(std::uint32_t received, std::u
     return static_cast<std::uint16_t>(first << 8 | second);
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -24,7 +24,7 @@
 #include "roce/wire/headers.hpp"
 #include "roce/wire/ip.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 inline constexpr std::size_t kIcrcBytes = 4;
 
@@ -57,4 +57,4 @@ constexpr std::uint32_t icrc_load(std::span<const std::uint8_t, kIcrcBytes> from
 std::optional<std::uint16_t> solve_identification(std::uint32_t received, std::uint32_t expected_for_zero,
                                                   std::size_t transport_bytes) noexcept;
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

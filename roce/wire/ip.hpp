@@ -6,7 +6,7 @@
 
 #include "roce/wire/bytes.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 inline constexpr std::uint16_t kRocePort = 4791;
 inline constexpr std::uint8_t kProtocolUdp = 17;
@@ -119,4 +119,4 @@ constexpr Grh make_grh(const Ipv6Header& header) noexcept {
     return encoded(header);
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

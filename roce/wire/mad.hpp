@@ -6,7 +6,7 @@
 
 #include "roce/wire/bytes.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 inline constexpr std::size_t kMadBytes = 256;
 inline constexpr std::uint32_t kGsiQpn = 1;
@@ -43,4 +43,4 @@ struct MadHeader {
     bool operator==(const MadHeader&) const = default;
 };
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

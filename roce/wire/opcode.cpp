@@ -7,7 +7,7 @@
 
 #include "roce/wire/headers.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 using Table = std::array<OpcodeInfo, 256>;
@@ -93,4 +93,4 @@ std::size_t header_bytes(const OpcodeInfo& info) noexcept {
     return count_header_bytes(info);
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

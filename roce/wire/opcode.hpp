@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 enum Opcode : std::uint8_t {
     kRcSendFirst = 0x00,
@@ -103,4 +103,4 @@ std::size_t header_bytes(const OpcodeInfo& info) noexcept;
 // The longest: BTH, FETH, RETH or BTH, AtomicETH.
 inline constexpr std::size_t kMaxHeaderBytes = 40;
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/wire/packet.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 namespace {
 
 // Both walk the headers in wire order. Lengths were checked for the whole walk beforehand.
@@ -105,4 +105,4 @@ std::size_t write_headers(const Packet& packet, MutableBytes out) noexcept {
     return headers;
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

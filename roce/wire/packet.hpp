@@ -11,7 +11,7 @@
 #include "roce/wire/headers.hpp"
 #include "roce/wire/opcode.hpp"
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 struct Packet {
     Bth bth;
@@ -53,4 +53,4 @@ constexpr std::uint8_t padding(std::size_t len_bytes) noexcept {
     return static_cast<std::uint8_t>(-len_bytes & 3);
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 inline constexpr std::uint32_t kPsnMask = 0xffffff;
 inline constexpr std::uint32_t kQpnMask = 0xffffff;
@@ -24,4 +24,4 @@ constexpr std::int32_t psn_distance(std::uint32_t a, std::uint32_t b) noexcept {
 static_assert(psn_distance(0, 0xffffff) == 1 && psn_distance(0xffffff, 0) == -1);
 static_assert(psn_distance(0x7fffff, 0) == 0x7fffff && psn_distance(0x800000, 0) == -0x800000);
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-namespace sluice::uroce::wire {
+namespace sluice::roce::wire {
 
 enum class AckKind : std::uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
 
@@ -51,4 +51,4 @@ constexpr std::uint64_t ack_timeout_ns(std::uint8_t code) noexcept {
     return code == 0 ? 0 : std::uint64_t{4096} << (code & 0x1f);
 }
 
-} // namespace sluice::uroce::wire
+} // namespace sluice::roce::wire

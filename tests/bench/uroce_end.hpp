@@ -17,6 +17,7 @@
 #include <string>
 
 #include "tests/bench/harness.hpp"
+#include "tests/loopback.hpp"
 
 namespace sluice::bench {
 
@@ -40,12 +41,7 @@ inline void need_zero(int error, const char* what) {
     }
 }
 
-// Addresses of the loopback range that nobody else's benchmark or test uses at the same time.
-inline std::string own_address(unsigned number) {
-    const auto process = static_cast<unsigned>(getpid());
-    return "127." + std::to_string(64 + process / 62500 % 64) + '.' + std::to_string(process / 250 % 250) +
-           '.' + std::to_string(1 + (process + number) % 254);
-}
+using sluice::test::own_address;
 
 class Context {
   public:

@@ -14,13 +14,15 @@
 #include "roce/socket/guarded_memory.hpp"
 #include "roce/socket/udp_port.hpp"
 #include "tests/bench/harness.hpp"
+#include "tests/loopback.hpp"
 
 namespace sluice::bench {
 
 namespace {
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
 
 constexpr std::uint32_t kMtu = 4096;
 constexpr std::uint32_t kPackets = 16;
@@ -32,24 +34,16 @@ constexpr std::uint32_t kMessageBytes = kMtu * kPackets;
 }
 
 Address free_address() {
-    static std::uint32_t number = static_cast<std::uint32_t>(getpid());
-    ++number;
-    return from_ipv4(
-        {127, 77, static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number % 254 + 1)});
+    return *parse_address(sluice::test::Loopback::instance().next_address().c_str());
 }
 
 std::unique_ptr<UdpPort> open_port(Memory& memory) {
-    for (int tries = 0; tries < 1000; ++tries) {
-        auto port = UdpPort::open({.local = free_address()}, memory);
-        if (port) {
-            return *std::move(port);
-        }
-        if (port.error().os_errno() != EADDRINUSE) {
-            std::fprintf(stderr, "bench_uroce_port: %s\n", port.error().text());
-            std::exit(1);
-        }
+    auto port = UdpPort::open({.local = free_address()}, memory);
+    if (!port) {
+        std::fprintf(stderr, "bench_uroce_port: %s\n", port.error().text());
+        std::exit(1);
     }
-    die("no address is free");
+    return *std::move(port);
 }
 
 void wait_readable(int descriptor) {
@@ -146,7 +140,7 @@ class Bare {
     static constexpr std::size_t kFirst = std::size_t{kSegment} * (kPackets - 1);
 
     static Descriptor bound_socket() {
-        Descriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        Descriptor fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
         const SocketAddress local = to_socket_address(free_address(), 0, 0);
         const int buffer = 4 << 20;
         if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer) != 0) {

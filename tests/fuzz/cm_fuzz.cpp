@@ -13,8 +13,9 @@
 #include "roce/cm/manager.hpp"
 #include "tests/fuzz/input.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
 using sluice::fuzz::Input;
 using sluice::fuzz::must;
 

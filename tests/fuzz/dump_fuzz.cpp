@@ -19,14 +19,14 @@ void must(bool holds) {
 }
 
 void describe_all(std::span<const std::uint8_t> datagram) {
-    using sluice::uroce::wire::Described;
-    sluice_packet_field field{};
+    using sluice::roce::wire::Described;
+    sluice::roce::wire::Field field;
     Described what = Described::kField;
     for (unsigned i = 0; what == Described::kField; ++i) {
         must(i < 64);
-        what = sluice::uroce::wire::describe(datagram, i, field);
+        what = sluice::roce::wire::describe(datagram, i, field);
         must(what != Described::kField ||
-             (field.name != nullptr && std::memchr(field.value, 0, sizeof field.value) != nullptr));
+             (field.name != nullptr && std::memchr(field.value.data(), 0, field.value.size()) != nullptr));
     }
 }
 

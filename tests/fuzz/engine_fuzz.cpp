@@ -14,7 +14,8 @@
 #include "roce/engine/engine.hpp"
 #include "tests/fuzz/input.hpp"
 
-using namespace sluice::uroce;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
 using sluice::fuzz::Input;
 using sluice::fuzz::must;
 

@@ -20,8 +20,8 @@ namespace {
 int replay(int argc, char** argv) {
     int files = 0;
     for (int i = 1; i < argc; ++i) {
-        for (const std::string& path : sluice::uroce::test::files_of(argv[i], "")) {
-            const auto bytes = sluice::uroce::test::read_file(path);
+        for (const std::string& path : sluice::roce::test::files_of(argv[i], "")) {
+            const auto bytes = sluice::roce::test::read_file(path);
             // A block of exactly this size: a sanitizer sees one byte too many.
             const auto exact = std::make_unique<std::uint8_t[]>(bytes.size());
             std::copy(bytes.begin(), bytes.end(), exact.get());

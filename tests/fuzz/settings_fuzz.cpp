@@ -10,8 +10,9 @@
 #include "roce/socket/address_list.hpp"
 #include "roce/socket/faults.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "roce/wire/cm.hpp"
 #include "roce/wire/frame.hpp"
 
-using namespace sluice::uroce::wire;
+using namespace sluice::roce::wire;
 
 namespace {
 

@@ -15,10 +15,10 @@
 #include "tests/tools/run_command.hpp"
 
 using namespace sluice::test;
+using sluice::roce::test::files_of;
+using sluice::roce::test::read_pcap;
 using sluice::tools::Captured;
 using sluice::tools::CaptureFile;
-using sluice::uroce::test::files_of;
-using sluice::uroce::test::read_pcap;
 
 namespace {
 

@@ -8,29 +8,30 @@
 #include <atomic>
 #include <cerrno>
 
-#include "provider/uroce/device/quiet_thread.hpp"
+#include "core/thread.hpp"
+#include "provider/uroce/device/seed.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 namespace {
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr engine::Nanoseconds kSecond = 1'000'000'000;
 constexpr std::size_t kStackBytes = std::size_t{128} * 1024; // nothing here calls a program
 
-ManagerConfig config_for(const Device& device, std::uint64_t seed) noexcept {
-    ManagerConfig config;
-    config.guid = guid_of(device.where().gid);
+cm::ManagerConfig config_for(const device::Device& device, std::uint64_t seed) noexcept {
+    cm::ManagerConfig config;
+    config.guid = device::guid_of(device.where().gid);
     config.seed = seed;
-    config.max_path_mtu = static_cast<std::uint8_t>(face::to_ibv_mtu(device.where().path_mtu()));
-    config.max_rd_atomic = face::kMaxRdAtomic;
+    config.max_path_mtu = static_cast<std::uint8_t>(verbs::to_ibv_mtu(device.where().path_mtu()));
+    config.max_rd_atomic = verbs::kMaxRdAtomic;
     return config;
 }
 
 // Who sent a datagram, by the header that it came with.
-Address source_of(const wire::Grh& grh) noexcept {
+engine::Address source_of(const wire::Grh& grh) noexcept {
     constexpr std::size_t kIpv4At = 20;
-    Address source;
+    engine::Address source;
     const std::span<const std::uint8_t, sizeof(wire::Grh)> bytes(grh);
     const auto v6 = wire::decode<wire::Ipv6Header>(bytes);
     if (v6.version == 6) {
@@ -38,21 +39,25 @@ Address source_of(const wire::Grh& grh) noexcept {
         return source;
     }
     const auto v4 = wire::decode<wire::Ipv4Header>(bytes.subspan<kIpv4At, wire::Ipv4Header::kBytes>());
-    std::ranges::copy(kMappedPrefix, source.gid.begin());
-    std::ranges::copy(v4.source, source.gid.begin() + kMappedPrefix.size());
+    std::ranges::copy(engine::kMappedPrefix, source.gid.begin());
+    std::ranges::copy(v4.source, source.gid.begin() + engine::kMappedPrefix.size());
     return source;
 }
 
 } // namespace
 
-Gsi::Arrivals::Arrivals(Gsi& its_owner) : CompletionQueue(kReceives, on_arrival), owner(its_owner) {}
+Gsi::Arrivals::Arrivals(Gsi& its_owner) : engine::CompletionQueue(kReceives, on_arrival), owner(its_owner) {}
 
-Gsi::Gsi(Device& device, std::uint64_t seed)
+Gsi::Gsi(device::Device& device, std::uint64_t seed)
     : device_(device), buffers_(std::make_unique<Buffer[]>(kReceives)), sent_(kSends), arrived_(*this),
       service_(config_for(device, seed), device.where().gid, *this) {}
 
-Result<std::unique_ptr<Gsi>> Gsi::start(Device& device, std::uint64_t seed) {
-    std::unique_ptr<Gsi> gsi(new Gsi(device, seed));
+Result<std::unique_ptr<device::Companion>> Gsi::start(device::Device& device) {
+    Result<std::uint64_t> seed = device::random_seed();
+    if (!seed) {
+        return std::move(seed).error();
+    }
+    std::unique_ptr<Gsi> gsi(new Gsi(device, *seed));
     Result<void> made = gsi->make_queue_pair();
     if (made) {
         made = gsi->start_thread();
@@ -60,7 +65,22 @@ Result<std::unique_ptr<Gsi>> Gsi::start(Device& device, std::uint64_t seed) {
     if (!made) {
         return std::move(made).error();
     }
-    return gsi;
+    return std::unique_ptr<device::Companion>(std::move(gsi));
+}
+
+Result<Service*> connections_of(ibv_context* context) {
+    if (!verbs::is_ours(context)) {
+        return Error(ErrorKind::kNotSupported, "this device isn't uroce's: librdmacm connects it");
+    }
+    verbs::Context& ours = verbs::context_of(context);
+    if (ours.gone()) {
+        return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent", EIO);
+    }
+    Result<device::Companion*> gsi = ours.device.companion(Gsi::start);
+    if (!gsi) {
+        return std::move(gsi).error();
+    }
+    return &static_cast<Gsi*>(*gsi)->service();
 }
 
 Gsi::~Gsi() {
@@ -70,7 +90,7 @@ Gsi::~Gsi() {
         pthread_join(thread_, nullptr);
     }
     {
-        const Device::Session session(device_);
+        const device::Device::ProgressSession session(device_);
         if (qp_ != nullptr) {
             session.engine().destroy_queue_pair(*qp_);
         }
@@ -84,32 +104,33 @@ Gsi::~Gsi() {
 }
 
 Result<void> Gsi::make_queue_pair() {
-    const Device::Session session(device_);
+    const device::Device::ProgressSession session(device_);
     const std::uint32_t pd = device_.new_domain();
     const auto address = reinterpret_cast<std::uintptr_t>(buffers_.get());
-    const Result<std::uint32_t> key =
-        session.engine().regions().add_region(pd, address, address, kReceives * sizeof(Buffer), kLocalWrite);
+    const Result<std::uint32_t> key = session.engine().regions().add_region(
+        pd, address, address, kReceives * sizeof(Buffer), engine::kLocalWrite);
     if (!key) {
         return key.error().clone();
     }
     key_ = *key;
     has_key_ = true;
-    Result<QueuePair*> made = session.engine().create_gsi({.type = QpType::kUd,
-                                                           .pd = pd,
-                                                           .send_cq = &sent_,
-                                                           .recv_cq = &arrived_,
-                                                           .max_send_wr = kSends,
-                                                           .max_recv_wr = kReceives,
-                                                           .max_inline = wire::kMadBytes});
+    Result<engine::QueuePair*> made = session.engine().create_gsi({.type = engine::QpType::kUd,
+                                                                   .pd = pd,
+                                                                   .send_cq = &sent_,
+                                                                   .recv_cq = &arrived_,
+                                                                   .max_send_wr = kSends,
+                                                                   .max_recv_wr = kReceives,
+                                                                   .max_inline = wire::kMadBytes});
     if (!made) {
         return std::move(made).error();
     }
     qp_ = *made;
-    QpAttributes attributes;
+    engine::QpAttributes attributes;
     attributes.path_mtu = wire::kMadBytes;
     attributes.qkey = wire::kGsiQkey;
     attributes.local = device_.where().gid;
-    for (const QpState state : {QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
+    for (const engine::QpState state :
+         {engine::QpState::kInit, engine::QpState::kReadyToReceive, engine::QpState::kReadyToSend}) {
         Result<void> modified = qp_->modify(state, attributes);
         if (!modified) {
             return modified;
@@ -123,7 +144,7 @@ Result<void> Gsi::make_queue_pair() {
 
 // With the device's session held. There is room for as many as there are buffers.
 void Gsi::post_receive(std::uint64_t buffer) noexcept {
-    const Sge sge = {reinterpret_cast<std::uintptr_t>(&buffers_[buffer]), sizeof(Buffer), key_};
+    const engine::Sge sge = {reinterpret_cast<std::uintptr_t>(&buffers_[buffer]), sizeof(Buffer), key_};
     (void)qp_->post_receive({.wr_id = buffer, .sges = {&sge, 1}});
 }
 
@@ -140,25 +161,25 @@ Result<void> Gsi::start_thread() {
     return {};
 }
 
-Nanoseconds Gsi::now() noexcept {
-    return monotonic_now();
+engine::Nanoseconds Gsi::now() noexcept {
+    return device::monotonic_now();
 }
 
-void Gsi::send(const OutMad& mad) noexcept {
-    const Sge sge = {reinterpret_cast<std::uintptr_t>(mad.bytes.data()), wire::kMadBytes, 0};
-    SendWr wr;
-    wr.flags = kInline;
+void Gsi::send(const cm::OutMad& mad) noexcept {
+    const engine::Sge sge = {reinterpret_cast<std::uintptr_t>(mad.bytes.data()), wire::kMadBytes, 0};
+    engine::SendWr wr;
+    wr.flags = engine::kInline;
     wr.destination = mad.destination;
     wr.dest_qpn = wire::kGsiQpn;
     wr.qkey = wire::kGsiQkey;
     wr.sges = {&sge, 1};
-    const Device::Session session(device_);
+    const device::Device::ProgressSession session(device_);
     (void)qp_->post_send(wr); // a full queue loses it, as a network would
     session.engine().wake(*qp_);
 }
 
-void Gsi::wake_at(Nanoseconds when) noexcept {
-    Nanoseconds now_set = wake_at_.load(std::memory_order_relaxed);
+void Gsi::wake_at(engine::Nanoseconds when) noexcept {
+    engine::Nanoseconds now_set = wake_at_.load(std::memory_order_relaxed);
     while (when < now_set) {
         if (wake_at_.compare_exchange_weak(now_set, when, std::memory_order_relaxed)) {
             eventfd_write(wake_fd_, 1);
@@ -170,17 +191,17 @@ void Gsi::wake_at(Nanoseconds when) noexcept {
 // As libibverbs' own: the public state follows. A thread may end a connection while another takes the event
 // that says that the peer has.
 int Gsi::modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept {
-    if (!face::is_ours(qp.context) || &face::context_of(qp.context).device != &device_) {
+    if (!verbs::is_ours(qp.context) || &verbs::context_of(qp.context).device != &device_) {
         return EINVAL;
     }
-    const int error = face::modify_qp(&qp, &attr, mask);
+    const int error = verbs::modify_qp(&qp, &attr, mask);
     if (error == 0 && (mask & IBV_QP_STATE) != 0) {
         std::atomic_ref(qp.state).store(attr.qp_state, std::memory_order_relaxed);
     }
     return error;
 }
 
-bool Gsi::on_arrival(CompletionQueue& queue) noexcept {
+bool Gsi::on_arrival(engine::CompletionQueue& queue) noexcept {
     return eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1) == 0;
 }
 
@@ -191,11 +212,11 @@ void* Gsi::run(void* self) noexcept {
 
 void Gsi::loop() noexcept {
     while (!stopping_) {
-        arrived_.arm(CompletionQueue::Arm::kAny);
+        arrived_.arm(engine::CompletionQueue::Arm::kAny);
         take_arrivals(); // also those that came before
-        if (wake_at_.load(std::memory_order_relaxed) <= monotonic_now()) {
+        if (wake_at_.load(std::memory_order_relaxed) <= device::monotonic_now()) {
             // First, so that what advance() asks for isn't forgotten.
-            wake_at_.store(kNever, std::memory_order_relaxed);
+            wake_at_.store(engine::kNever, std::memory_order_relaxed);
             service_.advance();
         }
         wait();
@@ -203,32 +224,32 @@ void Gsi::loop() noexcept {
 }
 
 void Gsi::take_arrivals() noexcept {
-    Completion completion;
+    engine::Completion completion;
     while (arrived_.poll(completion)) {
         take(completion, buffers_[completion.wr_id]);
-        const Device::Session session(device_);
+        const device::Device::ProgressSession session(device_);
         post_receive(completion.wr_id);
     }
 }
 
-void Gsi::take(const Completion& completion, const Buffer& buffer) noexcept {
+void Gsi::take(const engine::Completion& completion, const Buffer& buffer) noexcept {
     // What isn't from another queue pair 1 speaks for nobody.
-    if (completion.status == Status::kSuccess && completion.src_qpn == wire::kGsiQpn &&
+    if (completion.status == engine::Status::kSuccess && completion.src_qpn == wire::kGsiQpn &&
         completion.len_bytes == sizeof(Buffer)) {
         service_.receive(source_of(buffer.grh), device_.where().gid, buffer.mad);
     }
 }
 
 void Gsi::wait() noexcept {
-    const Nanoseconds until = wake_at_.load(std::memory_order_relaxed);
-    const Nanoseconds now = monotonic_now();
-    const Nanoseconds left = until > now ? until - now : 0;
+    const engine::Nanoseconds until = wake_at_.load(std::memory_order_relaxed);
+    const engine::Nanoseconds now = device::monotonic_now();
+    const engine::Nanoseconds left = until > now ? until - now : 0;
     const timespec limit = {.tv_sec = static_cast<time_t>(left / kSecond),
                             .tv_nsec = static_cast<long>(left % kSecond)};
     pollfd waiting = {.fd = wake_fd_, .events = POLLIN, .revents = 0};
-    (void)ppoll(&waiting, 1, until == kNever ? nullptr : &limit, nullptr);
+    (void)ppoll(&waiting, 1, until == engine::kNever ? nullptr : &limit, nullptr);
     eventfd_t value = 0;
     (void)eventfd_read(wake_fd_, &value);
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

@@ -12,14 +12,15 @@
 
 #include "provider/uroce/connect/service.hpp"
 #include "provider/uroce/device/device.hpp"
+#include "provider/uroce/roce.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
-class Gsi final : ManagementPort {
+class Gsi final : public device::Companion, ManagementPort {
   public:
     // DEVICE outlives it, and has made progress possible.
-    static Result<std::unique_ptr<Gsi>> start(Device& device, std::uint64_t seed);
-    ~Gsi();
+    static Result<std::unique_ptr<device::Companion>> start(device::Device& device);
+    ~Gsi() override;
 
     Service& service() noexcept { return service_; }
 
@@ -29,46 +30,49 @@ class Gsi final : ManagementPort {
     static constexpr std::size_t kGrhBytes = sizeof(wire::Grh);
 
     // Knows its way back.
-    struct Arrivals : CompletionQueue {
+    struct Arrivals : engine::CompletionQueue {
         explicit Arrivals(Gsi& its_owner);
         Gsi& owner;
     };
     struct Buffer {
         wire::Grh grh;
-        Mad mad;
+        cm::Mad mad;
     };
 
-    Gsi(Device& device, std::uint64_t seed);
+    Gsi(device::Device& device, std::uint64_t seed);
 
-    Nanoseconds now() noexcept override;
-    void send(const OutMad& mad) noexcept override;
-    void wake_at(Nanoseconds when) noexcept override;
+    engine::Nanoseconds now() noexcept override;
+    void send(const cm::OutMad& mad) noexcept override;
+    void wake_at(engine::Nanoseconds when) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
     bool gone() const noexcept override { return device_.poisoned(); }
 
     Result<void> make_queue_pair();
     Result<void> start_thread();
-    static bool on_arrival(CompletionQueue& queue) noexcept;
+    static bool on_arrival(engine::CompletionQueue& queue) noexcept;
     static void* run(void* self) noexcept;
     void loop() noexcept;
     void take_arrivals() noexcept;
-    void take(const Completion& completion, const Buffer& buffer) noexcept;
+    void take(const engine::Completion& completion, const Buffer& buffer) noexcept;
     void post_receive(std::uint64_t buffer) noexcept;
     void wait() noexcept;
 
-    Device& device_;
+    device::Device& device_;
     std::unique_ptr<Buffer[]> buffers_;
-    CompletionQueue sent_; // stays empty: nothing is signalled
+    engine::CompletionQueue sent_; // stays empty: nothing is signalled
     Arrivals arrived_;
-    QueuePair* qp_ = nullptr;
+    engine::QueuePair* qp_ = nullptr;
     std::uint32_t key_ = 0; // of buffers_
     bool has_key_ = false;
     int wake_fd_ = -1; // an eventfd
-    std::atomic<Nanoseconds> wake_at_{kNever};
+    std::atomic<engine::Nanoseconds> wake_at_{engine::kNever};
     std::atomic<bool> stopping_{false};
     bool running_ = false;
     pthread_t thread_{};
     Service service_;
 };
 
-} // namespace sluice::uroce::cm
+// The connection service of CONTEXT's device, started by the first call for that device.
+Result<Service*> connections_of(ibv_context* context);
+
+} // namespace sluice::uroce::connect

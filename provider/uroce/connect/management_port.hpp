@@ -7,9 +7,10 @@
 
 #include <infiniband/verbs.h>
 
+#include "provider/uroce/roce.hpp"
 #include "roce/cm/types.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
 class ManagementPort {
   public:
@@ -18,11 +19,11 @@ class ManagementPort {
     ManagementPort& operator=(const ManagementPort&) = delete;
 
     // All are called from any thread, without a lock of the service.
-    virtual Nanoseconds now() noexcept = 0;
+    virtual engine::Nanoseconds now() noexcept = 0;
     // Not reliable: what can't be sent now is lost.
-    virtual void send(const OutMad& mad) noexcept = 0;
+    virtual void send(const cm::OutMad& mad) noexcept = 0;
     // Service::advance() not later than WHEN; an earlier wish that wasn't fulfilled yet stays.
-    virtual void wake_at(Nanoseconds when) noexcept = 0;
+    virtual void wake_at(engine::Nanoseconds when) noexcept = 0;
     // As ibv_modify_qp(); EINVAL for a queue pair of another device.
     virtual int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept = 0;
     // This is the child of a fork: nothing of the device is used any more.
@@ -32,4 +33,4 @@ class ManagementPort {
     ~ManagementPort() = default;
 };
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/connect/qp_transitions.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 namespace {
 
 constexpr std::uint8_t kPort = 1; // a device of ours has one, with one GID
@@ -12,16 +12,16 @@ int take(ManagementPort& port, ibv_qp& qp, Step step) noexcept {
 
 } // namespace
 
-Step step_to_init(const LeadWishes& wishes) noexcept {
+Step step_to_init(const TransitionOptions& options) noexcept {
     Step step;
     step.attr.qp_state = IBV_QPS_INIT;
     step.attr.port_num = kPort;
-    step.attr.qp_access_flags = wishes.access;
+    step.attr.qp_access_flags = options.access;
     step.mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     return step;
 }
 
-Step step_to_rtr(const QpSettings& settings, const LeadWishes& wishes) noexcept {
+Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& options) noexcept {
     Step step;
     ibv_qp_attr& attr = step.attr;
     attr.qp_state = IBV_QPS_RTR;
@@ -29,7 +29,7 @@ Step step_to_rtr(const QpSettings& settings, const LeadWishes& wishes) noexcept 
     attr.dest_qp_num = settings.dest_qpn;
     attr.rq_psn = settings.recv_psn;
     attr.max_dest_rd_atomic = settings.max_dest_rd_atomic;
-    attr.min_rnr_timer = wishes.min_rnr_timer;
+    attr.min_rnr_timer = options.min_rnr_timer;
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = kPort;
     std::ranges::copy(settings.remote.gid, attr.ah_attr.grh.dgid.raw);
@@ -41,12 +41,12 @@ Step step_to_rtr(const QpSettings& settings, const LeadWishes& wishes) noexcept 
     return step;
 }
 
-Step step_to_rts(const QpSettings& settings, const LeadWishes& wishes) noexcept {
+Step step_to_rts(const cm::QpSettings& settings, const TransitionOptions& options) noexcept {
     Step step;
     ibv_qp_attr& attr = step.attr;
     attr.qp_state = IBV_QPS_RTS;
     attr.sq_psn = settings.send_psn;
-    attr.timeout = wishes.timeout != 0 ? wishes.timeout : settings.timeout;
+    attr.timeout = options.timeout != 0 ? options.timeout : settings.timeout;
     attr.retry_cnt = settings.retry_count;
     attr.rnr_retry = settings.rnr_retry;
     attr.max_rd_atomic = settings.max_rd_atomic;
@@ -55,25 +55,25 @@ Step step_to_rts(const QpSettings& settings, const LeadWishes& wishes) noexcept 
     return step;
 }
 
-int lead_to_init(ManagementPort& port, ibv_qp& qp, const LeadWishes& wishes) noexcept {
+int move_to_init(ManagementPort& port, ibv_qp& qp, const TransitionOptions& options) noexcept {
     // A program that brought it there by itself meant what it said.
-    return qp.state == IBV_QPS_INIT ? 0 : take(port, qp, step_to_init(wishes));
+    return qp.state == IBV_QPS_INIT ? 0 : take(port, qp, step_to_init(options));
 }
 
-int lead_to_rts(ManagementPort& port, ibv_qp& qp, const QpSettings& settings,
-                const LeadWishes& wishes) noexcept {
-    if (const int error = lead_to_init(port, qp, wishes); error != 0) {
+int move_to_rts(ManagementPort& port, ibv_qp& qp, const cm::QpSettings& settings,
+                const TransitionOptions& options) noexcept {
+    if (const int error = move_to_init(port, qp, options); error != 0) {
         return error;
     }
-    const int error = take(port, qp, step_to_rtr(settings, wishes));
-    return error != 0 ? error : take(port, qp, step_to_rts(settings, wishes));
+    const int error = take(port, qp, step_to_rtr(settings, options));
+    return error != 0 ? error : take(port, qp, step_to_rts(settings, options));
 }
 
-void lead_to_error(ManagementPort& port, ibv_qp& qp) noexcept {
+void move_to_error(ManagementPort& port, ibv_qp& qp) noexcept {
     Step step;
     step.attr.qp_state = IBV_QPS_ERR;
     step.mask = IBV_QP_STATE;
     (void)take(port, qp, step); // one that is in error already, or was reset, is where it shall be
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

@@ -5,11 +5,12 @@
 
 #include "core/result.hpp"
 #include "provider/uroce/connect/management_port.hpp"
+#include "provider/uroce/roce.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
 // What the program wants to decide by itself.
-struct LeadWishes {
+struct TransitionOptions {
     unsigned access =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     std::uint8_t min_rnr_timer = 0;
@@ -21,14 +22,14 @@ struct Step {
     int mask = 0;
 };
 
-Step step_to_init(const LeadWishes& wishes) noexcept;
-Step step_to_rtr(const QpSettings& settings, const LeadWishes& wishes) noexcept;
-Step step_to_rts(const QpSettings& settings, const LeadWishes& wishes) noexcept;
+Step step_to_init(const TransitionOptions& options) noexcept;
+Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& options) noexcept;
+Step step_to_rts(const cm::QpSettings& settings, const TransitionOptions& options) noexcept;
 
 // 0 or an errno, then QP is where the last step that worked left it.
-int lead_to_init(ManagementPort& port, ibv_qp& qp, const LeadWishes& wishes) noexcept;
-int lead_to_rts(ManagementPort& port, ibv_qp& qp, const QpSettings& settings,
-                const LeadWishes& wishes) noexcept;
-void lead_to_error(ManagementPort& port, ibv_qp& qp) noexcept;
+int move_to_init(ManagementPort& port, ibv_qp& qp, const TransitionOptions& options) noexcept;
+int move_to_rts(ManagementPort& port, ibv_qp& qp, const cm::QpSettings& settings,
+                const TransitionOptions& options) noexcept;
+void move_to_error(ManagementPort& port, ibv_qp& qp) noexcept;
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

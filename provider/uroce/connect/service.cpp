@@ -11,11 +11,11 @@
 
 #include "provider/uroce/connect/socket_address.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 namespace {
 
 constexpr std::uint32_t kDefaultBacklog = 128;
-constexpr Nanoseconds kMillisecond = 1'000'000;
+constexpr engine::Nanoseconds kMillisecond = 1'000'000;
 
 Error invalid(const char* text) noexcept {
     return Error(ErrorKind::kInvalidState, text, EINVAL);
@@ -25,14 +25,14 @@ std::span<const std::uint8_t> private_data_of(const sluice_cm_params& params) no
     return {static_cast<const std::uint8_t*>(params.private_data), params.private_data_len};
 }
 
-Timing timing_of(const sluice_cm_params& params) noexcept {
+cm::Timing timing_of(const sluice_cm_params& params) noexcept {
     return {.response_timeout = params.response_timeout,
             .packet_lifetime = params.packet_lifetime,
             .max_retries = params.max_retries,
             .give_up_after = params.timeout_ms * kMillisecond};
 }
 
-LeadWishes wishes_of(const sluice_cm_params& params) noexcept {
+TransitionOptions options_of(const sluice_cm_params& params) noexcept {
     return {.access = params.qp_access_flags,
             .min_rnr_timer = params.min_rnr_timer,
             .timeout = params.qp_timeout};
@@ -50,9 +50,9 @@ bool has_srq(const sluice_cm_params& params) noexcept {
 
 sluice_cm_params default_params() noexcept {
     constexpr std::uint8_t kAsManyAsPossible = 255;
-    const ConnectParams connect;
+    const cm::ConnectParams connect;
     sluice_cm_params params{};
-    params.qp_access_flags = LeadWishes{}.access;
+    params.qp_access_flags = TransitionOptions{}.access;
     params.responder_resources = params.initiator_depth = kAsManyAsPossible;
     params.retry_count = connect.retry_count;
     params.rnr_retry_count = connect.rnr_retry_count;
@@ -62,18 +62,18 @@ sluice_cm_params default_params() noexcept {
     return params;
 }
 
-Service::Service(const ManagerConfig& config, const Address& local, ManagementPort& port)
+Service::Service(const cm::ManagerConfig& config, const engine::Address& local, ManagementPort& port)
     : config_(config), local_(local), port_(port), manager_(config) {}
 
-void Service::receive(const Address& source, const Address& destination,
+void Service::receive(const engine::Address& source, const engine::Address& destination,
                       std::span<const std::uint8_t> mad) noexcept {
-    const Nanoseconds now = port_.now();
+    const engine::Nanoseconds now = port_.now();
     const Turn turn(*this);
     manager_.receive(source, destination, mad, now);
 }
 
 void Service::advance() noexcept {
-    const Nanoseconds now = port_.now();
+    const engine::Nanoseconds now = port_.now();
     const Turn turn(*this);
     manager_.advance(now);
 }
@@ -83,7 +83,7 @@ void Service::communication_established(std::uint32_t qpn) noexcept {
     manager_.communication_established(qpn);
 }
 
-ManagerCounters Service::counters() noexcept {
+cm::ManagerCounters Service::counters() noexcept {
     const LockGuard guard(mutex_);
     return manager_.counters();
 }
@@ -93,8 +93,8 @@ ManagerCounters Service::counters() noexcept {
 // another thread has in its hands: the peer would wait for it for minutes.
 void Service::send_all() noexcept {
     const std::thread::id self = std::this_thread::get_id();
-    OutMad out;
-    Nanoseconds next = kNever;
+    cm::OutMad out;
+    engine::Nanoseconds next = engine::kNever;
     {
         const LockGuard guard(mutex_);
         if (sender_ == self) {
@@ -119,7 +119,7 @@ void Service::send_all() noexcept {
             port_.send(out);
         }
     }
-    if (next != kNever) {
+    if (next != engine::kNever) {
         port_.wake_at(next);
     }
 }
@@ -163,7 +163,7 @@ Result<Id*> Service::create_id(Channel& channel, int port_space, void* context) 
 }
 
 void Service::destroy_id(Id& id) noexcept {
-    const Nanoseconds now = port_.now();
+    const engine::Nanoseconds now = port_.now();
     {
         const Turn turn(*this);
         if (id.use == Id::Use::kListens) {
@@ -189,12 +189,12 @@ void Service::forget_locked(Id& id) noexcept {
 
 // Whoever has asked and wasn't told of yet hears that nobody listens.
 void Service::stop_listening_locked(Id& id) noexcept {
-    const Nanoseconds now = port_.now();
+    const engine::Nanoseconds now = port_.now();
     manager_.unlisten(id.listener);
     for (Id* at = id.channel->first; at != nullptr;) {
         Id* candidate = std::exchange(at, at->next);
         if (candidate->asked == &id) {
-            (void)manager_.reject(candidate->connection, reason::kInvalidServiceId, {}, now);
+            (void)manager_.reject(candidate->connection, cm::reason::kInvalidServiceId, {}, now);
             manager_.destroy(candidate->connection, now);
             forget_locked(*candidate);
         }
@@ -256,7 +256,7 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
         }
         endpoint->port = *port;
     }
-    const Result<ListenerId> listener =
+    const Result<cm::ListenerId> listener =
         manager_.listen({.service_id = wire::cm_service_id(id.port_space, endpoint->port),
                          .local = {},
                          .backlog = backlog > 0 ? static_cast<std::uint32_t>(backlog) : kDefaultBacklog,
@@ -277,7 +277,7 @@ Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_para
     if (!endpoint) {
         return std::move(endpoint).error();
     }
-    if (is_ipv4(endpoint->address) != is_ipv4(local_)) {
+    if (engine::is_ipv4(endpoint->address) != engine::is_ipv4(local_)) {
         return Error(ErrorKind::kInvalidArgument, "peer and device have addresses of different families",
                      EAFNOSUPPORT);
     }
@@ -287,7 +287,7 @@ Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_para
         return resolve_locked(id, endpoint->address, service_id, params);
     }
     if (params.qp != nullptr) {
-        const int error = lead_to_init(port_, *params.qp, wishes_of(params));
+        const int error = move_to_init(port_, *params.qp, options_of(params));
         if (error != 0) {
             return Error::from_errno(error, "the queue pair can't be brought to INIT");
         }
@@ -296,7 +296,7 @@ Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_para
     return connect_locked(id, endpoint->address, service_id, params);
 }
 
-Result<void> Service::resolve_locked(Id& id, const Address& remote, std::uint64_t service_id,
+Result<void> Service::resolve_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
                                      const sluice_cm_params& params) {
     if (id.use != Id::Use::kNone) {
         return invalid("this id listens or connects already");
@@ -306,14 +306,14 @@ Result<void> Service::resolve_locked(Id& id, const Address& remote, std::uint64_
         return std::move(port).error();
     }
     id.local_port = params.local_port != 0 ? params.local_port : *port;
-    const Result<ConnectionId> made = manager_.resolve({.local = local_,
-                                                        .remote = remote,
-                                                        .service_id = service_id,
-                                                        .local_port = id.local_port,
-                                                        .timing = timing_of(params),
-                                                        .private_data = private_data_of(params),
-                                                        .cookie = reinterpret_cast<std::uintptr_t>(&id)},
-                                                       port_.now());
+    const Result<cm::ConnectionId> made = manager_.resolve({.local = local_,
+                                                            .remote = remote,
+                                                            .service_id = service_id,
+                                                            .local_port = id.local_port,
+                                                            .timing = timing_of(params),
+                                                            .private_data = private_data_of(params),
+                                                            .cookie = reinterpret_cast<std::uintptr_t>(&id)},
+                                                           port_.now());
     if (!made) {
         return made.error().clone();
     }
@@ -322,7 +322,7 @@ Result<void> Service::resolve_locked(Id& id, const Address& remote, std::uint64_
     return {};
 }
 
-Result<void> Service::connect_locked(Id& id, const Address& remote, std::uint64_t service_id,
+Result<void> Service::connect_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
                                      const sluice_cm_params& params) {
     if (id.use != Id::Use::kNone) {
         return invalid("this id listens or connects already");
@@ -332,22 +332,22 @@ Result<void> Service::connect_locked(Id& id, const Address& remote, std::uint64_
         return std::move(port).error();
     }
     const std::uint16_t local_port = params.local_port != 0 ? params.local_port : *port;
-    const Result<ConnectionId> made = manager_.connect({.local = local_,
-                                                        .remote = remote,
-                                                        .service_id = service_id,
-                                                        .local_port = local_port,
-                                                        .qpn = qpn_of(params),
-                                                        .responder_resources = params.responder_resources,
-                                                        .initiator_depth = params.initiator_depth,
-                                                        .flow_control = params.flow_control != 0,
-                                                        .srq = has_srq(params),
-                                                        .retry_count = params.retry_count,
-                                                        .rnr_retry_count = params.rnr_retry_count,
-                                                        .path_mtu = config_.max_path_mtu,
-                                                        .timing = timing_of(params),
-                                                        .private_data = private_data_of(params),
-                                                        .cookie = reinterpret_cast<std::uintptr_t>(&id)},
-                                                       port_.now());
+    const Result<cm::ConnectionId> made = manager_.connect({.local = local_,
+                                                            .remote = remote,
+                                                            .service_id = service_id,
+                                                            .local_port = local_port,
+                                                            .qpn = qpn_of(params),
+                                                            .responder_resources = params.responder_resources,
+                                                            .initiator_depth = params.initiator_depth,
+                                                            .flow_control = params.flow_control != 0,
+                                                            .srq = has_srq(params),
+                                                            .retry_count = params.retry_count,
+                                                            .rnr_retry_count = params.rnr_retry_count,
+                                                            .path_mtu = config_.max_path_mtu,
+                                                            .timing = timing_of(params),
+                                                            .private_data = private_data_of(params),
+                                                            .cookie = reinterpret_cast<std::uintptr_t>(&id)},
+                                                           port_.now());
     if (!made) {
         return made.error().clone();
     }
@@ -355,11 +355,11 @@ Result<void> Service::connect_locked(Id& id, const Address& remote, std::uint64_
     id.connection = *made;
     id.local_port = local_port;
     id.qp = params.qp;
-    id.wishes = wishes_of(params);
+    id.options = options_of(params);
     return {};
 }
 
-Result<ConnectionId> Service::connection_of(const Id& id) const {
+Result<cm::ConnectionId> Service::connection_of(const Id& id) const {
     if (id.use != Id::Use::kConnects) {
         return invalid("this id has no connection");
     }
@@ -367,29 +367,29 @@ Result<ConnectionId> Service::connection_of(const Id& id) const {
 }
 
 Result<void> Service::accept(Id& id, const sluice_cm_params& params) {
-    AcceptParams accepted = {.qpn = qpn_of(params),
-                             .responder_resources = params.responder_resources,
-                             .initiator_depth = params.initiator_depth,
-                             .flow_control = params.flow_control != 0,
-                             .srq = has_srq(params),
-                             .rnr_retry_count = params.rnr_retry_count,
-                             .qkey = params.qkey,
-                             .private_data = private_data_of(params)};
+    cm::AcceptParams accepted = {.qpn = qpn_of(params),
+                                 .responder_resources = params.responder_resources,
+                                 .initiator_depth = params.initiator_depth,
+                                 .flow_control = params.flow_control != 0,
+                                 .srq = has_srq(params),
+                                 .rnr_retry_count = params.rnr_retry_count,
+                                 .qkey = params.qkey,
+                                 .private_data = private_data_of(params)};
     if (params.qp != nullptr && id.port_space == SLUICE_CM_TCP) {
         return accept_on(id, params, accepted);
     }
     const Turn turn(*this);
-    const Result<ConnectionId> connection = connection_of(id);
+    const Result<cm::ConnectionId> connection = connection_of(id);
     return connection ? manager_.accept(*connection, accepted, port_.now()) : connection.error().clone();
 }
 
 // The queue pair is ready before the peer may send.
-Result<void> Service::accept_on(Id& id, const sluice_cm_params& params, const AcceptParams& accepted) {
-    ConnectionId connection = ConnectionId::kNone;
-    QpSettings settings;
+Result<void> Service::accept_on(Id& id, const sluice_cm_params& params, const cm::AcceptParams& accepted) {
+    cm::ConnectionId connection = cm::ConnectionId::kNone;
+    cm::QpSettings settings;
     {
         const LockGuard guard(mutex_);
-        const Result<ConnectionId> found = connection_of(id);
+        const Result<cm::ConnectionId> found = connection_of(id);
         if (!found) {
             return found.error().clone();
         }
@@ -401,7 +401,7 @@ Result<void> Service::accept_on(Id& id, const sluice_cm_params& params, const Ac
     }
     settings.max_dest_rd_atomic = std::min(settings.max_dest_rd_atomic, accepted.responder_resources);
     settings.max_rd_atomic = std::min(settings.max_rd_atomic, accepted.initiator_depth);
-    if (const int error = lead_to_rts(port_, *params.qp, settings, wishes_of(params)); error != 0) {
+    if (const int error = move_to_rts(port_, *params.qp, settings, options_of(params)); error != 0) {
         return Error::from_errno(error, "the queue pair can't be made ready");
     }
     Result<void> done;
@@ -410,19 +410,19 @@ Result<void> Service::accept_on(Id& id, const sluice_cm_params& params, const Ac
         done = manager_.accept(connection, accepted, port_.now());
         if (done) {
             id.qp = params.qp;
-            id.wishes = wishes_of(params);
-            id.led = true;
+            id.options = options_of(params);
+            id.moved = true;
         }
     }
     if (!done) {
-        lead_to_error(port_, *params.qp); // the peer withdrew meanwhile
+        move_to_error(port_, *params.qp); // the peer withdrew meanwhile
     }
     return done;
 }
 
 Result<void> Service::reject(Id& id, std::uint16_t why, std::span<const std::uint8_t> data) {
     const Turn turn(*this);
-    const Result<ConnectionId> connection = connection_of(id);
+    const Result<cm::ConnectionId> connection = connection_of(id);
     return connection ? manager_.reject(*connection, why, data, port_.now()) : connection.error().clone();
 }
 
@@ -430,7 +430,7 @@ Result<void> Service::disconnect(Id& id) {
     ibv_qp* qp = nullptr;
     {
         const Turn turn(*this);
-        const Result<ConnectionId> connection = connection_of(id);
+        const Result<cm::ConnectionId> connection = connection_of(id);
         if (!connection) {
             return connection.error().clone();
         }
@@ -440,14 +440,14 @@ Result<void> Service::disconnect(Id& id) {
         qp = id.qp;
     }
     if (qp != nullptr) {
-        lead_to_error(port_, *qp);
+        move_to_error(port_, *qp);
     }
     return {};
 }
 
 Result<void> Service::establish(Id& id) {
     const Turn turn(*this);
-    const Result<ConnectionId> connection = connection_of(id);
+    const Result<cm::ConnectionId> connection = connection_of(id);
     if (!connection) {
         return connection.error().clone();
     }
@@ -456,7 +456,7 @@ Result<void> Service::establish(Id& id) {
 
 Result<void> Service::notify(Id& id) {
     const Turn turn(*this);
-    const Result<ConnectionId> connection = connection_of(id);
+    const Result<cm::ConnectionId> connection = connection_of(id);
     if (!connection) {
         return connection.error().clone();
     }
@@ -468,20 +468,21 @@ Result<void> Service::qp_attributes(Id& id, ibv_qp_attr& attr, int& mask) {
     {
         const LockGuard guard(mutex_);
         if (attr.qp_state == IBV_QPS_INIT) {
-            step = step_to_init(id.wishes);
+            step = step_to_init(id.options);
         } else if (attr.qp_state == IBV_QPS_RTR || attr.qp_state == IBV_QPS_RTS) {
-            const Result<ConnectionId> connection = connection_of(id);
+            const Result<cm::ConnectionId> connection = connection_of(id);
             if (!connection) {
                 return connection.error().clone();
             }
-            const Result<QpSettings> settings = manager_.qp_settings(*connection);
+            const Result<cm::QpSettings> settings = manager_.qp_settings(*connection);
             if (!settings) {
                 return settings.error().clone();
             }
-            step = attr.qp_state == IBV_QPS_RTR ? step_to_rtr(*settings, id.wishes)
-                                                : step_to_rts(*settings, id.wishes);
+            step = attr.qp_state == IBV_QPS_RTR ? step_to_rtr(*settings, id.options)
+                                                : step_to_rts(*settings, id.options);
         } else {
-            return Error(ErrorKind::kInvalidArgument, "a connection leads to INIT, RTR and RTS only");
+            return Error(ErrorKind::kInvalidArgument,
+                         "a connection has attributes for the transitions to INIT, RTR and RTS only");
         }
     }
     attr = step.attr;
@@ -489,4 +490,4 @@ Result<void> Service::qp_attributes(Id& id, ibv_qp_attr& attr, int& mask) {
     return {};
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

@@ -15,10 +15,11 @@
 
 #include "core/sync.hpp"
 #include "provider/uroce/connect/qp_transitions.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/cm/manager.hpp"
 #include "sluice/sluice.h"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
 class Service;
 
@@ -38,15 +39,15 @@ struct Id {
     void* context = nullptr;
     Use use = Use::kNone;
     std::uint16_t local_port = 0;
-    ListenerId listener = ListenerId::kNone;
-    ConnectionId connection = ConnectionId::kNone;
+    cm::ListenerId listener = cm::ListenerId::kNone;
+    cm::ConnectionId connection = cm::ConnectionId::kNone;
     Id* asked = nullptr; // the listening id, until the request is taken
     ibv_qp* qp = nullptr;
-    LeadWishes wishes;
-    bool led = false; // qp is past INIT, by us
+    TransitionOptions options;
+    bool moved = false; // qp is past INIT, by us
     std::uint32_t unacknowledged = 0;
 
-    std::array<Event, kMostEvents> events{};
+    std::array<cm::Event, kMostEvents> events{};
     std::uint32_t event_first = 0;
     std::uint32_t event_count = 0;
     Id* previous = nullptr; // in the channel's list of those that have events
@@ -70,19 +71,19 @@ sluice_cm_params default_params() noexcept;
 class Service {
   public:
     // PORT outlives the service.
-    Service(const ManagerConfig& config, const Address& local, ManagementPort& port);
+    Service(const cm::ManagerConfig& config, const engine::Address& local, ManagementPort& port);
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
 
     bool gone() const noexcept { return port_.gone(); }
 
     // For the port's thread.
-    void receive(const Address& source, const Address& destination,
+    void receive(const engine::Address& source, const engine::Address& destination,
                  std::span<const std::uint8_t> mad) noexcept;
     void advance() noexcept;
     // Data arrived at a queue pair whose connection waits for RTU.
     void communication_established(std::uint32_t qpn) noexcept;
-    ManagerCounters counters() noexcept;
+    cm::ManagerCounters counters() noexcept;
 
     Result<Channel*> create_channel();
     Result<void> destroy_channel(Channel& channel);
@@ -127,30 +128,30 @@ class Service {
 
     void send_all() noexcept SLUICE_TSA(locks_excluded(mutex_));
     void take_events_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
-    Id* child_locked(Id& listening, const Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
-    void queue_locked(Id& id, const Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
+    Id* child_locked(Id& listening, const cm::Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
+    void queue_locked(Id& id, const cm::Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
     void append_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     void unlist_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     void stop_listening_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     void forget_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
-    Result<ConnectionId> connection_of(const Id& id) const SLUICE_TSA(requires_capability(mutex_));
-    Result<void> resolve_locked(Id& id, const Address& remote, std::uint64_t service_id,
+    Result<cm::ConnectionId> connection_of(const Id& id) const SLUICE_TSA(requires_capability(mutex_));
+    Result<void> resolve_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
                                 const sluice_cm_params& params) SLUICE_TSA(requires_capability(mutex_));
-    Result<void> connect_locked(Id& id, const Address& remote, std::uint64_t service_id,
+    Result<void> connect_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
                                 const sluice_cm_params& params) SLUICE_TSA(requires_capability(mutex_));
     bool take_event(Channel& channel, Delivered& to) noexcept;
     bool finish(Delivered& event) noexcept;
     bool finish_answer(Delivered& event, ibv_qp& qp) noexcept;
-    Result<void> accept_on(Id& id, const sluice_cm_params& params, const AcceptParams& accepted);
+    Result<void> accept_on(Id& id, const sluice_cm_params& params, const cm::AcceptParams& accepted);
 
-    const ManagerConfig config_;
-    const Address local_;
+    const cm::ManagerConfig config_;
+    const engine::Address local_;
     ManagementPort& port_;
     Mutex mutex_;
     ConditionVariable settled_; // an event is acknowledged, or messages are sent
     // Who takes messages from the manager to the port.
     std::thread::id sender_ SLUICE_TSA(guarded_by(mutex_));
-    ConnectionManager manager_ SLUICE_TSA(guarded_by(mutex_));
+    cm::ConnectionManager manager_ SLUICE_TSA(guarded_by(mutex_));
 };
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

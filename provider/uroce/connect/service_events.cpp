@@ -13,7 +13,7 @@
 #include "provider/uroce/connect/service.hpp"
 #include "provider/uroce/connect/socket_address.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
 // What a program gets, and what it was made from.
 struct Service::Delivered : sluice_cm_event {
@@ -24,49 +24,49 @@ struct Service::Delivered : sluice_cm_event {
     Service& service;
     Id* subject = nullptr;
     Id* counted = nullptr; // whose destruction waits for the acknowledgement
-    Event event;
+    cm::Event event;
 };
 
 namespace {
 
-std::uint32_t type_of(const Event& event) noexcept {
+std::uint32_t type_of(const cm::Event& event) noexcept {
     switch (event.type) {
-    case EventType::kConnectRequest:
+    case cm::EventType::kConnectRequest:
         return SLUICE_CM_CONNECT_REQUEST;
-    case EventType::kConnectResponse:
+    case cm::EventType::kConnectResponse:
         return SLUICE_CM_CONNECT_RESPONSE;
-    case EventType::kEstablished:
-    case EventType::kResolved:
+    case cm::EventType::kEstablished:
+    case cm::EventType::kResolved:
         return SLUICE_CM_ESTABLISHED;
-    case EventType::kRejected:
+    case cm::EventType::kRejected:
         return SLUICE_CM_REJECTED;
-    case EventType::kUnreachable:
+    case cm::EventType::kUnreachable:
         return SLUICE_CM_UNREACHABLE;
-    case EventType::kDisconnected:
+    case cm::EventType::kDisconnected:
         return SLUICE_CM_DISCONNECTED;
-    case EventType::kTimewaitExit:
+    case cm::EventType::kTimewaitExit:
         return SLUICE_CM_TIMEWAIT_EXIT;
     }
     return 0;
 }
 
 // A rejection has a reason of the protocol's, silence is an errno.
-int status_of(const Event& event) noexcept {
-    if (event.type != EventType::kRejected) {
-        return event.reason == reason::kTimeout ? ETIMEDOUT : 0;
+int status_of(const cm::Event& event) noexcept {
+    if (event.type != cm::EventType::kRejected) {
+        return event.reason == cm::reason::kTimeout ? ETIMEDOUT : 0;
     }
     if (!event.datagram) {
         return event.reason;
     }
-    return event.reason == kSidrRejected ? reason::kConsumer : reason::kInvalidServiceId;
+    return event.reason == cm::kSidrRejected ? cm::reason::kConsumer : cm::reason::kInvalidServiceId;
 }
 
-static_assert(SLUICE_CM_STATUS_NO_RESOURCES == int{reason::kNoResources} &&
-              SLUICE_CM_STATUS_TIMEOUT == int{reason::kTimeout} &&
-              SLUICE_CM_STATUS_REFUSED == int{reason::kInvalidServiceId} &&
-              SLUICE_CM_STATUS_STALE == int{reason::kStaleConnection} &&
-              SLUICE_CM_STATUS_INVALID_MTU == int{reason::kInvalidMtu} &&
-              SLUICE_CM_STATUS_CONSUMER == int{reason::kConsumer});
+static_assert(SLUICE_CM_STATUS_NO_RESOURCES == int{cm::reason::kNoResources} &&
+              SLUICE_CM_STATUS_TIMEOUT == int{cm::reason::kTimeout} &&
+              SLUICE_CM_STATUS_REFUSED == int{cm::reason::kInvalidServiceId} &&
+              SLUICE_CM_STATUS_STALE == int{cm::reason::kStaleConnection} &&
+              SLUICE_CM_STATUS_INVALID_MTU == int{cm::reason::kInvalidMtu} &&
+              SLUICE_CM_STATUS_CONSUMER == int{cm::reason::kConsumer});
 
 } // namespace
 
@@ -88,10 +88,10 @@ void Service::Delivered::fill_public_part() noexcept {
 }
 
 void Service::take_events_locked() noexcept {
-    Event event;
+    cm::Event event;
     while (manager_.next_event(event)) {
         auto* id = reinterpret_cast<Id*>(static_cast<std::uintptr_t>(event.cookie));
-        if (event.type == EventType::kConnectRequest) {
+        if (event.type == cm::EventType::kConnectRequest) {
             id = child_locked(*id, event);
         }
         if (id != nullptr) {
@@ -101,7 +101,7 @@ void Service::take_events_locked() noexcept {
 }
 
 // Null when there is no memory: then the peer is told no.
-Id* Service::child_locked(Id& listening, const Event& event) noexcept {
+Id* Service::child_locked(Id& listening, const cm::Event& event) noexcept {
     auto* child = new (std::nothrow) Id(*listening.channel, listening.port_space, nullptr);
     if (child == nullptr) {
         manager_.destroy(event.id, port_.now());
@@ -116,7 +116,7 @@ Id* Service::child_locked(Id& listening, const Event& event) noexcept {
     return child;
 }
 
-void Service::queue_locked(Id& id, const Event& event) noexcept {
+void Service::queue_locked(Id& id, const cm::Event& event) noexcept {
     if (id.event_count == Id::kMostEvents) {
         SLUICE_LOG(kError, "cm",
                    "an event is lost: a connection has more of them than there are in one life");
@@ -222,23 +222,23 @@ Result<sluice_cm_event*> Service::get_event(Channel& channel, int timeout_ms) {
 // What the library does for its queue pair before the program hears. False: the event is out of date.
 bool Service::finish(Delivered& delivered) noexcept {
     ibv_qp* qp = nullptr;
-    bool led = false;
+    bool moved = false;
     {
         const LockGuard guard(mutex_);
         qp = delivered.subject->qp;
-        led = delivered.subject->led;
+        moved = delivered.subject->moved;
     }
     if (qp == nullptr) {
         return true;
     }
     switch (delivered.event.type) {
-    case EventType::kConnectResponse:
+    case cm::EventType::kConnectResponse:
         return finish_answer(delivered, *qp);
-    case EventType::kRejected:
-    case EventType::kUnreachable:
-    case EventType::kDisconnected:
-        if (led) {
-            lead_to_error(port_, *qp);
+    case cm::EventType::kRejected:
+    case cm::EventType::kUnreachable:
+    case cm::EventType::kDisconnected:
+        if (moved) {
+            move_to_error(port_, *qp);
         }
         return true;
     default:
@@ -248,28 +248,28 @@ bool Service::finish(Delivered& delivered) noexcept {
 
 bool Service::finish_answer(Delivered& delivered, ibv_qp& qp) noexcept {
     Id& id = *delivered.subject;
-    QpSettings settings;
-    LeadWishes wishes;
+    cm::QpSettings settings;
+    TransitionOptions options;
     {
         const LockGuard guard(mutex_);
-        const Result<QpSettings> known = manager_.qp_settings(delivered.event.id);
+        const Result<cm::QpSettings> known = manager_.qp_settings(delivered.event.id);
         if (!known) {
             --delivered.counted->unacknowledged; // it ended meanwhile, and another event says so
             settled_.notify_all();
             return false;
         }
         settings = *known;
-        wishes = id.wishes;
-        id.led = true;
+        options = id.options;
+        id.moved = true;
     }
-    const int error = lead_to_rts(port_, qp, settings, wishes);
-    const Nanoseconds now = port_.now();
+    const int error = move_to_rts(port_, qp, settings, options);
+    const engine::Nanoseconds now = port_.now();
     const Turn turn(*this);
     if (error == 0 && manager_.ready(delivered.event.id)) {
         delivered.type = SLUICE_CM_ESTABLISHED;
         return true;
     }
-    if (error != 0 && manager_.reject(delivered.event.id, reason::kConsumer, {}, now)) {
+    if (error != 0 && manager_.reject(delivered.event.id, cm::reason::kConsumer, {}, now)) {
         delivered.type = SLUICE_CM_CONNECT_ERROR;
         delivered.status = error;
         return true;
@@ -279,4 +279,4 @@ bool Service::finish_answer(Delivered& delivered, ibv_qp& qp) noexcept {
     return false;
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

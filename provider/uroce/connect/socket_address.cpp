@@ -6,7 +6,7 @@
 
 #include "roce/socket/address.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
 Result<Endpoint> to_endpoint(const sockaddr& address) {
     if (address.sa_family != AF_INET && address.sa_family != AF_INET6) {
@@ -16,18 +16,18 @@ Result<Endpoint> to_endpoint(const sockaddr& address) {
     std::memcpy(&port, reinterpret_cast<const char*>(&address) + offsetof(sockaddr_in, sin_port),
                 sizeof port);
     static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
-    return Endpoint{port::from_socket_address(address), ntohs(port)};
+    return Endpoint{socket::from_socket_address(address), ntohs(port)};
 }
 
-bool is_wildcard(const Address& address) noexcept {
-    return address == Address{} || address == port::from_ipv4({0, 0, 0, 0});
+bool is_wildcard(const engine::Address& address) noexcept {
+    return address == engine::Address{} || address == socket::from_ipv4({0, 0, 0, 0});
 }
 
-sockaddr_storage to_sockaddr(const Address& address, std::uint16_t port) noexcept {
-    const port::SocketAddress from = port::to_socket_address(address, port, 0);
+sockaddr_storage to_sockaddr(const engine::Address& address, std::uint16_t port) noexcept {
+    const socket::SocketAddress from = socket::to_socket_address(address, port, 0);
     sockaddr_storage made{};
     std::memcpy(&made, &from.v6, from.bytes);
     return made;
 }
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

@@ -6,19 +6,20 @@
 #include <sys/socket.h>
 
 #include "core/result.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/cm/types.hpp"
 
-namespace sluice::uroce::cm {
+namespace sluice::uroce::connect {
 
 struct Endpoint {
-    Address address;
+    engine::Address address;
     std::uint16_t port = 0;
 };
 
 // EAFNOSUPPORT for other families than IPv4 and IPv6.
 Result<Endpoint> to_endpoint(const sockaddr& address);
 // "Any", of either family.
-bool is_wildcard(const Address& address) noexcept;
-sockaddr_storage to_sockaddr(const Address& address, std::uint16_t port) noexcept;
+bool is_wildcard(const engine::Address& address) noexcept;
+sockaddr_storage to_sockaddr(const engine::Address& address, std::uint16_t port) noexcept;
 
-} // namespace sluice::uroce::cm
+} // namespace sluice::uroce::connect

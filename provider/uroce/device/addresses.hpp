@@ -9,25 +9,26 @@
 #include <vector>
 
 #include "core/file_tree.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/socket/address.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 // One address that a device can live on.
 struct LocalAddress {
-    std::string name; // of the device
-    Address gid;      // IPv4 as ::ffff:a.b.c.d
+    std::string name;    // of the device
+    engine::Address gid; // IPv4 as ::ffff:a.b.c.d
     std::string interface;
     std::uint32_t interface_mtu = 0;
 
     // The largest path MTU that fits its packets.
-    std::uint32_t path_mtu() const noexcept { return port::active_mtu(interface_mtu); }
+    std::uint32_t path_mtu() const noexcept { return socket::active_mtu(interface_mtu); }
 };
 
 // A name that somebody gave an address, or uroce0, which is always there.
 struct NamedAddress {
     unsigned number = 0; // of uroceN
-    Address address;
+    engine::Address address;
     std::string origin; // "SLUICE_UROCE", a line of sluice.conf, or "default"
     std::string name() const { return "uroce" + std::to_string(number); }
 };
@@ -42,4 +43,4 @@ bool is_device_name(std::string_view name) noexcept;
 // interface of this machine has. Asks the system.
 Result<LocalAddress> resolve(const char* name_or_address);
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

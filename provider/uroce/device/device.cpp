@@ -4,40 +4,33 @@
 #include <algorithm>
 #include <cstring>
 
-#include "provider/uroce/connect/gsi.hpp"
-#include "provider/uroce/device/registry.hpp"
-#include "provider/uroce/device/seed.hpp"
 #include "roce/wire/icrc.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
-// The devices that one thread holds while packets go to and fro between them. It starts with one,
-// and takes others as packets lead to them, if that needs no waiting.
+// The devices that one thread holds while packets go to and fro between them. It starts with one, and takes
+// others as packets lead to them, if that needs no waiting.
 class Pump {
   public:
     explicit Pump(Device& first) noexcept : now_(monotonic_now) { held_[count_++] = &first; }
 
-    const Moment& now() const noexcept { return now_; }
+    const engine::Moment& now() const noexcept { return now_; }
 
-    Device* find(const Address& address) const noexcept {
+    Device* find(const engine::Address& address) const noexcept {
         const auto end = held_.begin() + static_cast<std::ptrdiff_t>(count_);
-        const auto found =
-            std::find_if(held_.begin(), end, [&](const Device* held) { return held->where_.gid == address; });
+        const auto found = std::find_if(held_.begin(), end,
+                                        [&](const Device* held) { return held->where().gid == address; });
         return found == end ? nullptr : *found;
     }
     // DEVICE's lock was taken by this thread just now.
     void add(Device& device) noexcept { held_[count_++] = &device; }
 
     // Until nothing moves any more, and nobody has left a note.
-    void run() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    void run() noexcept {
         while (count_ != 0) {
             while (round()) {
             }
-            Device& last = *held_[count_ - 1];
-            last.end_failed_queues();
-            last.arm_timer();
-            last.polled_ = last.timer_fired_ = false;
-            count_ -= last.lock_.try_unlock() ? 1 : 0;
+            count_ -= held_[count_ - 1]->end_work() ? 1 : 0;
         }
     }
 
@@ -50,16 +43,16 @@ class Pump {
         return moved;
     }
 
-    Moment now_;
+    engine::Moment now_;
     std::size_t count_ = 0;
     // Not initialised: most of the time one is used. Nobody can hold more than there are.
-    std::array<Device*, Registry::kMaxDevices> held_;
+    std::array<Device*, kMaxDevices> held_;
 };
 
 namespace {
 
 // When to try again to send what a full socket didn't take: some packets' time on a wire.
-constexpr Nanoseconds kFullLinkNs = 50'000;
+constexpr engine::Nanoseconds kFullLinkNs = 50'000;
 
 // That it got there, and nothing else: no refusal, no data.
 bool is_acknowledgement(const wire::Packet& packet) noexcept {
@@ -68,13 +61,14 @@ bool is_acknowledgement(const wire::Packet& packet) noexcept {
 }
 
 // What a received datagram begins with, as if an IP header had carried it.
-wire::Grh grh_of(const wire::Packet& packet, const Address& source, const Address& destination) noexcept {
+wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
+                 const engine::Address& destination) noexcept {
     if (packet.info().transport != wire::Transport::kUd) {
         return {};
     }
     const std::size_t behind_ip = wire::UdpHeader::kBytes + wire::header_bytes(packet.info()) +
                                   packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
-    if (!is_ipv4(source)) {
+    if (!engine::is_ipv4(source)) {
         wire::Ipv6Header ip;
         ip.payload_bytes = static_cast<std::uint16_t>(behind_ip);
         ip.source = source.gid;
@@ -90,33 +84,29 @@ wire::Grh grh_of(const wire::Packet& packet, const Address& source, const Addres
 
 } // namespace
 
-Device::Device(LocalAddress where, std::uint64_t seed, Memory& memory, Report report,
-               SysfsDirectory directory, std::unique_ptr<Link> link, Extras extras)
-    : where_(std::move(where)), memory_(memory), report_(report),
+Device::Device(LocalAddress where, std::uint64_t seed, engine::Memory& memory, Neighbours& neighbours,
+               Report report, SysfsDirectory directory, std::unique_ptr<Link> link, Extras extras)
+    : where_(std::move(where)), memory_(memory), neighbours_(neighbours), report_(report),
       engine_({.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .seed = seed}, memory, *this),
       link_(std::move(link)), extras_(std::move(extras)), directory_(std::move(directory)), progress_(*this) {
 }
 
 Device::~Device() = default;
 
-Result<cm::Service*> Device::connections() {
-    const LockGuard guard(connecting_);
-    if (gsi_ == nullptr) {
-        Result<std::uint64_t> seed = random_seed();
-        if (!seed) {
-            return std::move(seed).error();
-        }
+Result<Companion*> Device::companion(MakeCompanion make) {
+    const LockGuard guard(making_companion_);
+    if (companion_ == nullptr) {
         Result<void> started = start_progress();
         if (!started) {
             return std::move(started).error();
         }
-        Result<std::unique_ptr<cm::Gsi>> made = cm::Gsi::start(*this, *seed);
+        Result<std::unique_ptr<Companion>> made = make(*this);
         if (!made) {
             return std::move(made).error();
         }
-        gsi_ = std::move(*made);
+        companion_ = *std::move(made);
     }
-    return &gsi_->service();
+    return companion_.get();
 }
 
 void Device::poison() noexcept {
@@ -133,8 +123,9 @@ Result<void> Device::start_progress() {
 
 void Device::make_progress() noexcept {
     take_from_link(false);
-    const Session session(*this);
-    wake_at_.store(kNever, std::memory_order_relaxed); // the timer has fired: arm_timer() sets it anew
+    const ProgressSession session(*this);
+    wake_at_.store(engine::kNever,
+                   std::memory_order_relaxed); // the timer has fired: arm_timer() sets it anew
     link_full_ = false;
     timer_fired_ = true;
 }
@@ -144,7 +135,7 @@ void Device::make_progress() noexcept {
 bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     polls_.fetch_add(1, std::memory_order_relaxed);
     if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
-        release();
+        progress_and_unlock();
     }
     return take_from_link(true) || advance_if_due();
 }
@@ -152,7 +143,7 @@ bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
 bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (wake_at_.load(std::memory_order_relaxed) <= coarse_now() && lock_.try_lock()) {
         link_full_ = false;
-        release();
+        progress_and_unlock();
     }
     return false;
 }
@@ -171,12 +162,12 @@ bool Device::take_from_link(bool polled) noexcept SLUICE_TSA(no_thread_safety_an
     link_fetched_.store(true, std::memory_order_release); // partner: acquire in read_link()
     if (lock_.leave_note()) {
         polled_ = polled;
-        release();
+        progress_and_unlock();
     }
     return true;
 }
 
-bool Device::read_link(const Moment& now) noexcept {
+bool Device::read_link(const engine::Moment& now) noexcept {
     // Partner: release in take_from_link().
     if (!link_fetched_.load(std::memory_order_relaxed) ||
         !link_fetched_.exchange(false, std::memory_order_acquire)) {
@@ -189,12 +180,20 @@ bool Device::read_link(const Moment& now) noexcept {
 }
 
 // The short way out is for calls that gave the engine nothing to do.
-void Device::release() noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    if (!engine_.has_ready() && engine_.next_deadline() == kNever && !queues_failed_ && !batch_open_ &&
-        extras_.faults == nullptr && !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
+void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (!engine_.has_ready() && engine_.next_deadline() == engine::kNever && !queues_failed_ &&
+        !batch_open_ && extras_.faults == nullptr && !link_fetched_.load(std::memory_order_relaxed) &&
+        lock_.try_unlock()) {
         return;
     }
     Pump(*this).run();
+}
+
+bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    end_failed_queues();
+    arm_timer();
+    polled_ = timer_fired_ = false;
+    return lock_.try_unlock();
 }
 
 bool Device::work(Pump& pump) noexcept {
@@ -224,11 +223,11 @@ bool Device::work(Pump& pump) noexcept {
 // Who comes without the timer asks a clock that costs something only when one that doesn't says so. The
 // answer is the pump's own time, which stands: by a clock that goes on, it would have work without end.
 bool Device::is_due(const Pump& pump) const noexcept {
-    const Nanoseconds next = engine_.next_deadline();
-    return next != kNever && (timer_fired_ || next <= coarse_now()) && next <= pump.now();
+    const engine::Nanoseconds next = engine_.next_deadline();
+    return next != engine::kNever && (timer_fired_ || next <= coarse_now()) && next <= pump.now();
 }
 
-bool Device::read_inbox(const Moment& now) noexcept {
+bool Device::read_inbox(const engine::Moment& now) noexcept {
     bool any = false;
     for (const Inbox::Letter* letter = inbox_.front(); letter != nullptr; letter = inbox_.front()) {
         const wire::Grh grh = grh_of(letter->packet, letter->source, letter->destination);
@@ -246,9 +245,9 @@ void Device::dispatch(Pump& pump) noexcept {
         deliver(pump, false);
         return;
     }
-    const port::SendVerdict verdict = faults->schedule().on_send({out_.header.data(), out_.header_bytes});
+    const socket::SendVerdict verdict = faults->schedule().on_send({out_.header.data(), out_.header_bytes});
     const std::uint32_t qpn = out_.source_qpn;
-    const Nanoseconds due = pump.now() + verdict.delay;
+    const engine::Nanoseconds due = pump.now() + verdict.delay;
     if (verdict.duplicate && !verdict.drop) {
         (void)faults->delayed().hold(out_, memory_, due);
     }
@@ -263,22 +262,22 @@ void Device::dispatch(Pump& pump) noexcept {
 }
 
 void Device::end_queue_pair(std::uint32_t qpn) noexcept {
-    QueuePair* const qp = engine_.find(qpn);
-    if (qp != nullptr && qp->modify(QpState::kError, {})) {
-        event(AsyncEvent::kQpFatal, qpn);
+    engine::QueuePair* const qp = engine_.find(qpn);
+    if (qp != nullptr && qp->modify(engine::QpState::kError, {})) {
+        event(engine::AsyncEvent::kQpFatal, qpn);
     }
 }
 
-void Device::receive(const InPacket& in, const Moment& now) noexcept {
+void Device::receive(const engine::InPacket& in, const engine::Moment& now) noexcept {
     if (extras_.faults == nullptr) {
         engine_.receive(in, now);
         return;
     }
-    const port::ReceiveVerdict verdict = extras_.faults->schedule().on_receive(in.packet);
+    const socket::ReceiveVerdict verdict = extras_.faults->schedule().on_receive(in.packet);
     if (verdict.drop) {
         return;
     }
-    InPacket taken = in;
+    engine::InPacket taken = in;
     taken.not_ready = verdict.rnr;
     engine_.receive(taken, now);
     if (verdict.duplicate) {
@@ -288,7 +287,7 @@ void Device::receive(const InPacket& in, const Moment& now) noexcept {
 
 bool Device::is_here(Pump& pump) const noexcept {
     return out_.destination == where_.gid || pump.find(out_.destination) != nullptr ||
-           Registry::instance().with(out_.destination, [](const Device&) {});
+           neighbours_.find(out_.destination) != nullptr;
 }
 
 // A checksum is only there on a wire. What would have been refused for it doesn't arrive.
@@ -308,7 +307,7 @@ void Device::deliver(Pump& pump, bool damaged) noexcept {
     deliveries_.no_route.fetch_add(1, std::memory_order_relaxed);
 }
 
-// To a device of this process. False: there is none with this address.
+// To this device or a neighbour. False: neither has this address.
 bool Device::deliver_here(Pump& pump) noexcept {
     if (extras_.recorder != nullptr && is_here(pump)) {
         extras_.recorder->record(out_, memory_);
@@ -323,36 +322,45 @@ bool Device::deliver_here(Pump& pump) noexcept {
         held->take_in(out_, pump.now());
         return true;
     }
-    return hand_over(pump);
+    return give_to_neighbour(pump);
 }
 
-// To a device of this process that this thread doesn't hold yet. False: there is none.
-bool Device::hand_over(Pump& pump) noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    Device* taken = nullptr;
-    bool copied = false;
-    const bool found =
-        Registry::instance().with(out_.destination, [&](Device& to) SLUICE_TSA(no_thread_safety_analysis) {
-            if (to.lock_.try_lock()) {
-                taken = &to;
-                return;
-            }
-            wire::ConstBytes payload;
-            copied = payload_of(out_, payload) && to.inbox_.put(out_, payload);
-            if (to.lock_.leave_note()) {
-                pump.add(to); // given back meanwhile: then we read the inbox
-            }
-        });
-    if (taken != nullptr) {
-        pump.add(*taken);
-        deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
-        taken->take_in(out_, pump.now());
-    } else if (found) {
-        (copied ? deliveries_.posted : deliveries_.lost).fetch_add(1, std::memory_order_relaxed);
+// False: there is none.
+bool Device::give_to_neighbour(Pump& pump) noexcept {
+    Neighbour* const to = neighbours_.find(out_.destination);
+    if (to == nullptr) {
+        return false;
     }
-    return found;
+    switch (to->take_from(*this, pump)) {
+    case Taken::kNow:
+        deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
+        break;
+    case Taken::kLater:
+        deliveries_.posted.fetch_add(1, std::memory_order_relaxed);
+        break;
+    case Taken::kLost:
+        deliveries_.lost.fetch_add(1, std::memory_order_relaxed);
+        break;
+    }
+    return true;
 }
 
-void Device::take_in(OutPacket& out, const Moment& now) noexcept {
+// FROM is a device that the calling thread holds, and this one isn't yet.
+Neighbour::Taken Device::take_from(Device& from, Pump& pump) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (lock_.try_lock()) {
+        pump.add(*this);
+        take_in(from.out_, pump.now());
+        return Taken::kNow;
+    }
+    wire::ConstBytes payload;
+    const bool copied = from.payload_of(from.out_, payload) && inbox_.put(from.out_, payload);
+    if (lock_.leave_note()) {
+        pump.add(*this); // given back meanwhile: then this thread reads the inbox
+    }
+    return copied ? Taken::kLater : Taken::kLost;
+}
+
+void Device::take_in(engine::OutPacket& out, const engine::Moment& now) noexcept {
     if (!payload_of(out, out.packet.payload)) {
         return; // its memory is gone since the engine looked: the packet is lost
     }
@@ -361,7 +369,7 @@ void Device::take_in(OutPacket& out, const Moment& now) noexcept {
 }
 
 // Without the padding. What lies in one piece, as most does, is read where it is.
-bool Device::payload_of(const OutPacket& out, wire::ConstBytes& payload) noexcept {
+bool Device::payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept {
     const std::uint32_t len = out.payload_bytes - out.packet.bth.pad;
     payload = {static_cast<const std::uint8_t*>(out.pieces[0].iov_base), len};
     if (len == 0 || out.pieces[0].iov_len == len) {
@@ -397,32 +405,33 @@ bool Device::hold_back() noexcept {
     return progress_.watches_polls();
 }
 
-void Device::packet(const wire::Packet& packet, const Address& source, const Address& destination,
-                    const wire::Grh& grh) noexcept {
+void Device::packet(const wire::Packet& packet, const engine::Address& source,
+                    const engine::Address& destination, const wire::Grh& grh) noexcept {
     receive({packet, source, destination, grh}, *link_time_);
 }
 
-void Device::event(AsyncEvent event, std::uint32_t qpn) noexcept {
-    queues_failed_ = queues_failed_ || event == AsyncEvent::kCqError;
-    QueuePair* qp = engine_.find(qpn);
+void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {
+    queues_failed_ = queues_failed_ || event == engine::AsyncEvent::kCqError;
+    engine::QueuePair* qp = engine_.find(qpn);
     if (qp != nullptr && qp->owner() != nullptr) {
         report_(qp->owner(), event);
     }
 }
 
-void Device::prepare_queue(CompletionQueue& queue, CompletionQueue::BeforePush ask) const noexcept {
+void Device::prepare_queue(engine::CompletionQueue& queue,
+                           engine::CompletionQueue::BeforePush ask) const noexcept {
     if (extras_.faults != nullptr) {
         queue.ask_before_push(ask);
     }
 }
 
-void Device::before_completion(CompletionQueue& queue) noexcept {
+void Device::before_completion(engine::CompletionQueue& queue) noexcept {
     extras_.faults->before_completion(queue, monotonic_now());
 }
 
-void Device::end_queue(CompletionQueue& queue) noexcept {
+void Device::end_queue(engine::CompletionQueue& queue) noexcept {
     if (extras_.faults != nullptr) {
-        const Session session(*this);
+        const ProgressSession session(*this);
         extras_.faults->forget(queue);
     }
 }
@@ -434,15 +443,15 @@ void Device::end_failed_queues() noexcept {
         return;
     }
     queues_failed_ = false;
-    engine_.for_each([](QueuePair& qp) {
+    engine_.for_each([](engine::QueuePair& qp) {
         if (qp.has_failed_queue()) {
-            (void)qp.modify(QpState::kError, {});
+            (void)qp.modify(engine::QpState::kError, {});
         }
     });
 }
 
 void Device::arm_timer() noexcept {
-    Nanoseconds next = engine_.next_deadline();
+    engine::Nanoseconds next = engine_.next_deadline();
     if (link_full_) {
         next = std::min(next, monotonic_now() + kFullLinkNs);
     }
@@ -455,4 +464,4 @@ void Device::arm_timer() noexcept {
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A device: one address of this process, shared by all contexts that opened it. It owns the engine,
-// the engine's lock, and the ways on which packets leave and arrive.
+// the engine's lock, and the paths on which packets leave and arrive.
 //
-// Delivery. Whoever posts carries: when a session ends, its thread takes every packet that the
-// engine has to its destination, and brings the answers back, before the call returns. To another
-// device of this process packets go straight into its engine if its lock is free; otherwise into
-// its inbox, for the thread that has it now. A thread that holds one device never waits for
-// another. What belongs to another process goes to the link.
+// Delivery. The posting thread delivers its own packets: at the end of a ProgressSession it takes every
+// packet that the engine has to its destination, and brings the answers back, before the call returns. A
+// packet for a neighbour goes straight into that one's engine if its lock is free, otherwise into its
+// inbox, for the thread that holds it. A thread that holds one device never waits for another. A packet
+// for an address that no neighbour has goes to the link.
 //
-// Lock order: a completion queue's, then a device's; within it the registry's and an inbox's.
+// This unit knows the engine, the link and the seam to its neighbours. It knows neither libibverbs nor the
+// connection manager nor the registry: what they need of it is a function or an interface of this header.
+//
+// Lock order: a completion queue's, then a device's; within it an inbox's.
 #pragma once
 
 #include <memory>
@@ -19,57 +22,61 @@
 #include "provider/uroce/device/device_lock.hpp"
 #include "provider/uroce/device/inbox.hpp"
 #include "provider/uroce/device/link.hpp"
+#include "provider/uroce/device/neighbours.hpp"
 #include "provider/uroce/device/progress_thread.hpp"
 #include "provider/uroce/device/sysfs_directory.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/engine/engine.hpp"
 #include "roce/socket/pcap_recorder.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
-class Pump;
+// Something that needs a device, is made at its first use, and ends before it: the connection manager.
+class Companion {
+  public:
+    Companion() = default;
+    Companion(const Companion&) = delete;
+    Companion& operator=(const Companion&) = delete;
+    virtual ~Companion() = default;
+};
 
-namespace cm {
-class Gsi;
-class Service;
-} // namespace cm
-
-class Device final : EventSink, Link::Receiver {
+class Device final : public Neighbour, engine::EventSink, Link::Receiver, ProgressThread::Client {
   public:
     static constexpr std::uint32_t kMaxQueuePairs = 4096;
     static constexpr std::uint32_t kMaxRegions = 8192; // and windows
 
-    // Told of asynchronous events, with the owner that its queue pair was made with; runs with the
+    // Gets each asynchronous event, with the owner that its queue pair was made with; runs with the
     // device's lock held.
-    using Report = void (*)(void* owner, AsyncEvent event) noexcept;
+    using Report = void (*)(void* owner, engine::AsyncEvent event) noexcept;
 
-    // What tests of programs ask for: faults on order, and a recording of all packets. Nothing usually.
+    // Injected faults and a recording of all packets, for tests of programs. Usually neither.
     struct Extras {
         std::unique_ptr<DeviceFaults> faults{};
-        port::PcapRecorder* recorder = nullptr;
+        socket::PcapRecorder* recorder = nullptr;
     };
 
-    // MEMORY outlives the device; LINK may be null, and records by itself.
-    Device(LocalAddress where, std::uint64_t seed, Memory& memory, Report report, SysfsDirectory directory,
-           std::unique_ptr<Link> link, Extras extras);
+    // MEMORY and NEIGHBOURS outlive the device; LINK may be null, and records by itself.
+    Device(LocalAddress where, std::uint64_t seed, engine::Memory& memory, Neighbours& neighbours,
+           Report report, SysfsDirectory directory, std::unique_ptr<Link> link, Extras extras);
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }
     const std::string& directory() const noexcept { return directory_.path(); }
-    const Memory& memory() const noexcept { return memory_; }
+    const engine::Memory& memory() const noexcept { return memory_; }
 
-    // Holds the device. At its end, everything that became possible happens.
-    class SLUICE_TSA(scoped_lockable) Session {
+    // Holds the device's lock. At its end, everything that became possible happens: progress_and_unlock().
+    class SLUICE_TSA(scoped_lockable) ProgressSession {
       public:
-        explicit Session(Device& device) noexcept SLUICE_TSA(acquire_capability(device.lock_))
+        explicit ProgressSession(Device& device) noexcept SLUICE_TSA(acquire_capability(device.lock_))
             : device_(device) {
             device.lock_.lock();
         }
-        ~Session() SLUICE_TSA(release_capability()) SLUICE_TSA(no_thread_safety_analysis) {
-            device_.release();
+        ~ProgressSession() SLUICE_TSA(release_capability()) SLUICE_TSA(no_thread_safety_analysis) {
+            device_.progress_and_unlock();
         }
-        Session(const Session&) = delete;
-        Session& operator=(const Session&) = delete;
-        Engine& engine() const noexcept { return device_.engine_; }
+        ProgressSession(const ProgressSession&) = delete;
+        ProgressSession& operator=(const ProgressSession&) = delete;
+        engine::Engine& engine() const noexcept { return device_.engine_; }
 
       private:
         Device& device_;
@@ -77,23 +84,24 @@ class Device final : EventSink, Link::Receiver {
 
     // Before a queue pair can send or receive.
     Result<void> start_progress();
-    void make_progress() noexcept;
+    void make_progress() noexcept override;
     // The same, unless somebody is at it; never waits. True: something arrived on the link.
-    bool try_progress() noexcept { return take_from_link(false) || advance_if_due(); }
+    bool try_progress() noexcept override { return take_from_link(false) || advance_if_due(); }
     // The same for a program that polls. Acknowledgements of what arrived wait for its next call, which
     // is likely the answer: then both leave together, and the program has the message sooner.
     bool poll_progress() noexcept;
-    bool has_held_back() const noexcept { return held_back_.load(std::memory_order_seq_cst); }
+    bool has_held_back() const noexcept override { return held_back_.load(std::memory_order_seq_cst); }
     // Whether try_progress() may be worth its price: one look, for polls of an empty queue.
     bool may_progress() const noexcept {
-        return link_ != nullptr || wake_at_.load(std::memory_order_relaxed) != kNever;
+        return link_ != nullptr || wake_at_.load(std::memory_order_relaxed) != engine::kNever;
     }
-    std::uint64_t polls() const noexcept { return polls_.load(std::memory_order_relaxed); }
+    std::uint64_t polls() const noexcept override { return polls_.load(std::memory_order_relaxed); }
 
     // Of a queue's life, as far as faults may keep completions back.
-    void prepare_queue(CompletionQueue& queue, CompletionQueue::BeforePush ask) const noexcept;
-    void before_completion(CompletionQueue& queue) noexcept; // with the lock held
-    void end_queue(CompletionQueue& queue) noexcept;
+    void prepare_queue(engine::CompletionQueue& queue,
+                       engine::CompletionQueue::BeforePush ask) const noexcept;
+    void before_completion(engine::CompletionQueue& queue) noexcept; // with the lock held
+    void end_queue(engine::CompletionQueue& queue) noexcept;
 
     std::uint32_t new_domain() noexcept { return domains_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -102,77 +110,82 @@ class Device final : EventSink, Link::Receiver {
         std::atomic<std::uint64_t> direct{0};   // into another device's engine
         std::atomic<std::uint64_t> posted{0};   // into another device's inbox
         std::atomic<std::uint64_t> lost{0};     // its inbox was full
-        std::atomic<std::uint64_t> damaged{0};  // on order, and so for nobody
+        std::atomic<std::uint64_t> damaged{0};  // by an injected fault: delivered to nobody
         std::atomic<std::uint64_t> no_route{0}; // nobody here has the address, and there is no link
     };
     const DeliveryCounters& deliveries() const noexcept { return deliveries_; }
 
-    // The connection manager, started when it is first asked for.
-    Result<cm::Service*> connections();
+    // The one that MAKE makes, at the first call. It finds the device able to make progress.
+    using MakeCompanion = Result<std::unique_ptr<Companion>> (*)(Device& device);
+    Result<Companion*> companion(MakeCompanion make);
 
     // This is the child of a fork: nothing of the device works any more, and nothing of it is used.
     void poison() noexcept;
     bool poisoned() const noexcept { return poisoned_.load(std::memory_order_relaxed); }
 
-  private:
-    friend class Pump;
-    friend class ProgressThread;
+    // For Pump alone, which holds the device. True: something moved.
+    bool work(Pump& pump) noexcept;
+    // For Pump alone: gives the lock back, unless somebody has left a note. True: it is given back.
+    bool end_work() noexcept;
+    Taken take_from(Device& from, Pump& pump) noexcept override;
 
-    void event(AsyncEvent event, std::uint32_t qpn) noexcept override;
-    void packet(const wire::Packet& packet, const Address& source, const Address& destination,
+  private:
+    void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
+    void packet(const wire::Packet& packet, const engine::Address& source, const engine::Address& destination,
                 const wire::Grh& grh) noexcept override;
 
-    // Only by Session, Pump and progress: with the lock held.
-    void release() noexcept;
-    bool work(Pump& pump) noexcept;
+    // With the lock held.
+    void progress_and_unlock() noexcept;
     void dispatch(Pump& pump) noexcept;
     void deliver(Pump& pump, bool damaged) noexcept;
     bool deliver_here(Pump& pump) noexcept;
     bool is_here(Pump& pump) const noexcept;
     void end_queue_pair(std::uint32_t qpn) noexcept;
-    void receive(const InPacket& in, const Moment& now) noexcept;
-    bool hand_over(Pump& pump) noexcept;
-    void take_in(OutPacket& out, const Moment& now) noexcept;
-    bool payload_of(const OutPacket& out, wire::ConstBytes& payload) noexcept;
+    void receive(const engine::InPacket& in, const engine::Moment& now) noexcept;
+    bool give_to_neighbour(Pump& pump) noexcept;
+    void take_in(engine::OutPacket& out, const engine::Moment& now) noexcept;
+    bool payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept;
     bool is_due(const Pump& pump) const noexcept;
-    bool read_inbox(const Moment& now) noexcept;
+    bool read_inbox(const engine::Moment& now) noexcept;
     bool take_from_link(bool polled) noexcept;
     bool advance_if_due() noexcept;
-    bool read_link(const Moment& now) noexcept;
+    bool read_link(const engine::Moment& now) noexcept;
     void flush_link() noexcept;
     bool hold_back() noexcept;
     void end_failed_queues() noexcept;
     void arm_timer() noexcept;
 
     const LocalAddress where_;
-    Memory& memory_;
+    engine::Memory& memory_;
+    Neighbours& neighbours_;
     const Report report_;
     DeviceLock lock_;
-    Engine engine_;
+    engine::Engine engine_;
     Inbox inbox_;
-    OutPacket out_;
+    engine::OutPacket out_;
     std::array<std::uint8_t, kMaxPayloadBytes> gathered_; // a payload in several pieces
     std::unique_ptr<Link> link_;
     const Extras extras_;
-    bool batch_open_ = false;                  // link_ has packets to send
-    bool link_full_ = false;                   // and has no room for them now
-    bool only_acks_ = true;                    // are among them
-    bool polled_ = false;                      // a program's poll has brought what is worked on
-    std::atomic<bool> held_back_{false};       // they wait for the program's next call
-    std::atomic<bool> link_taken_{false};      // a thread is between link_'s fetch() and deliver()
-    std::atomic<bool> link_fetched_{false};    // who holds the device next is that thread
-    std::atomic<std::uint64_t> polls_{0};      // of empty queues, by the program
-    bool queues_failed_ = false;               // a completion queue has overflowed
-    const Moment* link_time_ = nullptr;        // of the packets that the link hands over
-    bool timer_fired_ = false;                 // so that deadlines are looked at with the exact clock
-    std::atomic<Nanoseconds> wake_at_{kNever}; // what the progress thread's timer is set to
+    bool batch_open_ = false;                   // link_ has packets to send
+    bool link_full_ = false;                    // and has no room for them now
+    bool only_acks_ = true;                     // are among them
+    bool polled_ = false;                       // a program's poll has brought what is worked on
+    std::atomic<bool> held_back_{false};        // they wait for the program's next call
+    std::atomic<bool> link_taken_{false};       // a thread is between link_'s fetch() and deliver()
+    std::atomic<bool> link_fetched_{false};     // who holds the device next is that thread
+    std::atomic<std::uint64_t> polls_{0};       // of empty queues, by the program
+    bool queues_failed_ = false;                // a completion queue has overflowed
+    const engine::Moment* link_time_ = nullptr; // of the packets that the link hands over
+    bool timer_fired_ = false;                  // so that deadlines are looked at with the exact clock
+    std::atomic<engine::Nanoseconds> wake_at_{engine::kNever}; // what the progress thread's timer is set to
     std::atomic<std::uint32_t> domains_{1};
     std::atomic<bool> poisoned_{false};
     DeliveryCounters deliveries_;
     SysfsDirectory directory_;
     ProgressThread progress_; // its end comes before that of all it works with
-    Mutex connecting_;
-    std::unique_ptr<cm::Gsi> gsi_ SLUICE_TSA(guarded_by(connecting_)); // and its end first of all
+    Mutex making_companion_;
+    std::unique_ptr<Companion>
+        companion_ SLUICE_TSA(guarded_by(making_companion_)); // and its end first of all
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
-void DeviceFaults::before_completion(CompletionQueue& queue, Nanoseconds now) noexcept {
-    const Nanoseconds stall = schedule_.on_completion().stall;
+void DeviceFaults::before_completion(engine::CompletionQueue& queue, engine::Nanoseconds now) noexcept {
+    const engine::Nanoseconds stall = schedule_.on_completion().stall;
     if (stall == 0) {
         return;
     }
@@ -21,7 +21,7 @@ void DeviceFaults::before_completion(CompletionQueue& queue, Nanoseconds now) no
     queue.hold();
 }
 
-void DeviceFaults::release_queues(Nanoseconds now) noexcept {
+void DeviceFaults::release_queues(engine::Nanoseconds now) noexcept {
     for (std::size_t i = 0; i < stalled_.size();) {
         if (stalled_[i].due > now) {
             ++i;
@@ -33,16 +33,16 @@ void DeviceFaults::release_queues(Nanoseconds now) noexcept {
     }
 }
 
-void DeviceFaults::forget(const CompletionQueue& queue) noexcept {
+void DeviceFaults::forget(const engine::CompletionQueue& queue) noexcept {
     std::erase_if(stalled_, [&](const Stalled& one) { return one.queue == &queue; });
 }
 
-Nanoseconds DeviceFaults::next_deadline() const noexcept {
-    Nanoseconds next = delayed_.next_deadline();
+engine::Nanoseconds DeviceFaults::next_deadline() const noexcept {
+    engine::Nanoseconds next = delayed_.next_deadline();
     for (const Stalled& one : stalled_) {
         next = std::min(next, one.due);
     }
     return next;
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

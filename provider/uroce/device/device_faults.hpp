@@ -8,41 +8,42 @@
 
 #include <vector>
 
+#include "provider/uroce/roce.hpp"
 #include "roce/engine/completion_queue.hpp"
 #include "roce/socket/delay_line.hpp"
 #include "roce/socket/faults.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 class DeviceFaults {
   public:
     // So many queues can stand still at a time; more are let go on.
     static constexpr std::size_t kMostQueues = 256;
 
-    explicit DeviceFaults(port::FaultSchedule schedule) : schedule_(std::move(schedule)) {
+    explicit DeviceFaults(socket::FaultSchedule schedule) : schedule_(std::move(schedule)) {
         stalled_.reserve(kMostQueues);
     }
 
-    port::FaultSchedule& schedule() noexcept { return schedule_; }
-    port::DelayLine& delayed() noexcept { return delayed_; }
+    socket::FaultSchedule& schedule() noexcept { return schedule_; }
+    socket::DelayLine& delayed() noexcept { return delayed_; }
 
     // A completion is about to be pushed to QUEUE: it, and all behind it, may have to wait.
-    void before_completion(CompletionQueue& queue, Nanoseconds now) noexcept;
+    void before_completion(engine::CompletionQueue& queue, engine::Nanoseconds now) noexcept;
     // Lets go on what has waited long enough.
-    void release_queues(Nanoseconds now) noexcept;
+    void release_queues(engine::Nanoseconds now) noexcept;
     // QUEUE ends.
-    void forget(const CompletionQueue& queue) noexcept;
-    Nanoseconds next_deadline() const noexcept;
+    void forget(const engine::CompletionQueue& queue) noexcept;
+    engine::Nanoseconds next_deadline() const noexcept;
 
   private:
     struct Stalled {
-        CompletionQueue* queue;
-        Nanoseconds due;
+        engine::CompletionQueue* queue;
+        engine::Nanoseconds due;
     };
 
-    port::FaultSchedule schedule_;
-    port::DelayLine delayed_;
+    socket::FaultSchedule schedule_;
+    socket::DelayLine delayed_;
     std::vector<Stalled> stalled_; // its memory is reserved
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

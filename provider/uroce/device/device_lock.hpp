@@ -15,7 +15,7 @@
 
 #include "core/sync.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 class SLUICE_TSA(capability("mutex")) DeviceLock {
   public:
@@ -72,4 +72,4 @@ class SLUICE_TSA(capability("mutex")) DeviceLock {
     std::atomic<std::uint32_t> state_{0};
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

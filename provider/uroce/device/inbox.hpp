@@ -10,9 +10,10 @@
 #include <memory>
 
 #include "core/sync.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/engine/out_packet.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 inline constexpr std::uint32_t kMaxPayloadBytes = 4096;
 
@@ -20,8 +21,8 @@ class Inbox {
   public:
     struct Letter {
         wire::Packet packet; // its payload lies in the inbox
-        Address source;
-        Address destination;
+        engine::Address source;
+        engine::Address destination;
     };
 
     Inbox()
@@ -29,7 +30,7 @@ class Inbox {
           bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{kLetters} * kMaxPayloadBytes)) {}
 
     // PAYLOAD has at most kMaxPayloadBytes. False: it is full.
-    bool put(const OutPacket& packet, wire::ConstBytes payload) noexcept {
+    bool put(const engine::OutPacket& packet, wire::ConstBytes payload) noexcept {
         const LockGuard guard(putting_);
         const std::uint32_t at = put_.load(std::memory_order_relaxed);
         if (at - taken_.load(std::memory_order_acquire) == kLetters) {
@@ -66,4 +67,4 @@ class Inbox {
     std::atomic<std::uint32_t> taken_{0};
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

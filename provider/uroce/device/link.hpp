@@ -7,10 +7,11 @@
 // that packets are checked while others send; one thread at a time is between fetch() and deliver().
 #pragma once
 
+#include "provider/uroce/roce.hpp"
 #include "roce/engine/out_packet.hpp"
 #include "roce/wire/ip.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 class Link {
   public:
@@ -20,8 +21,8 @@ class Link {
         Receiver() = default;
         Receiver(const Receiver&) = delete;
         Receiver& operator=(const Receiver&) = delete;
-        virtual void packet(const wire::Packet& packet, const Address& source, const Address& destination,
-                            const wire::Grh& grh) noexcept = 0;
+        virtual void packet(const wire::Packet& packet, const engine::Address& source,
+                            const engine::Address& destination, const wire::Grh& grh) noexcept = 0;
 
       protected:
         ~Receiver() = default;
@@ -34,7 +35,7 @@ class Link {
 
     // Copies a packet into the batch, DAMAGED with a checksum that is wrong. False: it can't be sent, and is
     // lost.
-    virtual bool append(const OutPacket& packet, bool damaged) noexcept = 0;
+    virtual bool append(const engine::OutPacket& packet, bool damaged) noexcept = 0;
     // Sends the batch. False: there is no room now, the rest waits to be flushed again.
     virtual bool flush() noexcept = 0;
     // Takes what has arrived, up to a bound of its own, without waiting. False: there is nothing.
@@ -47,4 +48,4 @@ class Link {
     virtual void abandon() noexcept = 0;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

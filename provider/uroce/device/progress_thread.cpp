@@ -10,27 +10,27 @@
 
 #include <algorithm>
 
-#include "provider/uroce/device/device.hpp"
-#include "provider/uroce/device/quiet_thread.hpp"
+#include "core/thread.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 // Twice what it takes to fall asleep and be woken again.
-constexpr Nanoseconds kBusyNs = 50'000;
+constexpr engine::Nanoseconds kBusyNs = 50'000;
 // How long packets may lie there after a program has stopped polling, at first and when it has polled for
 // long: each look takes the program's core for a moment.
-constexpr Nanoseconds kShortestPauseNs = 500'000;
-constexpr Nanoseconds kLongestPauseNs = 4'000'000;
+constexpr engine::Nanoseconds kShortestPauseNs = 500'000;
+constexpr engine::Nanoseconds kLongestPauseNs = 4'000'000;
 // Nothing here calls a program, so that little is needed.
 constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 
-Nanoseconds read_clock(clockid_t clock) noexcept {
+engine::Nanoseconds read_clock(clockid_t clock) noexcept {
     timespec now{};
     clock_gettime(clock, &now);
-    return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
+    return static_cast<engine::Nanoseconds>(now.tv_sec) * kSecond +
+           static_cast<engine::Nanoseconds>(now.tv_nsec);
 }
 
 void close_if_open(int& fd) noexcept {
@@ -42,11 +42,11 @@ void close_if_open(int& fd) noexcept {
 
 } // namespace
 
-Nanoseconds monotonic_now() noexcept {
+engine::Nanoseconds monotonic_now() noexcept {
     return read_clock(CLOCK_MONOTONIC);
 }
 
-Nanoseconds coarse_now() noexcept {
+engine::Nanoseconds coarse_now() noexcept {
     return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
@@ -109,7 +109,7 @@ Result<void> ProgressThread::start_locked(int link_fd) {
     return {};
 }
 
-void ProgressThread::wake_at(Nanoseconds when) noexcept {
+void ProgressThread::wake_at(engine::Nanoseconds when) noexcept {
     if (!running_) {
         return;
     }
@@ -131,7 +131,7 @@ void ProgressThread::loop() noexcept {
             return;
         }
         drain_timer();
-        device_.make_progress();
+        client_.make_progress();
         if (has_link_) {
             look_while_busy();
             wait_while_polled();
@@ -145,11 +145,11 @@ void ProgressThread::drain_timer() const noexcept {
 }
 
 void ProgressThread::look_while_busy() noexcept {
-    const std::uint64_t polls = device_.polls();
-    Nanoseconds last = monotonic_now();
-    for (Nanoseconds now = last; now - last < kBusyNs && !stopping_ && device_.polls() == polls;
+    const std::uint64_t polls = client_.polls();
+    engine::Nanoseconds last = monotonic_now();
+    for (engine::Nanoseconds now = last; now - last < kBusyNs && !stopping_ && client_.polls() == polls;
          now = monotonic_now()) {
-        if (device_.try_progress()) {
+        if (client_.try_progress()) {
             last = now;
         } else {
             cpu_relax();
@@ -159,7 +159,7 @@ void ProgressThread::look_while_busy() noexcept {
 
 void ProgressThread::wait_while_polled() noexcept {
     std::uint64_t before = last_polls_;
-    last_polls_ = device_.polls();
+    last_polls_ = client_.polls();
     watches_polls_.store(last_polls_ != before, std::memory_order_seq_cst);
     timespec pause{.tv_sec = 0, .tv_nsec = kShortestPauseNs};
     while (last_polls_ != before && !stopping_) {
@@ -168,16 +168,16 @@ void ProgressThread::wait_while_polled() noexcept {
                         {.fd = stop_, .events = POLLIN, .revents = 0}};
         if (ppoll(fds, 2, &pause, nullptr) > 0 && fds[0].revents != 0) {
             drain_timer();
-            device_.make_progress();
+            client_.make_progress();
         }
-        last_polls_ = device_.polls();
+        last_polls_ = client_.polls();
         pause.tv_nsec = std::min<long>(2 * pause.tv_nsec, kLongestPauseNs);
     }
     // Partner: Device::hold_back().
     watches_polls_.store(false, std::memory_order_seq_cst);
-    if (device_.has_held_back()) {
-        device_.make_progress();
+    if (client_.has_held_back()) {
+        client_.make_progress();
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

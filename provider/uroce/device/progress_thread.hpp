@@ -17,21 +17,35 @@
 
 #include "core/result.hpp"
 #include "core/sync.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce {
-
-class Device;
+namespace sluice::uroce::device {
 
 // CLOCK_MONOTONIC.
-Nanoseconds monotonic_now() noexcept;
+engine::Nanoseconds monotonic_now() noexcept;
 // The same clock as the kernel's last tick left it: some milliseconds late, and never a hardware access,
 // which on machines without a stable TSC costs more than everything else that an empty poll does.
-Nanoseconds coarse_now() noexcept;
+engine::Nanoseconds coarse_now() noexcept;
 
 class ProgressThread {
   public:
-    explicit ProgressThread(Device& device) noexcept : device_(device) {}
+    // What the thread serves. All are called from the thread, without a lock.
+    class Client {
+      public:
+        virtual void make_progress() noexcept = 0;
+        // The same, unless another thread is at it; never waits. True: something arrived on the link.
+        virtual bool try_progress() noexcept = 0;
+        // Whether acknowledgements wait for the program's next poll.
+        virtual bool has_held_back() const noexcept = 0;
+        // The program's polls of empty queues so far.
+        virtual std::uint64_t polls() const noexcept = 0;
+
+      protected:
+        ~Client() = default;
+    };
+
+    explicit ProgressThread(Client& client) noexcept : client_(client) {}
     ProgressThread(const ProgressThread&) = delete;
     ProgressThread& operator=(const ProgressThread&) = delete;
     // Waits for the end of the thread, unless abandon() came before.
@@ -40,7 +54,7 @@ class ProgressThread {
     // Once; later calls find it running. LINK_FD may be -1.
     Result<void> start(int link_fd);
     // Not later than WHEN, progress is made. Does nothing before start().
-    void wake_at(Nanoseconds when) noexcept;
+    void wake_at(engine::Nanoseconds when) noexcept;
     // The thread is another process's: this is the child of a fork.
     void abandon() noexcept { running_ = false; }
     // Whether it looks every few milliseconds if the program goes on polling, and makes progress when it
@@ -57,7 +71,7 @@ class ProgressThread {
     Result<void> watch(int fd) const;
     Result<void> start_locked(int link_fd) SLUICE_TSA(requires_capability(starting_));
 
-    Device& device_;
+    Client& client_;
     Mutex starting_;
     std::atomic<bool> running_{false};
     std::atomic<bool> stopping_{false};
@@ -70,4 +84,4 @@ class ProgressThread {
     pthread_t thread_{};
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -8,22 +8,21 @@
 #include "core/settings.hpp"
 #include "provider/uroce/device/seed.hpp"
 #include "provider/uroce/device/udp_link.hpp"
-#include "provider/uroce/verbs/events.hpp"
 #include "roce/socket/guarded_memory.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 namespace {
 
 // The way to the program's memory, one for all devices.
-Result<port::GuardedMemory*> program_memory() {
-    static port::GuardedMemory* memory = nullptr; // never deleted: devices of a forked child refer to it
+Result<socket::GuardedMemory*> program_memory() {
+    static socket::GuardedMemory* memory = nullptr; // never deleted: devices of a forked child refer to it
     if (memory == nullptr) {
-        auto method = port::parse_guard_method(setting_value(Setting::kUroceGuard));
+        auto method = socket::parse_guard_method(setting_value(Setting::kUroceGuard));
         if (!method) {
             return std::move(method).error();
         }
-        auto made = port::GuardedMemory::create(*method);
+        auto made = socket::GuardedMemory::create(*method);
         if (!made) {
             return std::move(made).error();
         }
@@ -44,7 +43,7 @@ Registry::Registry() {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-Result<Device*> Registry::acquire(const LocalAddress& where) {
+Result<Device*> Registry::acquire(const LocalAddress& where, Device::Report report) {
     const LockGuard guard(changing_);
     for (Entry& entry : entries_) {
         if (entry.device->where().gid == where.gid) {
@@ -52,10 +51,10 @@ Result<Device*> Registry::acquire(const LocalAddress& where) {
             return entry.device;
         }
     }
-    return make_locked(where);
+    return make_locked(where, report);
 }
 
-Result<Device*> Registry::make_locked(const LocalAddress& where) {
+Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report report) {
     if (entries_.size() == kMaxDevices) {
         return Error(ErrorKind::kInsufficientResources, "256 uroce devices are open; close one first");
     }
@@ -67,11 +66,11 @@ Result<Device*> Registry::make_locked(const LocalAddress& where) {
     if (!directory) {
         return std::move(directory).error();
     }
-    Result<port::GuardedMemory*> memory = program_memory();
+    Result<socket::GuardedMemory*> memory = program_memory();
     if (!memory) {
         return std::move(memory).error();
     }
-    auto faults = port::FaultSchedule::parse(setting_value(Setting::kUroceFaults));
+    auto faults = socket::FaultSchedule::parse(setting_value(Setting::kUroceFaults));
     if (!faults) {
         return std::move(faults).error();
     }
@@ -79,7 +78,7 @@ Result<Device*> Registry::make_locked(const LocalAddress& where) {
     if (!faults->empty()) {
         extras.faults = std::make_unique<DeviceFaults>(*std::move(faults));
     }
-    Result<port::PcapRecorder*> recorder = port::PcapRecorder::by_setting();
+    Result<socket::PcapRecorder*> recorder = socket::PcapRecorder::by_setting();
     if (!recorder) {
         return std::move(recorder).error();
     }
@@ -88,10 +87,15 @@ Result<Device*> Registry::make_locked(const LocalAddress& where) {
     if (!link) {
         return std::move(link).error();
     }
-    auto device = std::make_unique<Device>(where, *seed, **memory, face::report_event, std::move(*directory),
+    auto device = std::make_unique<Device>(where, *seed, **memory, *this, report, std::move(*directory),
                                            std::move(*link), std::move(extras));
-    const LockGuard guard(finding_);
+    if (tables_ == nullptr) {
+        tables_ = std::make_unique<Tables>();
+        tables_->first.reserve(kMaxDevices);
+        tables_->second.reserve(kMaxDevices);
+    }
     entries_.push_back({device.get(), 1});
+    publish_locked();
     return device.release();
 }
 
@@ -101,22 +105,37 @@ void Registry::release(Device& device) noexcept {
     if (entry == entries_.end() || --entry->users != 0) {
         return; // or, in the child of a fork, nobody's
     }
-    {
-        const LockGuard finding(finding_);
-        entries_.erase(entry);
-    }
-    // Nobody finds it any more; who has found it before holds its lock.
-    { const Device::Session last(device); }
+    entries_.erase(entry);
+    publish_locked(); // nobody finds it any more, and a thread that had found it has given it back
     delete &device;
+}
+
+void Registry::publish_locked() noexcept {
+    const Table* const old = published_.load(std::memory_order_relaxed);
+    Table& next = old == &tables_->first ? tables_->second : tables_->first;
+    next.clear();
+    for (const Entry& entry : entries_) {
+        next.push_back(entry.device);
+    }
+    published_.store(&next, std::memory_order_release); // partner: the acquire in find()
+    for (Device* const device : *old) {
+        const Device::ProgressSession passed(*device);
+    }
+}
+
+Neighbour* Registry::find(const engine::Address& address) noexcept {
+    const Table& table =
+        *published_.load(std::memory_order_acquire); // partner: the release in publish_locked()
+    const auto found =
+        std::ranges::find_if(table, [&](const Device* device) { return device->where().gid == address; });
+    return found == table.end() ? nullptr : *found;
 }
 
 void Registry::before_fork() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     instance().changing_.lock();
-    instance().finding_.lock();
 }
 
 void Registry::after_fork_in_parent() noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    instance().finding_.unlock();
     instance().changing_.unlock();
 }
 
@@ -125,7 +144,10 @@ void Registry::after_fork_in_child() noexcept SLUICE_TSA(no_thread_safety_analys
         entry.device->poison();
     }
     instance().entries_.clear();
+    // Never freed: the child's allocator may be in any state.
+    (void)instance().tables_.release();
+    instance().published_.store(&instance().none_, std::memory_order_relaxed);
     after_fork_in_parent();
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -1,62 +1,69 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The devices of this process, by address. It lives until the process ends: threads may still be
-// delivering while the program's own objects are being destroyed.
+// The devices of this process, by address, and thereby each other's neighbours. It lives until the process
+// ends: threads may still be delivering while the program's own objects are being destroyed.
+//
+// Finding a device takes no lock: it reads a table that doesn't change while somebody reads it. There are
+// two tables. Adding or removing a device writes the one that isn't published, publishes it, and then takes
+// the lock of each device once: a thread that reads a table holds one of them, so that no thread reads the
+// other table afterwards, or has found in it what it still uses. Removing allocates nothing, so that closing
+// a device can't fail.
 //
 // fork: the child has none of the threads and none of the locks in a known state. So the child's
-// copies of all devices are poisoned and forgotten, never touched and never freed; the child opens
-// devices of its own if it wants any.
+// copies of all devices and tables are poisoned and forgotten, never touched and never freed; the child
+// opens devices of its own if it wants any.
+//
+// Thread safety: every function may be called from any thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "core/sync.hpp"
 #include "provider/uroce/device/device.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
-class Registry {
+class Registry final : public Neighbours {
   public:
-    static constexpr std::size_t kMaxDevices = 256;
-
     static Registry& instance();
 
-    // The device with this address, made if there is none. Each acquire() needs a release().
-    Result<Device*> acquire(const LocalAddress& where);
-    // Waits for those who are at it when this was the last user.
+    // The device with this address, made if there is none; a new one gives its asynchronous events to REPORT.
+    // Each acquire() needs a release().
+    Result<Device*> acquire(const LocalAddress& where, Device::Report report);
+    // When this was the last user: waits for the threads that are delivering to it, and destroys it.
     void release(Device& device) noexcept;
 
-    // Calls USE with the device that has ADDRESS, which stays while USE runs; false if there is none.
-    // USE calls nothing that could wait.
-    template<typename Use>
-    bool with(const Address& address, Use&& use) noexcept {
-        const LockGuard guard(finding_);
-        for (const Entry& entry : entries_) {
-            if (entry.device->where().gid == address) {
-                use(*entry.device);
-                return true;
-            }
-        }
-        return false;
-    }
+    Neighbour* find(const engine::Address& address) noexcept override;
 
   private:
     struct Entry {
         Device* device;
         std::uint32_t users;
     };
+    using Table = std::vector<Device*>;
+    struct Tables {
+        Table first;
+        Table second;
+    };
 
     Registry();
-    Result<Device*> make_locked(const LocalAddress& where) SLUICE_TSA(requires_capability(changing_));
+    Result<Device*> make_locked(const LocalAddress& where, Device::Report report)
+        SLUICE_TSA(requires_capability(changing_));
+    // Publishes a table of entries_, and waits until no thread reads the former one.
+    void publish_locked() noexcept SLUICE_TSA(requires_capability(changing_));
     static void before_fork() noexcept;
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
     Mutex changing_; // one acquire() or release() at a time
-    SpinLock finding_;
-    // Reserved once. Changed with both locks, read with either.
-    std::vector<Entry> entries_;
+    // Reserved once, as are the tables.
+    std::vector<Entry> entries_ SLUICE_TSA(guarded_by(changing_));
+    std::unique_ptr<Tables> tables_ SLUICE_TSA(guarded_by(changing_));
+    const Table none_;
+    // none_ or one of tables_.
+    std::atomic<const Table*> published_{&none_};
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

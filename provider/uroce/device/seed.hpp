@@ -8,7 +8,7 @@
 
 #include "core/result.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 // From the system: what streams of numbers that peers shouldn't guess start from.
 inline Result<std::uint64_t> random_seed() {
@@ -19,4 +19,4 @@ inline Result<std::uint64_t> random_seed() {
     return seed;
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

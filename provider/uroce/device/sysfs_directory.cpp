@@ -17,7 +17,7 @@
 #include "core/log.hpp"
 #include "core/sync.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 namespace {
 
@@ -169,7 +169,7 @@ void remove_stale(const std::string& base) {
 
 } // namespace
 
-std::string gid_text(const Address& address) {
+std::string gid_text(const engine::Address& address) {
     std::string text;
     for (std::size_t i = 0; i < address.gid.size(); i += 2) {
         char group[8];
@@ -181,7 +181,7 @@ std::string gid_text(const Address& address) {
 }
 
 // FNV-1a, with the bit that says "given locally".
-std::uint64_t guid_of(const Address& address) noexcept {
+std::uint64_t guid_of(const engine::Address& address) noexcept {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (const std::uint8_t byte : address.gid) {
         hash = (hash ^ byte) * 0x100000001b3;
@@ -226,4 +226,4 @@ SysfsDirectory::~SysfsDirectory() {
     }
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

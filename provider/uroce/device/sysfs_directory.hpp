@@ -14,8 +14,9 @@
 
 #include "core/result.hpp"
 #include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/roce.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 class SysfsDirectory {
   public:
@@ -37,8 +38,8 @@ class SysfsDirectory {
 };
 
 // As /sys has it: 0000:0000:0000:0000:0000:ffff:7f00:0001.
-std::string gid_text(const Address& address);
+std::string gid_text(const engine::Address& address);
 // The device's GUID: derived from its address, as there is nothing else to tell devices apart.
-std::uint64_t guid_of(const Address& address) noexcept;
+std::uint64_t guid_of(const engine::Address& address) noexcept;
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/device/udp_link.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
-Result<std::unique_ptr<UdpLink>> UdpLink::open(const Address& local, Memory& memory,
-                                               port::PcapRecorder* recorder) {
-    auto port = port::UdpPort::open({.local = local, .recorder = recorder}, memory);
+Result<std::unique_ptr<UdpLink>> UdpLink::open(const engine::Address& local, engine::Memory& memory,
+                                               socket::PcapRecorder* recorder) {
+    auto port = socket::UdpPort::open({.local = local, .recorder = recorder}, memory);
     if (!port) {
         return std::move(port).error();
     }
@@ -13,16 +13,16 @@ Result<std::unique_ptr<UdpLink>> UdpLink::open(const Address& local, Memory& mem
 }
 
 bool UdpLink::fetch() noexcept {
-    return port_->receiver().fetch(port::Receiver::kMaxMessages) != 0;
+    return port_->receiver().fetch(socket::Receiver::kMaxMessages) != 0;
 }
 
 void UdpLink::deliver(Receiver& receiver) noexcept {
     port_->receiver().deliver(
-        [&](const InPacket& in) { receiver.packet(in.packet, in.source, in.destination, in.grh); });
+        [&](const engine::InPacket& in) { receiver.packet(in.packet, in.source, in.destination, in.grh); });
 }
 
 void UdpLink::abandon() noexcept {
     port_->abandon();
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -4,19 +4,20 @@
 #pragma once
 
 #include "provider/uroce/device/link.hpp"
+#include "provider/uroce/roce.hpp"
 #include "roce/socket/udp_port.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::device {
 
 class UdpLink final : public Link {
   public:
     // MEMORY and RECORDER, which may be null, outlive the link.
-    static Result<std::unique_ptr<UdpLink>> open(const Address& local, Memory& memory,
-                                                 port::PcapRecorder* recorder);
+    static Result<std::unique_ptr<UdpLink>> open(const engine::Address& local, engine::Memory& memory,
+                                                 socket::PcapRecorder* recorder);
 
-    explicit UdpLink(std::unique_ptr<port::UdpPort> port) noexcept : port_(std::move(port)) {}
+    explicit UdpLink(std::unique_ptr<socket::UdpPort> port) noexcept : port_(std::move(port)) {}
 
-    bool append(const OutPacket& packet, bool damaged) noexcept override {
+    bool append(const engine::OutPacket& packet, bool damaged) noexcept override {
         return port_->sender().append(packet, damaged);
     }
     bool flush() noexcept override { return port_->sender().flush(); }
@@ -26,7 +27,7 @@ class UdpLink final : public Link {
     void abandon() noexcept override;
 
   private:
-    std::unique_ptr<port::UdpPort> port_;
+    std::unique_ptr<socket::UdpPort> port_;
 };
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::device

@@ -6,14 +6,14 @@
 
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 int check_path(const ibv_ah_attr& attr) noexcept {
     return attr.is_global == 1 && attr.grh.sgid_index == 0 && attr.port_num == kPort ? 0 : EINVAL;
 }
 
-Address destination_of(const ibv_ah_attr& attr) noexcept {
-    Address address;
+engine::Address destination_of(const ibv_ah_attr& attr) noexcept {
+    engine::Address address;
     std::copy(std::begin(attr.grh.dgid.raw), std::end(attr.grh.dgid.raw), address.gid.begin());
     return address;
 }
@@ -43,4 +43,4 @@ int destroy_ah(ibv_ah* ah) noexcept {
     return 0;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

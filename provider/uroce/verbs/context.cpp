@@ -3,9 +3,7 @@
 
 #include <unistd.h>
 
-#include "provider/uroce/verbs/objects.hpp"
-
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 void Belonging::join(ibv_context*& context, void* object, Leave leave) noexcept {
     context_ = &context;
@@ -44,7 +42,7 @@ bool Belongings::empty() noexcept {
 }
 
 // The program uses nothing of a context that it closes, so that the list needs no lock.
-void Belongings::leave(Device& device) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+void Belongings::leave(device::Device& device) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     for (Belonging* one = newest_; one != nullptr; one = one->older_) {
         if (one->leave_ != nullptr) {
             one->leave_(one->object_, device);
@@ -82,4 +80,4 @@ bool leave_behind(Context& context) noexcept {
     return true;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a program has made of a context and hasn't destroyed. When it closes the context, all of that
-// leaves the device, as the kernel ends what belongs to a descriptor. The handles stay the program's:
-// each call on them fails with EIO, and destroying them gives back their memory. Until then they belong
-// to a context of no device, which is the first that was closed so.
+// Our part of an open context, and the list of the objects that the program made from it.
+//
+// When the program closes a context, its remaining objects leave the device, as the kernel ends the
+// objects of a descriptor. The handles stay the program's: each call on them fails with EIO, and destroying
+// them frees their memory. Until then they belong to a context without a device: the first one that was
+// closed with objects left (ADR 62).
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include "core/sync.hpp"
+#include "provider/uroce/device/device.hpp"
+#include "provider/uroce/verbs/events.hpp"
 
-namespace sluice::uroce {
-
-class Device;
-
-namespace face {
-
-struct Context;
+namespace sluice::uroce::verbs {
 
 // A member of each object; not in the list of the context in the child of a fork.
 class Belonging {
   public:
     // Takes OBJECT out of what works in DEVICE.
-    using Leave = void (*)(void* object, Device& device) noexcept;
+    using Leave = void (*)(void* object, device::Device& device) noexcept;
 
     Belonging() = default;
     ~Belonging();
@@ -48,7 +46,7 @@ class Belongings {
     void remove(Belonging& one) noexcept;
     bool empty() noexcept;
     // Newest first, so that what uses something else goes before it.
-    void leave(Device& device) noexcept;
+    void leave(device::Device& device) noexcept;
     // All of them belong to the context of ALL from now on.
     void move_to(Belongings& all, ibv_context& context) noexcept;
 
@@ -57,8 +55,26 @@ class Belongings {
     Belonging* newest_ SLUICE_TSA(guarded_by(lock_)) = nullptr;
 };
 
+struct Context {
+    Context(ibv_context& context, device::Device& its_device, int async_fd) noexcept
+        : base(context), device(its_device), events(async_fd) {}
+
+    // Nothing works any more; destroying gives back memory.
+    bool gone() const noexcept { return closed || device.poisoned(); }
+    bool forked() const noexcept { return !closed && device.poisoned(); }
+
+    ibv_context& base;
+    device::Device& device; // unless it is closed
+    AsyncEvents events;
+    Belongings belongings;
+    bool closed = false; // and left for what hasn't been destroyed
+};
+
+inline Context& context_of(const ibv_context* context) noexcept {
+    return *reinterpret_cast<Context*>(reinterpret_cast<std::uintptr_t>(context) + sizeof(ibv_context));
+}
+
 // When the program closes CONTEXT, whose device isn't poisoned. True: it must stay, for what is left.
 bool leave_behind(Context& context) noexcept;
 
-} // namespace face
-} // namespace sluice::uroce
+} // namespace sluice::uroce::verbs

@@ -7,7 +7,7 @@
 #include "provider/uroce/verbs/event_socket.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -20,12 +20,12 @@ struct CqRequest {
     bool ignores_overrun;
 };
 
-void leave_device(void* object, Device& device) noexcept {
+void leave_device(void* object, device::Device& device) noexcept {
     device.end_queue(static_cast<Cq*>(object)->queue);
 }
 
 // Runs in the engine, with the device's lock. libibverbs reads the queue's address from the channel.
-bool tell_channel(CompletionQueue& queue) noexcept {
+bool tell_channel(engine::CompletionQueue& queue) noexcept {
     Cq& cq = static_cast<Cq::Queue&>(queue).cq;
     const std::uint64_t record = reinterpret_cast<std::uintptr_t>(ibv_cq_ex_to_cq(&cq));
     const bool told = send_event(cq.channel->fd, &record, sizeof record);
@@ -50,7 +50,7 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
     } catch (const std::bad_alloc&) {
         return fail_with<Cq>(ENOMEM);
     }
-    context.device.prepare_queue(cq->queue, [](CompletionQueue& queue) noexcept {
+    context.device.prepare_queue(cq->queue, [](engine::CompletionQueue& queue) noexcept {
         Cq& its_cq = static_cast<Cq::Queue&>(queue).cq;
         its_cq.owner().device.before_completion(queue);
     });
@@ -80,7 +80,7 @@ struct EventsRead {
 
 EventsRead events_read(Cq& cq) noexcept {
     ibv_cq* ibcq = ibv_cq_ex_to_cq(&cq);
-    const Device::Session session(cq.owner().device);
+    const device::Device::ProgressSession session(cq.owner().device);
     const std::uint32_t unread = cq.channel != nullptr ? take_back_events(cq.channel->fd, ibcq) : 0;
     return {.completions = cq.completions_reported - unread,
             .events = cq.events_reported - cq.owner().events.forget(ibcq)};
@@ -135,7 +135,7 @@ int resize_cq(ibv_cq* ibcq, int cqe) noexcept {
         return EINVAL;
     }
     const LockGuard guard(cq.lock);
-    const Device::Session session(cq.owner().device);
+    const device::Device::ProgressSession session(cq.owner().device);
     try {
         if (!cq.queue.resize(static_cast<std::uint32_t>(cqe))) {
             return EINVAL;
@@ -167,8 +167,9 @@ int req_notify_cq(ibv_cq* ibcq, int solicited_only) noexcept {
     if (cq.owner().gone()) {
         return EIO;
     }
-    cq.queue.arm(solicited_only != 0 ? CompletionQueue::Arm::kSolicited : CompletionQueue::Arm::kAny);
+    cq.queue.arm(solicited_only != 0 ? engine::CompletionQueue::Arm::kSolicited
+                                     : engine::CompletionQueue::Arm::kAny);
     return 0;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-namespace sluice::uroce {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -75,4 +75,4 @@ std::uint32_t take_back_events(int fd, const void* element) noexcept {
     return taken;
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::verbs

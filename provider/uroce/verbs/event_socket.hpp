@@ -13,7 +13,7 @@
 
 #include "core/result.hpp"
 
-namespace sluice::uroce {
+namespace sluice::uroce::verbs {
 
 Result<int> make_event_socket();
 
@@ -24,4 +24,4 @@ bool send_event(int fd, const void* record, std::size_t len_bytes) noexcept;
 // keep their order.
 std::uint32_t take_back_events(int fd, const void* element) noexcept;
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::verbs

@@ -7,10 +7,11 @@
 
 #include <atomic>
 
+#include "provider/uroce/roce.hpp"
 #include "roce/engine/ring.hpp"
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 // Guarded by the device's lock, but for pending().
 class AsyncEvents {
@@ -37,11 +38,8 @@ class AsyncEvents {
     static_assert(sizeof(Record) == 16);
 
     const int fd_;
-    Ring<Record> waiting_; // what didn't fit into the socket
+    engine::Ring<Record> waiting_; // what didn't fit into the socket
     std::atomic<bool> pending_{false};
 };
 
-// For Device: OWNER is a Qp.
-void report_event(void* owner, AsyncEvent event) noexcept;
-
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -11,7 +11,7 @@
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -22,7 +22,7 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | 
 // What the engine keeps.
 constexpr unsigned kEngineAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kRemoteAccessMask;
 
-Device& device_of(const ibv_pd* pd) noexcept {
+device::Device& device_of(const ibv_pd* pd) noexcept {
     return context_of(pd->context).device;
 }
 
@@ -51,7 +51,7 @@ int check(const Range& range) noexcept {
         return EOPNOTSUPP;
     }
     // What is persistent is the program's to know; what a flush does is to write the caches back.
-    if ((range.access & kFlushPersistentAccess) != 0 && !can_write_back()) {
+    if ((range.access & SLUICE_ACCESS_FLUSH_PERSISTENT) != 0 && !can_write_back()) {
         return EOPNOTSUPP;
     }
     if (range.host_addr + range.len_bytes < range.host_addr || range.iova + range.len_bytes < range.iova) {
@@ -60,7 +60,7 @@ int check(const Range& range) noexcept {
     return is_mapped(range.host_addr, range.len_bytes) ? 0 : EFAULT;
 }
 
-Result<std::uint32_t> add_region(Engine& engine, ibv_pd* pd, const Range& range) {
+Result<std::uint32_t> add_region(engine::Engine& engine, ibv_pd* pd, const Range& range) {
     Result<void> prepared = device_of(pd).memory().prepare();
     if (!prepared) {
         return std::move(prepared).error();
@@ -93,7 +93,7 @@ std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexce
         errno = ENOMEM;
         return nullptr;
     }
-    const Device::Session session(device_of(pd));
+    const device::Device::ProgressSession session(device_of(pd));
     const Result<std::uint32_t> key = add_region(session.engine(), pd, range);
     if (!key) {
         errno = key.error().to_errno();
@@ -110,10 +110,10 @@ MemoryRegion& region_of(abi::VerbsMr* mr) noexcept {
 }
 
 // With its regions and windows.
-void leave_device(void* object, Device& device) noexcept {
+void leave_device(void* object, device::Device& device) noexcept {
     const auto& domain = *static_cast<const Domain*>(object);
     if (domain.users.load(std::memory_order_acquire) != 0) {
-        const Device::Session session(device);
+        const device::Device::ProgressSession session(device);
         session.engine().regions().remove_domain(domain.handle);
     }
 }
@@ -247,8 +247,8 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
     if (const int error = check(range)) {
         return error;
     }
-    const Device::Session session(device_of(domain));
-    RegionTable& regions = session.engine().regions();
+    const device::Device::ProgressSession session(device_of(domain));
+    engine::RegionTable& regions = session.engine().regions();
     const Result<std::uint32_t> key = add_region(session.engine(), domain, range);
     if (!key) {
         return key.error().to_errno();
@@ -267,7 +267,7 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
 int dereg_mr(abi::VerbsMr* mr) noexcept {
     MemoryRegion& region = region_of(mr);
     if (!is_gone(region.mr.pd)) {
-        const Device::Session session(device_of(region.mr.pd));
+        const device::Device::ProgressSession session(device_of(region.mr.pd));
         const Result<void> removed = session.engine().regions().remove_region(region.mr.lkey);
         if (!removed) {
             return removed.error().to_errno();
@@ -292,9 +292,9 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
     if (window == nullptr) {
         return fail_with<ibv_mw>(ENOMEM);
     }
-    const Device::Session session(device_of(pd));
+    const device::Device::ProgressSession session(device_of(pd));
     const Result<std::uint32_t> key = session.engine().regions().add_window(
-        pd->handle, type == IBV_MW_TYPE_1 ? WindowType::kType1 : WindowType::kType2);
+        pd->handle, type == IBV_MW_TYPE_1 ? engine::WindowType::kType1 : engine::WindowType::kType2);
     if (!key) {
         return fail_with<ibv_mw>(key.error().to_errno());
     }
@@ -310,7 +310,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
 
 int dealloc_mw(ibv_mw* mw) noexcept {
     if (!is_gone(mw->pd)) {
-        const Device::Session session(device_of(mw->pd));
+        const device::Device::ProgressSession session(device_of(mw->pd));
         const Result<void> removed = session.engine().regions().remove_window(mw->handle);
         if (!removed) {
             return removed.error().to_errno();
@@ -321,4 +321,4 @@ int dealloc_mw(ibv_mw* mw) noexcept {
     return 0;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

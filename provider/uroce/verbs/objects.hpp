@@ -7,31 +7,24 @@
 // the device's lock. Counts of users are atomic: they make destroying fail while somebody uses it.
 #pragma once
 
-#include <cstring>
+#include <sluice/sluice.h>
+
 #include <memory>
 
+#include "core/verbs_values.hpp"
+#include "provider/common/number_of.hpp"
 #include "provider/common/objects.hpp"
 #include "provider/common/queue_lock.hpp"
 #include "provider/common/wr_functions.hpp"
-#include "provider/uroce/device/device.hpp"
 #include "provider/uroce/verbs/context.hpp"
-#include "provider/uroce/verbs/events.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 using provider::domain_of;
 using provider::fail_with;
+using provider::number_of;
 using provider::ProtectionDomain;
 using provider::QueueLock;
-
-// A caller in C may put any number into an enumeration; read as one, it would be undefined here.
-template<typename Enumeration>
-std::uint32_t number_of(const Enumeration& value) noexcept {
-    static_assert(sizeof value == sizeof(std::uint32_t));
-    std::uint32_t number = 0;
-    std::memcpy(&number, &value, sizeof number);
-    return number;
-}
 
 // What a device offers; limits that no object exceeds.
 constexpr std::uint32_t kMaxWr = 16384;
@@ -42,29 +35,9 @@ constexpr std::uint32_t kMaxObjects = 65536; // of kinds that only memory limits
 constexpr std::uint8_t kPort = 1;
 
 // The mask of kinds of access that a region or a queue pair may be given.
-constexpr unsigned kFlushGlobalAccess = 1U << 8; // younger than the headers that we may be compiled with
-constexpr unsigned kFlushPersistentAccess = 1U << 9;
 constexpr unsigned kRemoteAccessMask = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                                       IBV_ACCESS_REMOTE_ATOMIC | kFlushGlobalAccess | kFlushPersistentAccess;
-
-struct Context {
-    Context(ibv_context& context, Device& its_device, int async_fd) noexcept
-        : base(context), device(its_device), events(async_fd) {}
-
-    // Nothing works any more; destroying gives back memory.
-    bool gone() const noexcept { return closed || device.poisoned(); }
-    bool forked() const noexcept { return !closed && device.poisoned(); }
-
-    ibv_context& base;
-    Device& device; // unless it is closed
-    AsyncEvents events;
-    Belongings belongings;
-    bool closed = false; // and left for what hasn't been destroyed
-};
-
-inline Context& context_of(const ibv_context* context) noexcept {
-    return *reinterpret_cast<Context*>(reinterpret_cast<std::uintptr_t>(context) + sizeof(ibv_context));
-}
+                                       IBV_ACCESS_REMOTE_ATOMIC | unsigned{SLUICE_ACCESS_FLUSH_GLOBAL} |
+                                       unsigned{SLUICE_ACCESS_FLUSH_PERSISTENT};
 
 // One user of an object, for as long as it lives.
 using Users = std::atomic<int>;
@@ -89,19 +62,19 @@ struct MemoryWindow : provider::MemoryWindow {
 };
 
 struct AddressHandle : ibv_ah {
-    Address destination;
+    engine::Address destination;
     Belonging belonging;
 };
 
 struct Cq : ibv_cq_ex {
     // The engine's part knows its way back.
-    struct Queue : CompletionQueue {
+    struct Queue : engine::CompletionQueue {
         Queue(Cq& owner, std::uint32_t capacity, Notify notify)
-            : CompletionQueue(capacity, notify), cq(owner) {}
+            : engine::CompletionQueue(capacity, notify), cq(owner) {}
         Cq& cq;
     };
 
-    Cq(ibv_context& its_context, std::uint32_t capacity, CompletionQueue::Notify notify)
+    Cq(ibv_context& its_context, std::uint32_t capacity, engine::CompletionQueue::Notify notify)
         : ibv_cq_ex{}, queue(*this, capacity, notify) {
         context = &its_context;
     }
@@ -109,7 +82,7 @@ struct Cq : ibv_cq_ex {
 
     QueueLock lock; // of those who take completions out
     Queue queue;
-    const Completion* current = nullptr; // from start_poll() to end_poll()
+    const engine::Completion* current = nullptr; // from start_poll() to end_poll()
     Users users{0};
     std::uint32_t completions_reported = 0;
     std::uint32_t events_reported = 0;
@@ -132,7 +105,7 @@ struct Srq : abi::VerbsSrq {
     }
     Context& owner() const noexcept { return context_of(srq.context); }
 
-    ReceiveQueue receives;
+    engine::ReceiveQueue receives;
     ibv_srq_attr limits;
     Users users{0};
     std::uint32_t events_reported = 0;
@@ -149,14 +122,14 @@ struct Builder {
     std::uint32_t count = 0; // requests begun
     int error = 0;           // the first that went wrong
     bool needs_address = false;
-    SendEntry* current = nullptr; // what setters write to; null after an error
+    engine::SendEntry* current = nullptr; // what setters write to; null after an error
 };
 
 struct Qp : provider::WrQueuePair {
     explicit Qp(ibv_context& context) noexcept : WrQueuePair{} { qp.context = &context; }
     Context& owner() const noexcept { return context_of(qp.context); }
 
-    QueuePair* engine = nullptr;
+    engine::QueuePair* engine = nullptr;
     QueueLock lock; // of building, between wr_start() and wr_complete(); elided where nobody builds
     Builder builder;
     // What modify() was told and the engine doesn't keep; guarded by the device's lock.
@@ -170,4 +143,4 @@ inline Qp& qp_of(ibv_qp* qp) noexcept {
     return *static_cast<Qp*>(reinterpret_cast<abi::VerbsQp*>(qp));
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -10,12 +10,15 @@
 #include <new>
 
 #include "core/log.hpp"
+#include "core/settings.hpp"
+#include "provider/common/context_memory.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/uroce/device/registry.hpp"
+#include "provider/uroce/verbs/event_reports.hpp"
 #include "provider/uroce/verbs/event_socket.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -24,32 +27,33 @@ constexpr std::uint32_t kDriverId = 0;
 
 // What libibverbs takes for one of its devices. One for each context: it goes with it.
 struct OpenedDevice : abi::VerbsDevice {
-    Device* shared = nullptr;
+    device::Device* shared = nullptr;
 };
 
 abi::OpsTable make_ops() noexcept;
 
 void free_context(ibv_context* ibcontext) noexcept {
     Context& context = context_of(ibcontext);
-    Device& device = context.device;
+    device::Device& device = context.device;
     if (device.poisoned() || !leave_behind(context)) {
         context.~Context();
         provider::free_context_memory(ibcontext);
     }
-    Registry::instance().release(device);
+    device::Registry::instance().release(device);
 }
 
 // The program has read an event: there is room for one that waits.
 void note_async_event(ibv_context* ibcontext, ibv_async_event* /*event*/) noexcept {
     Context& context = context_of(ibcontext);
     if (context.events.pending() && !context.gone()) {
-        const Device::Session session(context.device);
+        const device::Device::ProgressSession session(context.device);
         context.events.refill();
     }
 }
 
 verbs_context* alloc_context(ibv_device* ibdevice, int /*cmd_fd*/, void* /*private_data*/) noexcept {
-    Device& device = *static_cast<OpenedDevice*>(reinterpret_cast<abi::VerbsDevice*>(ibdevice))->shared;
+    device::Device& device =
+        *static_cast<OpenedDevice*>(reinterpret_cast<abi::VerbsDevice*>(ibdevice))->shared;
     const int cmd_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (cmd_fd < 0) {
         return nullptr;
@@ -199,7 +203,7 @@ Result<ibv_comp_channel*> ask_libibverbs_for_channel(ibv_context* context) {
 
 // As libibverbs keeps it for devices that it has found itself, and frees it with the device. Its
 // open call must not see it: it would look for a character device.
-abi::VerbsSysfsDevice* make_sysfs_part(const Device& device) noexcept {
+abi::VerbsSysfsDevice* make_sysfs_part(const device::Device& device) noexcept {
     constexpr std::size_t kRoom = 2048; // more than any version's
     // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): libibverbs frees it
     auto* sysfs = static_cast<abi::VerbsSysfsDevice*>(std::calloc(1, kRoom));
@@ -213,7 +217,7 @@ abi::VerbsSysfsDevice* make_sysfs_part(const Device& device) noexcept {
 }
 
 // A reference of our own, which the opened context's takes over.
-ibv_device* make_device(Device& device) {
+ibv_device* make_device(device::Device& device) {
     auto* made = new OpenedDevice{};
     std::snprintf(made->abi::VerbsDevice::device.name, IBV_SYSFS_NAME_MAX, "%s", device.where().name.c_str());
     made->abi::VerbsDevice::device.node_type = IBV_NODE_CA;
@@ -225,7 +229,7 @@ ibv_device* make_device(Device& device) {
     return &made->abi::VerbsDevice::device;
 }
 
-Result<ibv_context*> open_shared(Device& device, OpenDevice open) {
+Result<ibv_context*> open_shared(device::Device& device, OpenDevice open) {
     ibv_device* ibdevice = make_device(device);
     auto& opened = static_cast<OpenedDevice&>(reinterpret_cast<abi::VerbsDevice&>(*ibdevice));
     abi::VerbsSysfsDevice* sysfs = make_sysfs_part(device);
@@ -249,12 +253,13 @@ Result<ibv_context*> open_context(const char* name_or_address) {
     if (!open) {
         return std::move(open).error();
     }
-    Result<LocalAddress> where = resolve(name_or_address != nullptr ? name_or_address : "uroce0");
+    Result<device::LocalAddress> where =
+        device::resolve(name_or_address != nullptr ? name_or_address : "uroce0");
     if (!where) {
         return std::move(where).error();
     }
-    Registry& registry = Registry::instance();
-    Result<Device*> device = registry.acquire(*where);
+    device::Registry& registry = device::Registry::instance();
+    Result<device::Device*> device = registry.acquire(*where, report_event);
     if (!device) {
         return std::move(device).error();
     }
@@ -263,22 +268,12 @@ Result<ibv_context*> open_context(const char* name_or_address) {
         registry.release(**device);
         return context;
     }
-    SLUICE_LOG(kDebug, "uroce", "opened %s on %s", where->name.c_str(), port::to_text(where->gid).data());
+    SLUICE_LOG(kDebug, "uroce", "opened %s on %s", where->name.c_str(), socket::to_text(where->gid).data());
     return context;
 }
 
 bool is_ours(const ibv_context* context) noexcept {
     return reinterpret_cast<const abi::VerbsDevice*>(context->device)->ops == &kDeviceOps;
-}
-
-Result<cm::Service*> connections_of(ibv_context* context) {
-    if (!is_ours(context)) {
-        return Error(ErrorKind::kNotSupported, "this device isn't uroce's: librdmacm connects it");
-    }
-    if (context_of(context).gone()) {
-        return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent", EIO);
-    }
-    return context_of(context).device.connections();
 }
 
 Result<ibv_comp_channel*> create_comp_channel(ibv_context* context) {
@@ -303,4 +298,4 @@ Result<ibv_comp_channel*> create_comp_channel(ibv_context* context) {
     return channel;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -10,11 +10,7 @@
 
 #include "core/result.hpp"
 
-namespace sluice::uroce::cm {
-class Service;
-} // namespace sluice::uroce::cm
-
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 // The device of a name or an address; null is uroce0. ibv_close_device() closes.
 Result<ibv_context*> open_context(const char* name_or_address);
@@ -28,11 +24,8 @@ bool can_write_back() noexcept;
 // Whether CONTEXT is one of those.
 bool is_ours(const ibv_context* context) noexcept;
 
-// The connection manager of CONTEXT's device.
-Result<cm::Service*> connections_of(ibv_context* context);
-
 // What ibv_create_comp_channel() can't do here, because it asks the kernel by a command. Everything
 // else that there is for a channel works on it.
 Result<ibv_comp_channel*> create_comp_channel(ibv_context* context);
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

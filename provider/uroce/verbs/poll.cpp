@@ -6,52 +6,51 @@
 
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
-constexpr int kWcFlush = 8; // younger than the headers that we may be compiled with
-
-ibv_wc_opcode opcode_of(const Completion& completion) noexcept {
+ibv_wc_opcode opcode_of(const engine::Completion& completion) noexcept {
     switch (completion.opcode) {
-    case WcOpcode::kSend:
+    case engine::WcOpcode::kSend:
         return IBV_WC_SEND;
-    case WcOpcode::kWrite:
+    case engine::WcOpcode::kWrite:
         return IBV_WC_RDMA_WRITE;
-    case WcOpcode::kRead:
+    case engine::WcOpcode::kRead:
         return IBV_WC_RDMA_READ;
-    case WcOpcode::kCompareSwap:
+    case engine::WcOpcode::kCompareSwap:
         return IBV_WC_COMP_SWAP;
-    case WcOpcode::kFetchAdd:
+    case engine::WcOpcode::kFetchAdd:
         return IBV_WC_FETCH_ADD;
-    case WcOpcode::kAtomicWrite:
+    case engine::WcOpcode::kAtomicWrite:
         return IBV_WC_ATOMIC_WRITE;
-    case WcOpcode::kFlush:
+    case engine::WcOpcode::kFlush:
         return static_cast<ibv_wc_opcode>(kWcFlush);
-    case WcOpcode::kLocalInv:
+    case engine::WcOpcode::kLocalInv:
         return IBV_WC_LOCAL_INV;
-    case WcOpcode::kBindMw:
+    case engine::WcOpcode::kBindMw:
         return IBV_WC_BIND_MW;
-    case WcOpcode::kRecv:
+    case engine::WcOpcode::kRecv:
         return IBV_WC_RECV;
-    case WcOpcode::kRecvWriteImm:
+    case engine::WcOpcode::kRecvWriteImm:
         return IBV_WC_RECV_RDMA_WITH_IMM;
     }
     return IBV_WC_SEND;
 }
 
-unsigned flags_of(const Completion& completion) noexcept {
-    return ((completion.flags & kWithImm) != 0 ? unsigned{IBV_WC_WITH_IMM} : 0U) |
-           ((completion.flags & kWithInv) != 0 ? unsigned{IBV_WC_WITH_INV} : 0U) |
-           ((completion.flags & kWithGrh) != 0 ? unsigned{IBV_WC_GRH} : 0U);
+unsigned flags_of(const engine::Completion& completion) noexcept {
+    return ((completion.flags & engine::kWithImm) != 0 ? unsigned{IBV_WC_WITH_IMM} : 0U) |
+           ((completion.flags & engine::kWithInv) != 0 ? unsigned{IBV_WC_WITH_INV} : 0U) |
+           ((completion.flags & engine::kWithGrh) != 0 ? unsigned{IBV_WC_GRH} : 0U);
 }
 
 // Immediate data goes through as the network has it; a key is a number.
-std::uint32_t imm_or_rkey_of(const Completion& completion) noexcept {
-    return (completion.flags & kWithImm) != 0 ? htonl(completion.imm_or_rkey) : completion.imm_or_rkey;
+std::uint32_t imm_or_rkey_of(const engine::Completion& completion) noexcept {
+    return (completion.flags & engine::kWithImm) != 0 ? htonl(completion.imm_or_rkey)
+                                                      : completion.imm_or_rkey;
 }
 
-void convert(const Completion& completion, ibv_wc& wc) noexcept {
+void convert(const engine::Completion& completion, ibv_wc& wc) noexcept {
     wc.wr_id = completion.wr_id;
     wc.status = static_cast<ibv_wc_status>(completion.status);
     wc.opcode = opcode_of(completion);
@@ -69,7 +68,7 @@ void convert(const Completion& completion, ibv_wc& wc) noexcept {
 
 // Whether there may be something now.
 bool look_further(Cq& cq) noexcept {
-    Device& device = cq.owner().device;
+    device::Device& device = cq.owner().device;
     if (!device.may_progress()) {
         return false;
     }
@@ -89,7 +88,7 @@ int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
     }
     const LockGuard guard(cq.lock);
     int n = 0;
-    Completion completion;
+    engine::Completion completion;
     while (n < count && cq.queue.poll(completion)) {
         convert(completion, wc[n++]);
     }
@@ -145,7 +144,7 @@ void end_poll(ibv_cq_ex* ibcq) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     cq.lock.unlock();
 }
 
-const Completion& current(ibv_cq_ex* cq) noexcept {
+const engine::Completion& current(ibv_cq_ex* cq) noexcept {
     return *cq_of(cq).current;
 }
 
@@ -193,4 +192,4 @@ void set_poll_functions(Cq& cq) noexcept {
     cq.read_dlid_path_bits = read_no_byte;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -7,34 +7,33 @@
 #include "provider/common/bind_window.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
-constexpr std::uint32_t kWrAtomicWrite = 15; // younger than the headers that we may be compiled with
-
-static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, len_bytes) == offsetof(ibv_sge, length) &&
-              offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
+static_assert(sizeof(engine::Sge) == sizeof(ibv_sge) &&
+              offsetof(engine::Sge, len_bytes) == offsetof(ibv_sge, length) &&
+              offsetof(engine::Sge, lkey) == offsetof(ibv_sge, lkey));
 
 // False when the count can't be right. Sge may alias what it looks at.
-bool to_sges(const ibv_sge* list, int count, std::span<const Sge>& sges) noexcept {
-    sges = {reinterpret_cast<const Sge*>(list), static_cast<std::size_t>(count)};
-    return count >= 0 && static_cast<std::uint32_t>(count) <= kMaxSge;
+bool to_sges(const ibv_sge* list, int count, std::span<const engine::Sge>& sges) noexcept {
+    sges = {reinterpret_cast<const engine::Sge*>(list), static_cast<std::size_t>(count)};
+    return count >= 0 && static_cast<std::uint32_t>(count) <= engine::kMaxSge;
 }
 
 bool is_aligned(std::uint64_t address) noexcept {
     return address % sizeof(std::uint64_t) == 0;
 }
 
-int fill_rdma(const ibv_send_wr& wr, WrOpcode opcode, SendWr& to) noexcept {
+int fill_rdma(const ibv_send_wr& wr, engine::WrOpcode opcode, engine::SendWr& to) noexcept {
     to.opcode = opcode;
     to.remote_addr = wr.wr.rdma.remote_addr;
     to.rkey = wr.wr.rdma.rkey;
     to.imm_or_rkey = ntohl(wr.imm_data);
-    return opcode == WrOpcode::kAtomicWrite && !is_aligned(to.remote_addr) ? EINVAL : 0;
+    return opcode == engine::WrOpcode::kAtomicWrite && !is_aligned(to.remote_addr) ? EINVAL : 0;
 }
 
-int fill_atomic(const ibv_send_wr& wr, WrOpcode opcode, SendWr& to) noexcept {
+int fill_atomic(const ibv_send_wr& wr, engine::WrOpcode opcode, engine::SendWr& to) noexcept {
     to.opcode = opcode;
     to.remote_addr = wr.wr.atomic.remote_addr;
     to.rkey = wr.wr.atomic.rkey;
@@ -43,9 +42,9 @@ int fill_atomic(const ibv_send_wr& wr, WrOpcode opcode, SendWr& to) noexcept {
     return is_aligned(to.remote_addr) ? 0 : EINVAL;
 }
 
-int fill_send(const Qp& qp, const ibv_send_wr& wr, WrOpcode opcode, SendWr& to) noexcept {
+int fill_send(const Qp& qp, const ibv_send_wr& wr, engine::WrOpcode opcode, engine::SendWr& to) noexcept {
     to.opcode = opcode;
-    to.imm_or_rkey = opcode == WrOpcode::kSendInv ? wr.invalidate_rkey : ntohl(wr.imm_data);
+    to.imm_or_rkey = opcode == engine::WrOpcode::kSendInv ? wr.invalidate_rkey : ntohl(wr.imm_data);
     if (qp.qp.qp_type != IBV_QPT_UD) {
         return 0;
     }
@@ -59,33 +58,33 @@ int fill_send(const Qp& qp, const ibv_send_wr& wr, WrOpcode opcode, SendWr& to) 
     return 0;
 }
 
-int fill_bind(const ibv_send_wr& wr, SendWr& to) noexcept {
-    to.opcode = WrOpcode::kBindMw;
+int fill_bind(const ibv_send_wr& wr, engine::SendWr& to) noexcept {
+    to.opcode = engine::WrOpcode::kBindMw;
     return to_bind(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, to.bind);
 }
 
-int fill_operation(const Qp& qp, const ibv_send_wr& wr, SendWr& to) noexcept {
+int fill_operation(const Qp& qp, const ibv_send_wr& wr, engine::SendWr& to) noexcept {
     switch (number_of(wr.opcode)) {
     case IBV_WR_SEND:
-        return fill_send(qp, wr, WrOpcode::kSend, to);
+        return fill_send(qp, wr, engine::WrOpcode::kSend, to);
     case IBV_WR_SEND_WITH_IMM:
-        return fill_send(qp, wr, WrOpcode::kSendImm, to);
+        return fill_send(qp, wr, engine::WrOpcode::kSendImm, to);
     case IBV_WR_SEND_WITH_INV:
-        return fill_send(qp, wr, WrOpcode::kSendInv, to);
+        return fill_send(qp, wr, engine::WrOpcode::kSendInv, to);
     case IBV_WR_RDMA_WRITE:
-        return fill_rdma(wr, WrOpcode::kWrite, to);
+        return fill_rdma(wr, engine::WrOpcode::kWrite, to);
     case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return fill_rdma(wr, WrOpcode::kWriteImm, to);
+        return fill_rdma(wr, engine::WrOpcode::kWriteImm, to);
     case IBV_WR_RDMA_READ:
-        return fill_rdma(wr, WrOpcode::kRead, to);
+        return fill_rdma(wr, engine::WrOpcode::kRead, to);
     case IBV_WR_ATOMIC_CMP_AND_SWP:
-        return fill_atomic(wr, WrOpcode::kCompareSwap, to);
+        return fill_atomic(wr, engine::WrOpcode::kCompareSwap, to);
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return fill_atomic(wr, WrOpcode::kFetchAdd, to);
+        return fill_atomic(wr, engine::WrOpcode::kFetchAdd, to);
     case kWrAtomicWrite:
-        return fill_rdma(wr, WrOpcode::kAtomicWrite, to);
+        return fill_rdma(wr, engine::WrOpcode::kAtomicWrite, to);
     case IBV_WR_LOCAL_INV:
-        to.opcode = WrOpcode::kLocalInv;
+        to.opcode = engine::WrOpcode::kLocalInv;
         to.imm_or_rkey = wr.invalidate_rkey;
         return 0;
     case IBV_WR_BIND_MW:
@@ -96,7 +95,7 @@ int fill_operation(const Qp& qp, const ibv_send_wr& wr, SendWr& to) noexcept {
 }
 
 int post_one(Qp& qp, const ibv_send_wr& wr) noexcept {
-    SendWr to;
+    engine::SendWr to;
     to.wr_id = wr.wr_id;
     if (!to_flags(wr.send_flags, to.flags) || !to_sges(wr.sg_list, wr.num_sge, to.sges)) {
         return EINVAL;
@@ -104,7 +103,7 @@ int post_one(Qp& qp, const ibv_send_wr& wr) noexcept {
     if (const int error = fill_operation(qp, wr, to)) {
         return error;
     }
-    if (to.opcode == WrOpcode::kLocalInv || to.opcode == WrOpcode::kBindMw) {
+    if (to.opcode == engine::WrOpcode::kLocalInv || to.opcode == engine::WrOpcode::kBindMw) {
         to.sges = {}; // they move no data, whatever the list says
     }
     return to_errno(qp.engine->post_send(to));
@@ -129,9 +128,9 @@ int post_receives(const Context& context, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
         *bad_wr = wr;
         return EIO;
     }
-    const Device::Session session(context.device);
+    const device::Device::ProgressSession session(context.device);
     return post_chain(wr, bad_wr, [&](const ibv_recv_wr& one) {
-        RecvWr to{.wr_id = one.wr_id, .sges = {}};
+        engine::RecvWr to{.wr_id = one.wr_id, .sges = {}};
         return to_sges(one.sg_list, one.num_sge, to.sges) ? to_errno(post(to)) : EINVAL;
     });
 }
@@ -140,16 +139,18 @@ int post_receives(const Context& context, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
 
 bool to_flags(unsigned send_flags, std::uint8_t& flags) noexcept {
     static_assert(IBV_SEND_FENCE == 1 && IBV_SEND_SIGNALED == 2 && IBV_SEND_SOLICITED == 4 &&
-                  unsigned{IBV_SEND_INLINE} == unsigned{kInline});
+                  unsigned{IBV_SEND_INLINE} == unsigned{engine::kInline});
     constexpr unsigned kKnown = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-    flags = static_cast<std::uint8_t>((send_flags & IBV_SEND_INLINE) |
-                                      ((send_flags & IBV_SEND_FENCE) != 0 ? unsigned{kFence} : 0U) |
-                                      ((send_flags & IBV_SEND_SIGNALED) != 0 ? unsigned{kSignaled} : 0U) |
-                                      ((send_flags & IBV_SEND_SOLICITED) != 0 ? unsigned{kSolicited} : 0U));
+    flags = static_cast<std::uint8_t>(
+        (send_flags & IBV_SEND_INLINE) |
+        ((send_flags & IBV_SEND_FENCE) != 0 ? unsigned{engine::kFence} : 0U) |
+        ((send_flags & IBV_SEND_SIGNALED) != 0 ? unsigned{engine::kSignaled} : 0U) |
+        ((send_flags & IBV_SEND_SOLICITED) != 0 ? unsigned{engine::kSolicited} : 0U));
     return (send_flags & ~kKnown) == 0;
 }
 
-int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, MwBind& bind) noexcept {
+int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
+            engine::MwBind& bind) noexcept {
     const bool zero_based = (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0;
     if (mw == nullptr || (info.mr == nullptr && (info.addr != 0 || info.length != 0)) ||
         (zero_based && mw->type == IBV_MW_TYPE_1)) {
@@ -168,13 +169,13 @@ int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, 
     return 0;
 }
 
-int to_errno(Post posted) noexcept {
+int to_errno(engine::Post posted) noexcept {
     switch (posted) {
-    case Post::kPosted:
+    case engine::Post::kPosted:
         return 0;
-    case Post::kFull:
+    case engine::Post::kFull:
         return ENOMEM;
-    case Post::kInvalid:
+    case engine::Post::kInvalid:
         return EINVAL;
     }
     return EINVAL;
@@ -187,7 +188,7 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
         return EIO;
     }
     const LockGuard guard(qp.lock);
-    const Device::Session session(qp.owner().device);
+    const device::Device::ProgressSession session(qp.owner().device);
     const int error = post_chain(wr, bad_wr, [&qp](const ibv_send_wr& one) { return post_one(qp, one); });
     session.engine().wake(*qp.engine);
     return error;
@@ -196,12 +197,13 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
 int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     Qp& qp = qp_of(ibqp);
     return post_receives(qp.owner(), wr, bad_wr,
-                         [&qp](const RecvWr& to) { return qp.engine->post_receive(to); });
+                         [&qp](const engine::RecvWr& to) { return qp.engine->post_receive(to); });
 }
 
 int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
     Srq& srq = srq_of(ibsrq);
-    return post_receives(srq.owner(), wr, bad_wr, [&srq](const RecvWr& to) { return srq.receives.post(to); });
+    return post_receives(srq.owner(), wr, bad_wr,
+                         [&srq](const engine::RecvWr& to) { return srq.receives.post(to); });
 }
 
 int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
@@ -214,4 +216,4 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
     return provider::bind_window(ibqp, mw, *bind, post_send);
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -3,42 +3,34 @@
 
 #include <endian.h>
 
+#include "core/put_text.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/device/sysfs_directory.hpp"
 #include "roce/socket/port_owner.hpp"
 
-namespace sluice::uroce {
-
-namespace {
-
-template<std::size_t kSize>
-void put_text(char (&to)[kSize], std::string_view from) {
-    to[from.copy(to, kSize - 1)] = '\0';
-}
-
-} // namespace
+namespace sluice::uroce::verbs {
 
 Result<sluice_uroce_device> describe_device(unsigned index) {
-    const Result<std::vector<NamedAddress>> named = named_addresses();
+    const Result<std::vector<device::NamedAddress>> named = device::named_addresses();
     if (!named) {
         return named.error().clone();
     }
     if (index >= named->size()) {
         return Error(ErrorKind::kNotFound, "there are no more devices");
     }
-    const NamedAddress& one = (*named)[index];
+    const device::NamedAddress& one = (*named)[index];
     sluice_uroce_device device{};
     put_text(device.name, one.name());
-    put_text(device.address, port::to_text(one.address).data());
+    put_text(device.address, socket::to_text(one.address).data());
     put_text(device.origin, one.origin);
-    device.node_guid = htobe64(guid_of(one.address));
-    put_text(device.used_by, port::find_port_owner(FileTree(), one.address).value_or(""));
+    device.node_guid = htobe64(device::guid_of(one.address));
+    put_text(device.used_by, socket::find_port_owner(FileTree(), one.address).value_or(""));
     // An address that no interface has is no error here: that is what is asked.
-    if (const Result<port::NetworkDevice> found = port::find_network_device(one.address)) {
+    if (const Result<socket::NetworkDevice> found = socket::find_network_device(one.address)) {
         put_text(device.interface, found->name.data());
-        device.path_mtu = port::active_mtu(found->mtu);
+        device.path_mtu = socket::active_mtu(found->mtu);
     }
     return device;
 }
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::verbs

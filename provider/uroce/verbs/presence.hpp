@@ -6,9 +6,9 @@
 #include "core/result.hpp"
 #include "sluice/sluice.h"
 
-namespace sluice::uroce {
+namespace sluice::uroce::verbs {
 
 // The device at INDEX of named_addresses(); kNotFound behind the last.
 Result<sluice_uroce_device> describe_device(unsigned index);
 
-} // namespace sluice::uroce
+} // namespace sluice::uroce::verbs

@@ -9,13 +9,12 @@
 #include "provider/uroce/verbs/qp_attributes.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
 int check(const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    const std::uint32_t type = number_of(init.qp_type);
-    if (type != IBV_QPT_RC && type != IBV_QPT_UD) {
+    if (!type_of(number_of(init.qp_type))) {
         return EOPNOTSUPP;
     }
     const auto is_ours = [pd](const auto* object) { return object->context == pd->context; };
@@ -24,13 +23,14 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
         return EINVAL;
     }
     const ibv_qp_cap& cap = init.cap;
-    const bool fits = cap.max_send_wr <= kMaxWr && cap.max_recv_wr <= kMaxWr && cap.max_send_sge <= kMaxSge &&
-                      cap.max_recv_sge <= kMaxSge && cap.max_inline_data <= kMaxInlineBytes;
+    const bool fits = cap.max_send_wr <= kMaxWr && cap.max_recv_wr <= kMaxWr &&
+                      cap.max_send_sge <= engine::kMaxSge && cap.max_recv_sge <= engine::kMaxSge &&
+                      cap.max_inline_data <= kMaxInlineBytes;
     return fits ? 0 : EINVAL;
 }
 
-QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    return {.type = init.qp_type == IBV_QPT_RC ? QpType::kRc : QpType::kUd,
+engine::QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+    return {.type = *type_of(number_of(init.qp_type)), // check() has looked
             .pd = pd->handle,
             .send_cq = &cq_of(init.send_cq).queue,
             .recv_cq = &cq_of(init.recv_cq).queue,
@@ -69,9 +69,9 @@ void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept
 }
 
 int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    const Device::Session session(qp.owner().device);
+    const device::Device::ProgressSession session(qp.owner().device);
     try {
-        Result<QueuePair*> made = session.engine().create_queue_pair(config_of(qp, pd, init));
+        Result<engine::QueuePair*> made = session.engine().create_queue_pair(config_of(qp, pd, init));
         if (!made) {
             SLUICE_LOG(kError, "uroce", "ibv_create_qp: %s", made.error().text());
             return made.error().to_errno();
@@ -83,8 +83,8 @@ int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noe
     }
 }
 
-void leave_device(void* object, Device& device) noexcept {
-    const Device::Session session(device);
+void leave_device(void* object, device::Device& device) noexcept {
+    const device::Device::ProgressSession session(device);
     session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
 }
 
@@ -158,7 +158,7 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     if (qp.owner().gone()) {
         return EIO;
     }
-    Device& device = qp.owner().device;
+    device::Device& device = qp.owner().device;
     if (!are_values(*attr, mask)) {
         return EINVAL;
     }
@@ -169,10 +169,10 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
             return started.error().to_errno();
         }
     }
-    const Device::Session session(device);
+    const device::Device::ProgressSession session(device);
     const ibv_qp_state from = to_ibv(qp.engine->state());
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr->qp_state : from;
-    int error = check_mask(ibqp->qp_type, from, to, *attr, mask);
+    int error = check_mask(qp.engine->type(), from, to, *attr, mask);
     if (error == 0) {
         error = check_values(*attr, mask, device.where().path_mtu());
     }
@@ -183,7 +183,7 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     merge(merged, *attr, mask);
     try {
         const Result<void> modified =
-            qp.engine->modify(*to_engine(to), to_engine(merged, ibqp->qp_type, device.where()));
+            qp.engine->modify(*to_engine(to), to_engine(merged, qp.engine->type(), device.where()));
         if (!modified) {
             SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
             return EINVAL;
@@ -201,7 +201,7 @@ int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* in
     if (qp.owner().gone()) {
         return EIO;
     }
-    const Device::Session session(qp.owner().device);
+    const device::Device::ProgressSession session(qp.owner().device);
     *attr = qp.attributes;
     attr->qp_state = attr->cur_qp_state = to_ibv(qp.engine->state());
     attr->path_mig_state = IBV_MIG_MIGRATED;
@@ -216,7 +216,7 @@ namespace {
 
 // How many events of QP the program has read; no more will come.
 std::uint32_t leave_engine(Qp& qp) noexcept {
-    const Device::Session session(qp.owner().device);
+    const device::Device::ProgressSession session(qp.owner().device);
     session.engine().destroy_queue_pair(*qp.engine);
     return qp.events_reported - qp.owner().events.forget(&qp.qp);
 }
@@ -233,4 +233,4 @@ int destroy_qp(ibv_qp* ibqp) noexcept {
     return 0;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -3,7 +3,7 @@
 
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -49,6 +49,16 @@ constexpr Transition kDatagram[] = {
     {IBV_QPS_SQE, IBV_QPS_RTS, 0, kUdOnTheWay},
 };
 
+std::span<const Transition> transitions_of(engine::QpType type) noexcept {
+    switch (type) {
+    case engine::QpType::kRc:
+        return kReliable;
+    case engine::QpType::kUd:
+        return kDatagram;
+    }
+    return {};
+}
+
 bool fits(int needed, int allowed, int mask) noexcept {
     return (mask & needed) == needed && (mask & ~(needed | allowed | IBV_QP_STATE)) == 0;
 }
@@ -61,42 +71,53 @@ std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
 
 } // namespace
 
-ibv_qp_state to_ibv(QpState state) noexcept {
+std::optional<engine::QpType> type_of(std::uint32_t number) noexcept {
+    switch (number) {
+    case IBV_QPT_RC:
+        return engine::QpType::kRc;
+    case IBV_QPT_UD:
+        return engine::QpType::kUd;
+    default:
+        return std::nullopt;
+    }
+}
+
+ibv_qp_state to_ibv(engine::QpState state) noexcept {
     switch (state) {
-    case QpState::kReset:
+    case engine::QpState::kReset:
         return IBV_QPS_RESET;
-    case QpState::kInit:
+    case engine::QpState::kInit:
         return IBV_QPS_INIT;
-    case QpState::kReadyToReceive:
+    case engine::QpState::kReadyToReceive:
         return IBV_QPS_RTR;
-    case QpState::kReadyToSend:
+    case engine::QpState::kReadyToSend:
         return IBV_QPS_RTS;
-    case QpState::kSendDrained:
+    case engine::QpState::kSendDrained:
         return IBV_QPS_SQD;
-    case QpState::kSendError:
+    case engine::QpState::kSendError:
         return IBV_QPS_SQE;
-    case QpState::kError:
+    case engine::QpState::kError:
         return IBV_QPS_ERR;
     }
     return IBV_QPS_UNKNOWN;
 }
 
-std::optional<QpState> to_engine(ibv_qp_state state) noexcept {
+std::optional<engine::QpState> to_engine(ibv_qp_state state) noexcept {
     switch (state) {
     case IBV_QPS_RESET:
-        return QpState::kReset;
+        return engine::QpState::kReset;
     case IBV_QPS_INIT:
-        return QpState::kInit;
+        return engine::QpState::kInit;
     case IBV_QPS_RTR:
-        return QpState::kReadyToReceive;
+        return engine::QpState::kReadyToReceive;
     case IBV_QPS_RTS:
-        return QpState::kReadyToSend;
+        return engine::QpState::kReadyToSend;
     case IBV_QPS_SQD:
-        return QpState::kSendDrained;
+        return engine::QpState::kSendDrained;
     case IBV_QPS_SQE:
-        return QpState::kSendError;
+        return engine::QpState::kSendError;
     case IBV_QPS_ERR:
-        return QpState::kError;
+        return engine::QpState::kError;
     default:
         return std::nullopt;
     }
@@ -110,7 +131,7 @@ bool are_values(const ibv_qp_attr& attr, int mask) noexcept {
            !(named(IBV_QP_PATH_MTU) && (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096));
 }
 
-int check_mask(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
+int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
                int mask) noexcept {
     if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from) {
         return EINVAL;
@@ -118,9 +139,7 @@ int check_mask(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, const ibv_q
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
         return (mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE)) == 0 && (mask & IBV_QP_STATE) != 0 ? 0 : EINVAL;
     }
-    const std::span<const Transition> table =
-        type == IBV_QPT_RC ? std::span<const Transition>(kReliable) : std::span<const Transition>(kDatagram);
-    for (const Transition& one : table) {
+    for (const Transition& one : transitions_of(type)) {
         if (one.from == from && one.to == to) {
             return fits(one.needed, one.allowed, mask) ? 0 : EINVAL;
         }
@@ -170,10 +189,26 @@ void merge(ibv_qp_attr& attr, const ibv_qp_attr& changes, int mask) noexcept {
     take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
 }
 
+namespace {
+
 // A datagram's MTU is the port's: no path was agreed on.
-QpAttributes to_engine(const ibv_qp_attr& attr, ibv_qp_type type, const LocalAddress& where) noexcept {
+std::uint32_t path_mtu_of(const ibv_qp_attr& attr, engine::QpType type,
+                          const device::LocalAddress& where) noexcept {
+    switch (type) {
+    case engine::QpType::kRc:
+        return mtu_bytes(attr.path_mtu);
+    case engine::QpType::kUd:
+        return where.path_mtu();
+    }
+    return where.path_mtu();
+}
+
+} // namespace
+
+engine::QpAttributes to_engine(const ibv_qp_attr& attr, engine::QpType type,
+                               const device::LocalAddress& where) noexcept {
     return {.access = attr.qp_access_flags,
-            .path_mtu = type == IBV_QPT_UD ? where.path_mtu() : mtu_bytes(attr.path_mtu),
+            .path_mtu = path_mtu_of(attr, type, where),
             .dest_qpn = attr.dest_qp_num,
             .recv_psn = attr.rq_psn,
             .send_psn = attr.sq_psn,
@@ -189,4 +224,4 @@ QpAttributes to_engine(const ibv_qp_attr& attr, ibv_qp_type type, const LocalAdd
             .remote = destination_of(attr.ah_attr)};
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -6,22 +6,26 @@
 
 #include <optional>
 
+#include "provider/uroce/roce.hpp"
 #include "provider/uroce/verbs/objects.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
-ibv_qp_state to_ibv(QpState state) noexcept;
-std::optional<QpState> to_engine(ibv_qp_state state) noexcept;
+// The engine's type for NUMBER, of enum ibv_qp_type; none when the engine has no such transport.
+std::optional<engine::QpType> type_of(std::uint32_t number) noexcept;
+ibv_qp_state to_ibv(engine::QpState state) noexcept;
+std::optional<engine::QpState> to_engine(ibv_qp_state state) noexcept;
 
 // Whether what MASK names of the enumerations is one of their values: nothing else may be read as one.
 bool are_values(const ibv_qp_attr& attr, int mask) noexcept;
 // 0, or EINVAL when there is no such change of state, an attribute is missing, or one too many.
-int check_mask(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
+int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
                int mask) noexcept;
 // 0, or EINVAL when an attribute that MASK names has an impossible value.
 int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noexcept;
 // What MASK names, from CHANGES into ATTR.
 void merge(ibv_qp_attr& attr, const ibv_qp_attr& changes, int mask) noexcept;
-QpAttributes to_engine(const ibv_qp_attr& attr, ibv_qp_type type, const LocalAddress& where) noexcept;
+engine::QpAttributes to_engine(const ibv_qp_attr& attr, engine::QpType type,
+                               const device::LocalAddress& where) noexcept;
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

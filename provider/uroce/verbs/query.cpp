@@ -12,44 +12,39 @@
 #include "provider/uroce/verbs/verbs.hpp"
 #include "sluice/version.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
-
-// Younger than the headers that we may be compiled with.
-constexpr std::uint64_t kFlushGlobalFlag = 1ULL << 38;
-constexpr std::uint64_t kFlushPersistentFlag = 1ULL << 39;
-constexpr std::uint64_t kAtomicWriteFlag = 1ULL << 40;
 
 constexpr unsigned kDeviceFlags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
                                   IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
                                   IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                                   IBV_DEVICE_SRQ_RESIZE;
 
-void fill_base(const Device& device, ibv_device_attr& attr) noexcept {
+void fill_base(const device::Device& device, ibv_device_attr& attr) noexcept {
     std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", kVersion);
-    attr.node_guid = htobe64(guid_of(device.where().gid));
+    attr.node_guid = htobe64(device::guid_of(device.where().gid));
     attr.sys_image_guid = attr.node_guid;
     attr.max_mr_size = ~std::uint64_t{0};
     attr.page_size_cap = ~std::uint64_t{4095};
-    attr.max_qp = Device::kMaxQueuePairs;
+    attr.max_qp = device::Device::kMaxQueuePairs;
     attr.max_qp_wr = kMaxWr;
     attr.device_cap_flags = kDeviceFlags;
-    attr.max_sge = kMaxSge;
-    attr.max_sge_rd = kMaxSge;
+    attr.max_sge = engine::kMaxSge;
+    attr.max_sge_rd = engine::kMaxSge;
     attr.max_cq = kMaxObjects;
     attr.max_cqe = kMaxCqe;
-    attr.max_mr = Device::kMaxRegions;
+    attr.max_mr = device::Device::kMaxRegions;
     attr.max_pd = kMaxObjects;
     attr.max_qp_rd_atom = kMaxRdAtomic;
-    attr.max_res_rd_atom = kMaxRdAtomic * Device::kMaxQueuePairs;
+    attr.max_res_rd_atom = kMaxRdAtomic * device::Device::kMaxQueuePairs;
     attr.max_qp_init_rd_atom = kMaxRdAtomic;
     attr.atomic_cap = IBV_ATOMIC_GLOB; // the CPU's own instructions
-    attr.max_mw = Device::kMaxRegions;
+    attr.max_mw = device::Device::kMaxRegions;
     attr.max_ah = kMaxObjects;
     attr.max_srq = kMaxObjects;
     attr.max_srq_wr = kMaxWr;
-    attr.max_srq_sge = kMaxSge;
+    attr.max_srq_sge = engine::kMaxSge;
     attr.max_pkeys = 1;
     attr.phys_port_cnt = 1;
 }
@@ -57,8 +52,8 @@ void fill_base(const Device& device, ibv_device_attr& attr) noexcept {
 } // namespace
 
 std::uint64_t capabilities() noexcept {
-    return kDeviceFlags | kFlushGlobalFlag | kAtomicWriteFlag |
-           (can_write_back() ? kFlushPersistentFlag : std::uint64_t{0});
+    return kDeviceFlags | kDeviceFlushGlobal | kDeviceAtomicWrite |
+           (can_write_back() ? kDeviceFlushPersistent : std::uint64_t{0});
 }
 
 bool can_write_back() noexcept {
@@ -74,7 +69,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (context_of(context).gone()) {
         return EIO;
     }
-    const Device& device = context_of(context).device;
+    const device::Device& device = context_of(context).device;
     ibv_device_attr_ex full{};
     fill_base(device, full.orig_attr);
     full.device_cap_flags_ex = capabilities();
@@ -95,7 +90,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noe
     if (context_of(context).gone()) {
         return EIO;
     }
-    const Device& device = context_of(context).device;
+    const device::Device& device = context_of(context).device;
     if (port != kPort) {
         return EINVAL;
     }
@@ -105,7 +100,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noe
     answer.active_mtu = to_ibv_mtu(device.where().path_mtu());
     answer.gid_tbl_len = 1;
     answer.port_cap_flags = kCmSupported | kIpBasedGids;
-    answer.max_msg_sz = kMaxMessageBytes;
+    answer.max_msg_sz = engine::kMaxMessageBytes;
     answer.pkey_tbl_len = 1;
     answer.max_vl_num = 1;
     answer.active_width = 1; // there is nothing to be told of either
@@ -116,4 +111,4 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noe
     return 0;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -6,7 +6,7 @@
 
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -15,7 +15,7 @@ Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
     if (context.gone()) {
         return fail_with<Srq>(EIO);
     }
-    if (attr.max_wr == 0 || attr.max_wr > kMaxWr || attr.max_sge > kMaxSge) {
+    if (attr.max_wr == 0 || attr.max_wr > kMaxWr || attr.max_sge > engine::kMaxSge) {
         return fail_with<Srq>(EINVAL);
     }
     std::unique_ptr<Srq> srq;
@@ -53,7 +53,7 @@ int resize(Srq& srq, std::uint32_t max_wr) noexcept {
 
 // No more will come: no queue pair uses it.
 std::uint32_t events_read(Srq& srq) noexcept {
-    const Device::Session session(srq.owner().device);
+    const device::Device::ProgressSession session(srq.owner().device);
     return srq.events_reported - srq.owner().events.forget(&srq.srq);
 }
 
@@ -90,7 +90,7 @@ int modify_srq(ibv_srq* ibsrq, ibv_srq_attr* attr, int mask) noexcept {
         (resizes && (attr->max_wr == 0 || attr->max_wr > kMaxWr))) {
         return EINVAL;
     }
-    const Device::Session session(srq.owner().device);
+    const device::Device::ProgressSession session(srq.owner().device);
     if (arms && attr->srq_limit > (resizes ? attr->max_wr : srq.limits.max_wr)) {
         return EINVAL;
     }
@@ -110,7 +110,7 @@ int query_srq(ibv_srq* ibsrq, ibv_srq_attr* attr) noexcept {
     if (srq.owner().gone()) {
         return EIO;
     }
-    const Device::Session session(srq.owner().device);
+    const device::Device::ProgressSession session(srq.owner().device);
     *attr = srq.limits;
     attr->srq_limit = srq.receives.limit();
     return 0;
@@ -134,4 +134,4 @@ int get_srq_num(ibv_srq* srq, std::uint32_t* number) noexcept {
     return 0;
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -4,9 +4,10 @@
 // 0 or a positive errno; those that return a pointer set errno.
 #pragma once
 
+#include "provider/uroce/roce.hpp"
 #include "provider/uroce/verbs/objects.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 // query.cpp
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
@@ -34,7 +35,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept;
 int destroy_ah(ibv_ah* ah) noexcept;
 // 0, or EINVAL for a path that doesn't lead over this device's only GID.
 int check_path(const ibv_ah_attr& attr) noexcept;
-Address destination_of(const ibv_ah_attr& attr) noexcept;
+engine::Address destination_of(const ibv_ah_attr& attr) noexcept;
 
 // cq.cpp
 ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int vector) noexcept;
@@ -62,8 +63,9 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) noexcept;
 // What all requests have in common: flags of verbs into flags of the engine. False: unknown ones.
 bool to_flags(unsigned send_flags, std::uint8_t& flags) noexcept;
 // 0 or an errno; then BIND is as it was.
-int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, MwBind& bind) noexcept;
-int to_errno(Post posted) noexcept;
+int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
+            engine::MwBind& bind) noexcept;
+int to_errno(engine::Post posted) noexcept;
 
 // wr_api.cpp
 // Of enum ibv_qp_create_send_ops_flags, for a type of enum ibv_qp_type.
@@ -79,4 +81,4 @@ int query_srq(ibv_srq* srq, ibv_srq_attr* attr) noexcept;
 int destroy_srq(ibv_srq* srq) noexcept;
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) noexcept;
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -12,9 +12,10 @@
 #include <cstring>
 
 #include "provider/common/wr_functions.hpp"
+#include "provider/uroce/verbs/qp_attributes.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
-namespace sluice::uroce::face {
+namespace sluice::uroce::verbs {
 
 namespace {
 
@@ -22,7 +23,7 @@ Builder& builder_of(ibv_qp_ex* qp) noexcept {
     return qp_of(&qp->qp_base).builder;
 }
 
-SendQueue& queue_of(ibv_qp_ex* qp) noexcept {
+engine::SendQueue& queue_of(ibv_qp_ex* qp) noexcept {
     return qp_of(&qp->qp_base).engine->sends();
 }
 
@@ -35,7 +36,8 @@ void fail(Builder& builder, int error) noexcept {
 
 // The request that was built last can't change any more.
 void finish_current(Builder& builder) noexcept {
-    if (builder.needs_address || (builder.current != nullptr && !SendQueue::is_sound(*builder.current))) {
+    if (builder.needs_address ||
+        (builder.current != nullptr && !engine::SendQueue::is_sound(*builder.current))) {
         fail(builder, EINVAL);
     }
     builder.current = nullptr;
@@ -43,7 +45,7 @@ void finish_current(Builder& builder) noexcept {
 }
 
 // Begins a request. Without data of its own it is complete: setters fill in the rest.
-SendWr* begin(ibv_qp_ex* qp, WrOpcode opcode) noexcept {
+engine::SendWr* begin(ibv_qp_ex* qp, engine::WrOpcode opcode) noexcept {
     Builder& builder = builder_of(qp);
     finish_current(builder);
     std::uint8_t flags = 0;
@@ -55,18 +57,19 @@ SendWr* begin(ibv_qp_ex* qp, WrOpcode opcode) noexcept {
     if (builder.error != 0) {
         return nullptr;
     }
-    SendEntry& entry = queue_of(qp).stage(builder.count++);
+    engine::SendEntry& entry = queue_of(qp).stage(builder.count++);
     entry.wr.wr_id = qp->wr_id;
     entry.wr.opcode = opcode;
-    entry.wr.flags = flags & static_cast<std::uint8_t>(~kInline); // which data is inline, setters tell
+    entry.wr.flags =
+        flags & static_cast<std::uint8_t>(~engine::kInline); // which data is inline, setters tell
     builder.current = &entry;
     builder.needs_address = qp->qp_base.qp_type == IBV_QPT_UD;
     return &entry.wr;
 }
 
-void begin_rdma(ibv_qp_ex* qp, WrOpcode opcode, std::uint32_t rkey, std::uint64_t remote_addr,
+void begin_rdma(ibv_qp_ex* qp, engine::WrOpcode opcode, std::uint32_t rkey, std::uint64_t remote_addr,
                 __be32 imm_data) noexcept {
-    if (SendWr* wr = begin(qp, opcode)) {
+    if (engine::SendWr* wr = begin(qp, opcode)) {
         wr->remote_addr = remote_addr;
         wr->rkey = rkey;
         wr->imm_or_rkey = ntohl(imm_data);
@@ -81,12 +84,12 @@ bool check_aligned(ibv_qp_ex* qp, std::uint64_t remote_addr) noexcept {
     return aligned;
 }
 
-void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, std::uint32_t rkey, std::uint64_t remote_addr,
+void begin_atomic(ibv_qp_ex* qp, engine::WrOpcode opcode, std::uint32_t rkey, std::uint64_t remote_addr,
                   std::uint64_t compare_add, std::uint64_t swap) noexcept {
     if (!check_aligned(qp, remote_addr)) {
         return;
     }
-    if (SendWr* wr = begin(qp, opcode)) {
+    if (engine::SendWr* wr = begin(qp, opcode)) {
         wr->remote_addr = remote_addr;
         wr->rkey = rkey;
         wr->compare_add = compare_add;
@@ -94,51 +97,51 @@ void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, std::uint32_t rkey, std::uint6
     }
 }
 
-void begin_with_key(ibv_qp_ex* qp, WrOpcode opcode, std::uint32_t rkey) noexcept {
-    if (SendWr* wr = begin(qp, opcode)) {
+void begin_with_key(ibv_qp_ex* qp, engine::WrOpcode opcode, std::uint32_t rkey) noexcept {
+    if (engine::SendWr* wr = begin(qp, opcode)) {
         wr->imm_or_rkey = rkey;
     }
 }
 
 void wr_atomic_cmp_swp(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr, std::uint64_t compare,
                        std::uint64_t swap) noexcept {
-    begin_atomic(qp, WrOpcode::kCompareSwap, rkey, remote_addr, compare, swap);
+    begin_atomic(qp, engine::WrOpcode::kCompareSwap, rkey, remote_addr, compare, swap);
 }
 void wr_atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr,
                          std::uint64_t add) noexcept {
-    begin_atomic(qp, WrOpcode::kFetchAdd, rkey, remote_addr, add, 0);
+    begin_atomic(qp, engine::WrOpcode::kFetchAdd, rkey, remote_addr, add, 0);
 }
 void wr_rdma_read(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
-    begin_rdma(qp, WrOpcode::kRead, rkey, remote_addr, 0);
+    begin_rdma(qp, engine::WrOpcode::kRead, rkey, remote_addr, 0);
 }
 void wr_rdma_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr) noexcept {
-    begin_rdma(qp, WrOpcode::kWrite, rkey, remote_addr, 0);
+    begin_rdma(qp, engine::WrOpcode::kWrite, rkey, remote_addr, 0);
 }
 void wr_rdma_write_imm(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr,
                        __be32 imm_data) noexcept {
-    begin_rdma(qp, WrOpcode::kWriteImm, rkey, remote_addr, imm_data);
+    begin_rdma(qp, engine::WrOpcode::kWriteImm, rkey, remote_addr, imm_data);
 }
 void wr_send(ibv_qp_ex* qp) noexcept {
-    (void)begin(qp, WrOpcode::kSend);
+    (void)begin(qp, engine::WrOpcode::kSend);
 }
 void wr_send_imm(ibv_qp_ex* qp, __be32 imm_data) noexcept {
-    begin_with_key(qp, WrOpcode::kSendImm, ntohl(imm_data));
+    begin_with_key(qp, engine::WrOpcode::kSendImm, ntohl(imm_data));
 }
 void wr_send_inv(ibv_qp_ex* qp, std::uint32_t rkey) noexcept {
-    begin_with_key(qp, WrOpcode::kSendInv, rkey);
+    begin_with_key(qp, engine::WrOpcode::kSendInv, rkey);
 }
 void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) noexcept {
-    begin_with_key(qp, WrOpcode::kLocalInv, rkey);
+    begin_with_key(qp, engine::WrOpcode::kLocalInv, rkey);
 }
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) noexcept {
-    if (SendWr* wr = begin(qp, WrOpcode::kBindMw)) {
+    if (engine::SendWr* wr = begin(qp, engine::WrOpcode::kBindMw)) {
         if (const int error = to_bind(mw, rkey, *info, wr->bind)) {
             fail(builder_of(qp), error);
         }
     }
 }
 
-void put_inline(ibv_qp_ex* qp, std::span<const Sge> pieces) noexcept {
+void put_inline(ibv_qp_ex* qp, std::span<const engine::Sge> pieces) noexcept {
     Builder& builder = builder_of(qp);
     if (builder.current != nullptr && !queue_of(qp).put_inline(*builder.current, pieces)) {
         fail(builder, EINVAL);
@@ -151,8 +154,9 @@ void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_add
     if (!check_aligned(qp, remote_addr)) {
         return;
     }
-    begin_rdma(qp, WrOpcode::kAtomicWrite, rkey, remote_addr, 0);
-    const Sge piece{.addr = reinterpret_cast<std::uintptr_t>(value), .len_bytes = sizeof(std::uint64_t)};
+    begin_rdma(qp, engine::WrOpcode::kAtomicWrite, rkey, remote_addr, 0);
+    const engine::Sge piece{.addr = reinterpret_cast<std::uintptr_t>(value),
+                            .len_bytes = sizeof(std::uint64_t)};
     put_inline(qp, {&piece, 1});
 }
 
@@ -162,7 +166,7 @@ void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t remote_addr, std:
         fail(builder_of(qp), EINVAL);
         return;
     }
-    if (SendWr* wr = begin(qp, WrOpcode::kFlush)) {
+    if (engine::SendWr* wr = begin(qp, engine::WrOpcode::kFlush)) {
         wr->remote_addr = remote_addr;
         wr->rkey = rkey;
         wr->flush_bytes = static_cast<std::uint32_t>(len_bytes);
@@ -180,7 +184,7 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
         fail(builder, EINVAL);
         return;
     }
-    SendWr& wr = builder.current->wr;
+    engine::SendWr& wr = builder.current->wr;
     wr.destination = static_cast<const AddressHandle*>(ah)->destination;
     wr.dest_qpn = remote_qpn;
     wr.qkey = remote_qkey;
@@ -190,7 +194,7 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
 void put_sges(ibv_qp_ex* qp, const ibv_sge* list, std::size_t count) noexcept {
     Builder& builder = builder_of(qp);
     if (builder.current != nullptr &&
-        !queue_of(qp).put_sges(*builder.current, {reinterpret_cast<const Sge*>(list), count})) {
+        !queue_of(qp).put_sges(*builder.current, {reinterpret_cast<const engine::Sge*>(list), count})) {
         fail(builder, EINVAL);
     }
 }
@@ -204,7 +208,7 @@ void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) noex
 }
 
 void wr_set_inline_data_list(ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) noexcept {
-    std::array<Sge, kMaxSge> pieces;
+    std::array<engine::Sge, engine::kMaxSge> pieces;
     if (count > pieces.size()) {
         fail(builder_of(qp), EINVAL);
         return;
@@ -233,7 +237,7 @@ void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     ours.lock.lock();
     ours.builder = {};
     // What is free now stays free until we publish: the queue only gets emptier.
-    const Device::Session session(ours.owner().device);
+    const device::Device::ProgressSession session(ours.owner().device);
     ours.builder.room = ours.engine->sends().room();
 }
 
@@ -245,7 +249,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     finish_current(ours.builder);
     int error = ours.builder.error;
     if (error == 0) {
-        const Device::Session session(ours.owner().device);
+        const device::Device::ProgressSession session(ours.owner().device);
         error = to_errno(ours.engine->publish_sends(ours.builder.count));
         session.engine().wake(*ours.engine);
     }
@@ -270,7 +274,17 @@ constexpr std::uint64_t kReliableOps =
 } // namespace
 
 std::uint64_t supported_wr_ops(std::uint32_t type) noexcept {
-    return type == IBV_QPT_UD ? kDatagramOps : kReliableOps;
+    const std::optional<engine::QpType> known = type_of(type);
+    if (!known) {
+        return 0;
+    }
+    switch (*known) {
+    case engine::QpType::kRc:
+        return kReliableOps;
+    case engine::QpType::kUd:
+        return kDatagramOps;
+    }
+    return 0;
 }
 
 void set_wr_functions(Qp& qp, std::uint64_t send_ops_flags) noexcept {
@@ -297,4 +311,4 @@ void set_wr_functions(Qp& qp, std::uint64_t send_ops_flags) noexcept {
                                 .flush = wr_flush});
 }
 
-} // namespace sluice::uroce::face
+} // namespace sluice::uroce::verbs

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A libibverbs as a provider sees it, in any layout: built once for each, with
-//   FAKE_VERSION  the NN of verbs_register_driver_NN
-//   FAKE_SLOTS    operations in its table
-//   FAKE_CONTEXT  sizeof(struct verbs_context), as on x86-64
-//   FAKE_QP_MASK  offset of comp_mask in struct verbs_qp, as on x86-64
-//   FAKE_SHUFFLED two operations have changed places
-//   FAKE_LACKS_SET_OPS  a function that providers need is not there
+// A libibverbs as a provider sees it, in the layout that fake_layout.c gives it. This code is compiled once
+// and linked to each layout.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -14,27 +9,36 @@
 
 #include "provider/abi/layout.hpp"
 #include "provider/abi/slots.hpp"
+#include "tests/unit/provider/fake_layout.h"
 
 using namespace sluice::abi;
 
 namespace {
 
 // Both hold a mutex.
-constexpr std::size_t kContextBytes = FAKE_CONTEXT + kMutexExtra;
-constexpr std::size_t kQpMaskAt = FAKE_QP_MASK + kMutexExtra;
-constexpr std::size_t kIbvContextAt = kContextBytes - sizeof(ibv_context);
+std::size_t context_bytes() {
+    return fake_layout.context_bytes + kMutexExtra;
+}
 
-// The nearest known table, for a number of operations that is none.
-constexpr std::size_t kTable = std::min<std::size_t>(FAKE_SLOTS, 83);
+std::size_t qp_mask_at() {
+    return fake_layout.qp_mask_at + kMutexExtra;
+}
 
-struct Priv {
-    std::byte head[kPrivOpsOffset];
-    const void* ops[FAKE_SLOTS];
-    bool imported;
-};
+std::size_t ibv_context_at() {
+    return context_bytes() - sizeof(ibv_context);
+}
+
+// The table of operations, and the flag `imported` behind it.
+std::size_t priv_bytes() {
+    return kPrivOpsOffset + (fake_layout.slots + 1) * sizeof(void*);
+}
+
+const void** ops_of(verbs_ex_private* priv) {
+    return reinterpret_cast<const void**>(reinterpret_cast<std::byte*>(priv) + kPrivOpsOffset);
+}
 
 ibv_context* context_in(void* memory) {
-    return reinterpret_cast<ibv_context*>(static_cast<std::byte*>(memory) + kIbvContextAt);
+    return reinterpret_cast<ibv_context*>(static_cast<std::byte*>(memory) + ibv_context_at());
 }
 
 // The public structure, whose end is where it is whatever the size of its front.
@@ -43,19 +47,20 @@ verbs_context* public_view(void* memory) {
                                             offsetof(verbs_context, context));
 }
 
-[[maybe_unused]] std::size_t place(Slot slot) {
-    const std::size_t index = *slot_index(slot, kTable);
-#ifdef FAKE_SHUFFLED
-    constexpr std::size_t kSend = *slot_index(Slot::post_send, kTable);
-    constexpr std::size_t kRecv = *slot_index(Slot::post_recv, kTable);
-    return index == kSend ? kRecv : index == kRecv ? kSend : index;
-#else
-    return index;
-#endif
+std::size_t place(Slot slot) {
+    // The nearest known table, for a number of operations that is none.
+    const std::size_t table = std::min<std::size_t>(fake_layout.slots, 83);
+    const std::size_t index = *slot_index(slot, table);
+    if (!fake_layout.shuffled) {
+        return index;
+    }
+    const std::size_t send = *slot_index(Slot::post_send, table);
+    const std::size_t recv = *slot_index(Slot::post_recv, table);
+    return index == send ? recv : index == recv ? send : index;
 }
 
 template<typename Function>
-[[maybe_unused]] void publish(Function*& field, const void* const* ops, Slot slot) {
+void publish(Function*& field, const void* const* ops, Slot slot) {
     if (ops[place(slot)] != nullptr) {
         std::memcpy(&field, &ops[place(slot)], sizeof field);
     }
@@ -70,14 +75,12 @@ int& refcount_of(ibv_device* device) {
 extern "C" {
 
 #define EXPORTED __attribute__((visibility("default")))
-#define REGISTER_NAME(version) verbs_register_driver_##version
-#define REGISTER(version) REGISTER_NAME(version)
 
 EXPORTED int fake_live_contexts = 0;
 EXPORTED const VerbsDeviceOps* fake_registered = nullptr;
 
-EXPORTED void REGISTER(FAKE_VERSION)(const VerbsDeviceOps* ops) {
-    fake_registered = ops;
+void fake_register(const void* ops) {
+    fake_registered = static_cast<const VerbsDeviceOps*>(ops);
 }
 
 // NOLINTNEXTLINE(readability-identifier-naming): libibverbs' name
@@ -93,20 +96,19 @@ EXPORTED void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std
     context->async_fd = -1;
     context->abi_compat = reinterpret_cast<void*>(~std::uintptr_t{0});
     verbs_context* view = public_view(base);
-    view->sz = kContextBytes;
-    void* priv = std::calloc(1, sizeof(Priv));
+    view->sz = context_bytes();
+    void* priv = std::calloc(1, priv_bytes());
     view->priv = static_cast<verbs_ex_private*>(priv);
     return memory;
 }
 
-#ifndef FAKE_LACKS_SET_OPS
-EXPORTED void verbs_set_ops(verbs_context* base, const void* table) {
+void fake_set_ops(void* base, const void* table) {
     const auto* ops = static_cast<const void* const*>(table);
     verbs_context* view = public_view(base);
-    auto* priv = reinterpret_cast<Priv*>(view->priv);
-    for (std::size_t i = 0; i < FAKE_SLOTS; ++i) {
+    const void** own = ops_of(view->priv);
+    for (std::size_t i = 0; i < fake_layout.slots; ++i) {
         if (ops[i] != nullptr) {
-            priv->ops[i] = ops[i];
+            own[i] = ops[i];
         }
     }
     ibv_context_ops& fast = view->context.ops;
@@ -133,7 +135,6 @@ EXPORTED void verbs_set_ops(verbs_context* base, const void* table) {
     publish(view->dealloc_td, ops, Slot::dealloc_td);
     publish(view->create_cq_ex, ops, Slot::create_cq_ex);
 }
-#endif
 
 EXPORTED void verbs_uninit_context(verbs_context* base) {
     verbs_context* view = public_view(base);
@@ -144,14 +145,14 @@ EXPORTED void verbs_uninit_context(verbs_context* base) {
 
 EXPORTED ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
     std::uint32_t mask = 0;
-    std::memcpy(&mask, reinterpret_cast<const std::byte*>(qp) + kQpMaskAt, sizeof mask);
+    std::memcpy(&mask, reinterpret_cast<const std::byte*>(qp) + qp_mask_at(), sizeof mask);
     return (mask & kQpMaskExtended) != 0 ? reinterpret_cast<ibv_qp_ex*>(qp) : nullptr;
 }
 
 // An operation out of the private table, as the library's own entry points would call it.
 EXPORTED const void* fake_operation(ibv_context* context, std::size_t index) {
-    auto* base = reinterpret_cast<std::byte*>(context) - kIbvContextAt;
-    return reinterpret_cast<Priv*>(public_view(base)->priv)->ops[index];
+    auto* base = reinterpret_cast<std::byte*>(context) - ibv_context_at();
+    return ops_of(public_view(base)->priv)[index];
 }
 
 } // extern "C"

@@ -10,6 +10,8 @@
 
 #include "provider/abi/probe.hpp"
 #include "provider/common/context.hpp"
+#include "provider/common/context_memory.hpp"
+#include "provider/common/open.hpp"
 #include "tests/cmocka.hpp"
 #include "tests/unit/provider/fake_kernel.hpp"
 

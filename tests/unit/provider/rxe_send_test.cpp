@@ -130,7 +130,7 @@ void post_send__atomic_write_on_a_kernel_without__einval(void**) {
     std::uint64_t value = 1;
     ibv_sge list = {.addr = reinterpret_cast<std::uintptr_t>(&value), .length = 8, .lkey = 0};
     ibv_send_wr wr = send_request(&list, 1);
-    wr.opcode = static_cast<ibv_wr_opcode>(rxe::kWrAtomicWrite);
+    wr.opcode = static_cast<ibv_wr_opcode>(sluice::kWrAtomicWrite);
     expect_refused(rig, wr, EINVAL);
 }
 

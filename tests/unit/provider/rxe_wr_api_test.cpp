@@ -103,7 +103,7 @@ void create_qp_ex__operations_that_the_kernel_lacks__eopnotsupp(void**) {
     assert_int_equal(errno, EOPNOTSUPP);
     assert_null(rig.make_qp(IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE));
     assert_int_equal(errno, EOPNOTSUPP);
-    rig.device.kernel.device_flags = rxe::kDeviceAtomicWrite | rxe::kDeviceFlushGlobal;
+    rig.device.kernel.device_flags = sluice::kDeviceAtomicWrite | sluice::kDeviceFlushGlobal;
     ibv_qp* qp = rig.make_qp(IBV_QPT_RC, kAtomicWrite | kFlush);
     assert_non_null(qp);
     Rig::move(qp, IBV_QPS_RTS);
@@ -127,7 +127,7 @@ void create_qp_ex__operations_that_the_kernel_lacks__eopnotsupp(void**) {
     FakeRing& ring = rig.device.kernel.ring(4);
     assert_memory_equal(ring.element(0) + 208, &value, sizeof value);
     assert_int_equal(reinterpret_cast<rxe_send_wqe*>(ring.element(0))->dma.length, 8);
-    assert_int_equal(reinterpret_cast<rxe_send_wqe*>(ring.element(1))->wr.opcode, rxe::kWrFlush);
+    assert_int_equal(reinterpret_cast<rxe_send_wqe*>(ring.element(1))->wr.opcode, sluice::kWrFlush);
     assert_int_equal(rxe::destroy_qp(qp), 0);
 }
 

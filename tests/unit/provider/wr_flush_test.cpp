@@ -18,7 +18,7 @@ constexpr FlushRange kRange{.rkey = 6, .remote_addr = 0x2000, .len_bytes = 64, .
 
 struct Rig {
     Rig(const char* library, std::uint64_t ops) : device(rxe::open, false, library) {
-        device.kernel.device_flags = rxe::kDeviceFlushGlobal;
+        device.kernel.device_flags = sluice::kDeviceFlushGlobal;
         pd = device.call<ibv_pd*(ibv_context*)>(Slot::alloc_pd, device.context());
         cq = rxe::create_cq(device.context(), 7, nullptr, 0);
         ibv_qp_init_attr_ex attr{};
@@ -60,7 +60,7 @@ void expect_flush_in_ring(const char* library) {
     assert_int_equal(rig.ex->wr_complete(rig.ex), 0);
     const auto& wqe = *reinterpret_cast<rxe_send_wqe*>(rig.device.kernel.ring(2).element(0));
     assert_int_equal(wqe.wr.wr_id, 12);
-    assert_int_equal(wqe.wr.opcode, rxe::kWrFlush);
+    assert_int_equal(wqe.wr.opcode, sluice::kWrFlush);
     rxe::FlushRequest request{};
     memcpy(&request, &wqe.wr.wr, sizeof request);
     assert_int_equal(request.remote_addr, 0x2000);

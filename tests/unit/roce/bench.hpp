@@ -10,7 +10,9 @@
 #include "roce/wire/syndrome.hpp"
 #include "tests/unit/roce/simulation.hpp"
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
+
+using namespace engine;
 
 inline constexpr std::uint32_t kEverything = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic |
                                              kMwBindAllowed | kFlushGlobal | kFlushPersistent;
@@ -121,4 +123,4 @@ struct Bench {
     std::vector<std::unique_ptr<Sge>> sges_;
 };
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

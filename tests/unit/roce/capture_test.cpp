@@ -15,9 +15,9 @@
 // Last: its macro fail() is also a name in <fstream>.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce::wire;
-using sluice::uroce::test::files_of;
-using sluice::uroce::test::read_pcap;
+using namespace sluice::roce::wire;
+using sluice::roce::test::files_of;
+using sluice::roce::test::read_pcap;
 
 namespace {
 
@@ -177,5 +177,5 @@ int main() {
         cmocka_unit_test(recordings__management_datagrams__same_bytes_again),
         cmocka_unit_test(recordings__connection_request__reads_as_rdma_cm_meant_it),
     };
-    return cmocka_run_group_tests_name("uroce.capture", tests, load_recordings, nullptr);
+    return cmocka_run_group_tests_name("roce.capture", tests, load_recordings, nullptr);
 }

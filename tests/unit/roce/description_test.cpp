@@ -18,10 +18,10 @@
 // Last: its macro fail() is also a name in <fstream>.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce::wire;
-using sluice::uroce::test::files_of;
-using sluice::uroce::test::Random;
-using sluice::uroce::test::read_pcap;
+using namespace sluice::roce::wire;
+using sluice::roce::test::files_of;
+using sluice::roce::test::Random;
+using sluice::roce::test::read_pcap;
 
 namespace {
 
@@ -239,5 +239,5 @@ int main() {
         cmocka_unit_test(describe__no_packet_or_wrong_arguments__errno_and_field_untouched),
         cmocka_unit_test(describe__random_bytes_behind_valid_ip__always_ends),
     };
-    return cmocka_run_group_tests_name("uroce.description", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.description", tests, nullptr, nullptr);
 }

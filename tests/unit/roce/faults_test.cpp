@@ -14,9 +14,10 @@
 #include "tests/cmocka.hpp"
 #include "tests/unit/roce/random.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
-using sluice::uroce::test::Random;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
+using sluice::roce::test::Random;
 
 namespace {
 
@@ -318,5 +319,5 @@ int main() {
         cmocka_unit_test(delay_line__without_payload__still_a_packet),
         cmocka_unit_test(delay_line__too_many__the_next_is_lost),
     };
-    return cmocka_run_group_tests_name("uroce.faults", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.faults", tests, nullptr, nullptr);
 }

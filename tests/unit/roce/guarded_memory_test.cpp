@@ -20,8 +20,9 @@
 #include "roce/wire/headers.hpp"
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
 
 namespace {
 
@@ -452,5 +453,5 @@ int main() {
         cmocka_unit_test(handler__always_another_one__an_error_that_says_so),
         cmocka_unit_test(parse_guard_method__words__known_ones_only),
     };
-    return cmocka_run_group_tests_name("uroce.guarded_memory", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.guarded_memory", tests, nullptr, nullptr);
 }

@@ -14,9 +14,9 @@
 #include "tests/cmocka.hpp"
 #include "tests/unit/roce/random.hpp"
 
-using namespace sluice::uroce::wire;
-using sluice::uroce::test::Random;
-using sluice::uroce::test::random_header;
+using namespace sluice::roce::wire;
+using sluice::roce::test::Random;
+using sluice::roce::test::random_header;
 
 namespace {
 
@@ -278,5 +278,5 @@ int main() {
         cmocka_unit_test(write_headers__short_buffer__writes_nothing),
         cmocka_unit_test(visit_cm__unknown_attribute__false),
     };
-    return cmocka_run_group_tests_name("uroce.headers", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.headers", tests, nullptr, nullptr);
 }

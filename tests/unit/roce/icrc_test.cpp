@@ -9,9 +9,9 @@
 #include "tests/cmocka.hpp"
 #include "tests/unit/roce/random.hpp"
 
-using namespace sluice::uroce::wire;
-using sluice::uroce::test::Random;
-using sluice::uroce::test::random_header;
+using namespace sluice::roce::wire;
+using sluice::roce::test::Random;
+using sluice::roce::test::random_header;
 
 namespace {
 
@@ -189,5 +189,5 @@ int main() {
         cmocka_unit_test(solve_identification__random_damage__passes_one_in_65536),
         cmocka_unit_test(solve_identification__longer_than_ip_allows__none),
     };
-    return cmocka_run_group_tests_name("uroce.icrc", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.icrc", tests, nullptr, nullptr);
 }

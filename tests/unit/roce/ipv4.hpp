@@ -3,7 +3,9 @@
 
 #include "roce/engine/types.hpp"
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
+
+using namespace engine;
 
 // 10.0.0.LAST_BYTE
 inline Address ipv4(std::uint8_t last_byte) {
@@ -14,4 +16,4 @@ inline Address ipv4(std::uint8_t last_byte) {
     return made;
 }
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

@@ -16,7 +16,9 @@
 
 #include "tests/unit/roce/simulation.hpp"
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
+
+using namespace engine;
 
 enum Side : std::uint8_t { kLeft = 0, kRight = 1 };
 
@@ -248,4 +250,4 @@ class Ledger {
     bool gave_up_ = false;
 };
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

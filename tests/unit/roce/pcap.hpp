@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
 
 inline std::vector<std::uint8_t> read_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -58,4 +58,4 @@ inline std::vector<std::string> files_of(const std::string& directory, const std
     return paths;
 }
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

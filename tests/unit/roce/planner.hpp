@@ -8,7 +8,9 @@
 
 #include "tests/unit/roce/ledger.hpp"
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
+
+using namespace engine;
 
 // Where things are in a Block.
 inline constexpr std::size_t kSourceBytes = 49152;
@@ -443,4 +445,4 @@ class Planner {
     std::uint32_t flushes_ = 0;
 };
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

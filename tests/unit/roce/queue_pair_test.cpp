@@ -10,8 +10,9 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::test;
 using sluice::ErrorKind;
 
 namespace {
@@ -522,5 +523,5 @@ int main() {
         cmocka_unit_test(deadlines__of_many_queue_pairs__in_order),
         cmocka_unit_test(transmit__two_busy_queue_pairs__alternate),
     };
-    return cmocka_run_group_tests_name("uroce.queue_pair", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.queue_pair", tests, nullptr, nullptr);
 }

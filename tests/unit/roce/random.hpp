@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
 
 // splitmix64.
 class Random {
@@ -69,4 +69,4 @@ Header random_header(Random& random) {
     return header;
 }
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

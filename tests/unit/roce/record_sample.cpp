@@ -8,11 +8,12 @@
 #include "roce/socket/pcap_recorder.hpp"
 #include "roce/wire/cm.hpp"
 
-using namespace sluice::uroce;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
 
 namespace {
 
-void record(port::PcapRecorder& recorder, const wire::Packet& packet, std::span<const std::uint8_t> payload,
+void record(socket::PcapRecorder& recorder, const wire::Packet& packet, std::span<const std::uint8_t> payload,
             const char* address) {
     PlainMemory memory;
     OutPacket out;
@@ -22,7 +23,7 @@ void record(port::PcapRecorder& recorder, const wire::Packet& packet, std::span<
                       static_cast<std::uint32_t>(payload.size()));
     }
     out.finish();
-    out.source = out.destination = port::parse_address(address).value();
+    out.source = out.destination = socket::parse_address(address).value();
     recorder.record(out, memory);
 }
 
@@ -39,7 +40,7 @@ wire::Packet packet(std::uint8_t opcode, std::uint32_t psn) {
 } // namespace
 
 int main(int argc, char** argv) {
-    auto recorder = port::PcapRecorder::open(argc == 2 ? argv[1] : "");
+    auto recorder = socket::PcapRecorder::open(argc == 2 ? argv[1] : "");
     if (!recorder) {
         std::fprintf(stderr, "%s\n", recorder.error().text());
         return 1;

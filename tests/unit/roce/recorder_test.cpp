@@ -14,18 +14,19 @@
 
 #include "core/log.hpp"
 #include "tests/machine.hpp"
+#include "tests/unit/roce/free_address.hpp"
 #include "tests/unit/roce/pcap.hpp"
 #include "tests/unit/roce/random.hpp"
-#include "tests/unit/uroce/free_address.hpp"
 
 // Last: its macro fail() is also a name in <fstream>.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
-using sluice::uroce::port::test::open_free_port;
-using sluice::uroce::test::read_file;
-using sluice::uroce::test::read_pcap;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
+using sluice::roce::socket::test::open_free_port;
+using sluice::roce::test::read_file;
+using sluice::roce::test::read_pcap;
 
 namespace {
 
@@ -299,6 +300,6 @@ int main() {
     std::puts("skipped: sockets of an emulated program");
     return 0;
 #else
-    return cmocka_run_group_tests_name("uroce.recorder", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.recorder", tests, nullptr, nullptr);
 #endif
 }

@@ -7,7 +7,8 @@
 
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
 using sluice::ErrorKind;
 
 namespace {
@@ -177,5 +178,5 @@ int main() {
         cmocka_unit_test(bind__what_the_region_forbids__refused),
         cmocka_unit_test(remove_region__window_bound__busy_until_unbound),
     };
-    return cmocka_run_group_tests_name("uroce.regions", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.regions", tests, nullptr, nullptr);
 }

@@ -8,8 +8,9 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::test;
 
 namespace {
 
@@ -523,5 +524,5 @@ int main() {
         cmocka_unit_test(write__large__pieces_point_into_the_programs_memory),
         cmocka_unit_test(data_path__everything__allocates_nothing),
     };
-    return cmocka_run_group_tests_name("uroce.requester", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.requester", tests, nullptr, nullptr);
 }

@@ -7,8 +7,9 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::test;
 using wire::nak_syndrome;
 using wire::NakCode;
 
@@ -452,5 +453,5 @@ int main() {
         cmocka_unit_test(message__longer_than_the_receive_in_its_second_packet__length_error),
         cmocka_unit_test(packets__of_strangers__dropped_and_counted),
     };
-    return cmocka_run_group_tests_name("uroce.responder", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.responder", tests, nullptr, nullptr);
 }

@@ -17,7 +17,9 @@
 #include "roce/wire/icrc.hpp"
 #include "tests/unit/roce/random.hpp"
 
-namespace sluice::uroce::test {
+namespace sluice::roce::test {
+
+using namespace engine;
 
 // Plain memory with holes, where the program is said to have unmapped its pages.
 class HoledMemory final : public Memory {
@@ -339,4 +341,4 @@ inline Pair connect(Simulation& simulation, const QpAttributes& attributes) {
     return connect(simulation, attributes, usual_config(simulation.left), usual_config(simulation.right));
 }
 
-} // namespace sluice::uroce::test
+} // namespace sluice::roce::test

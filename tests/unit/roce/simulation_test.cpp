@@ -15,8 +15,9 @@
 
 #include "tests/unit/roce/planner.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::test;
 
 namespace {
 

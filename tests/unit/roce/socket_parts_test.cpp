@@ -16,10 +16,11 @@
 // Last: its macro fail() is also a name in <fstream>.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
+using sluice::roce::test::Random;
 using sluice::test::Machine;
-using sluice::uroce::test::Random;
 
 namespace {
 
@@ -247,5 +248,5 @@ int main() {
         cmocka_unit_test(watch__random_identifications__one_in_three_at_least),
         cmocka_unit_test(watch__long_after_damage__everything_believed_again),
     };
-    return cmocka_run_group_tests_name("uroce.port_parts", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.socket_parts", tests, nullptr, nullptr);
 }

@@ -16,16 +16,17 @@
 #include <vector>
 
 #include "roce/socket/guarded_memory.hpp"
+#include "tests/unit/roce/free_address.hpp"
 #include "tests/unit/roce/random.hpp"
-#include "tests/unit/uroce/free_address.hpp"
 
 // Last: its macro fail() is also a name in <fstream>.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::port;
-using sluice::uroce::port::test::open_free_port;
-using sluice::uroce::test::Random;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::socket;
+using sluice::roce::socket::test::open_free_port;
+using sluice::roce::test::Random;
 
 namespace {
 
@@ -242,7 +243,7 @@ void send__ipv6__bytes_arrive_and_checksum_is_exact(void**) {
 
 // The header that the kernel really wrote: sockets show neither identification nor fragment bits.
 void send__single_packet__the_wire_has_what_the_checksum_covers(void**) {
-    const sluice::Descriptor tap(socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP)));
+    const sluice::Descriptor tap(::socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP)));
     if (tap.get() < 0) {
         print_message("packet sockets need privileges: %s\n", std::strerror(errno));
         skip();
@@ -496,7 +497,7 @@ class Stranger {
     }
 
   private:
-    sluice::Descriptor socket_{socket(AF_INET, SOCK_DGRAM, 0)};
+    sluice::Descriptor socket_{::socket(AF_INET, SOCK_DGRAM, 0)};
     SocketAddress to_;
     std::uint16_t port_ = 0;
 };
@@ -682,6 +683,6 @@ int main() {
     std::puts("skipped: sockets of an emulated program");
     return 0;
 #else
-    return cmocka_run_group_tests_name("uroce.port", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.udp_port", tests, nullptr, nullptr);
 #endif
 }

@@ -15,8 +15,9 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::test;
 
 namespace {
 
@@ -163,5 +164,5 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(requests_of_rxe__put_into_our_responder__answered_as_by_rxe),
     };
-    return cmocka_run_group_tests_name("uroce.witness", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.witness", tests, nullptr, nullptr);
 }

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/loopback.hpp"
+
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
@@ -64,14 +66,9 @@ inline bool is_over_iwarp() {
     return lab_address() != nullptr && device != nullptr && std::string_view(device).starts_with("siw");
 }
 
-// An address of this process alone: an address has one owner, and tests run side by side.
+// An address of this process alone, or the lab's, for all.
 inline std::string own_address(unsigned number = 0) {
-    if (lab_address() != nullptr) {
-        return lab_address();
-    }
-    const auto unique = static_cast<unsigned>(getpid()) * 4 + number;
-    return "127." + std::to_string(208 + (unique >> 16 & 0x1f)) + "." + std::to_string(unique >> 8 & 0xff) +
-           "." + std::to_string(unique % 254 + 1);
+    return lab_address() != nullptr ? lab_address() : sluice::test::own_address(number);
 }
 
 // A port that no other test of this process has.

@@ -12,7 +12,9 @@
 
 namespace {
 
-using namespace sluice::uroce;
+using namespace sluice::roce;
+using namespace sluice::uroce::device;
+using namespace sluice::roce::engine;
 using sluice::FileTree;
 using sluice::test::Machine;
 
@@ -25,7 +27,7 @@ struct Variable {
 
 void assert_named(const NamedAddress& one, const char* name, const char* address, const char* origin) {
     assert_string_equal(one.name().c_str(), name);
-    assert_string_equal(port::to_text(one.address).data(), address);
+    assert_string_equal(socket::to_text(one.address).data(), address);
     assert_string_equal(one.origin.c_str(), origin);
 }
 
@@ -68,12 +70,12 @@ void resolve__name_with_another_address__that_and_no_other(void**) {
     const Variable variable("uroce0=127.7.0.5");
     const auto moved = resolve("uroce0");
     assert_true(moved.ok());
-    assert_string_equal(port::to_text(moved->gid).data(), "127.7.0.5");
+    assert_string_equal(socket::to_text(moved->gid).data(), "127.7.0.5");
     // Each address has one name, however it is asked for.
     assert_string_equal(resolve("127.7.0.5")->name.c_str(), "uroce0");
     assert_string_equal(resolve("127.0.0.1")->name.c_str(), "uroce-127.0.0.1");
     assert_string_equal(resolve("uroce1")->name.c_str(), "uroce1");
-    assert_string_equal(port::to_text(resolve("uroce1")->gid).data(), "127.0.0.2");
+    assert_string_equal(socket::to_text(resolve("uroce1")->gid).data(), "127.0.0.2");
 }
 
 void resolve__nobody_says_anything__loopback_addresses(void**) {

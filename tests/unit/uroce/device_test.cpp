@@ -22,7 +22,10 @@
 #include "tests/cmocka.hpp"
 
 using namespace sluice;
-using namespace sluice::uroce;
+using namespace sluice::roce;
+using namespace sluice::uroce::device;
+using namespace sluice::uroce::verbs;
+using namespace sluice::roce::engine;
 
 namespace {
 
@@ -161,16 +164,27 @@ PlainMemory& memory() {
 
 std::atomic<int> reported{0};
 
+// No neighbour has any address.
+class Nobody final : public Neighbours {
+  public:
+    Neighbour* find(const Address& /*address*/) noexcept override { return nullptr; }
+};
+
+Nobody& nobody() {
+    static Nobody none;
+    return none;
+}
+
 // A device that no registry knows, with a link, and a queue pair to a peer behind it.
 struct Linked {
     Linked()
         : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
           link(new FakeLink),
           device(
-              where, 7, memory(), [](void*, AsyncEvent) noexcept { ++reported; },
+              where, 7, memory(), nobody(), [](void*, AsyncEvent) noexcept { ++reported; },
               std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link), Device::Extras{}),
           cq(64) {
-        const Device::Session session(device);
+        const Device::ProgressSession session(device);
         qp = *session.engine().create_queue_pair(
             {.pd = 1, .send_cq = &cq, .recv_cq = &cq, .max_send_wr = 8, .max_recv_wr = 8, .owner = this});
         key = *session.engine().regions().add_region(1, reinterpret_cast<std::uintptr_t>(block.data()),
@@ -187,11 +201,11 @@ struct Linked {
         }
     }
     ~Linked() {
-        const Device::Session session(device);
+        const Device::ProgressSession session(device);
         session.engine().destroy_queue_pair(*qp);
     }
     void post_write(std::uint32_t len) {
-        const Device::Session session(device);
+        const Device::ProgressSession session(device);
         const Sge sge{reinterpret_cast<std::uintptr_t>(block.data()), len, key};
         SendWr wr;
         wr.opcode = WrOpcode::kWrite;
@@ -287,7 +301,7 @@ void deadline__nobody_calls__the_thread_repeats_and_gives_up(void**) {
     assert_true(one.device.start_progress().ok());
     one.post_write(8);
     assert_true(one.wait().status == Status::kRetryExceeded);
-    const Device::Session session(one.device);
+    const Device::ProgressSession session(one.device);
     assert_int_equal(one.link->appended, 2);
     assert_int_equal(session.engine().counters().timeouts, 2);
 }
@@ -296,14 +310,14 @@ void try_progress__somebody_at_it__leaves_what_came_to_the_holder(void**) {
     Linked one;
     one.link->arrive(one.acknowledgement(0));
     {
-        const Device::Session session(one.device);
+        const Device::ProgressSession session(one.device);
         assert_true(one.device.try_progress());
         assert_int_equal(session.engine().counters().packets_in, 0);
         const int before = one.link->receives;
         assert_false(one.device.try_progress()); // not before the first are delivered
         assert_int_equal(one.link->receives, before);
     }
-    const Device::Session session(one.device);
+    const Device::ProgressSession session(one.device);
     assert_int_equal(session.engine().counters().packets_in, 1);
 }
 
@@ -315,7 +329,7 @@ void poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request(voi
     assert_int_equal(one.block[0], 0x5a); // the program has it already
     one.post_write(8);
     assert_false(one.device.has_held_back());
-    const Device::Session session(one.device);
+    const Device::ProgressSession session(one.device);
     assert_true(one.link->unflushed.empty());
 }
 
@@ -348,7 +362,7 @@ void poll__a_refusal__leaves_at_once(void**) {
     while (one.link->appended == appended) {
         (void)one.device.poll_progress();
     }
-    const Device::Session session(one.device);
+    const Device::ProgressSession session(one.device);
     assert_true(one.link->unflushed.empty());
     assert_int_equal(session.engine().counters().packets_in, psn + 1);
 }
@@ -376,7 +390,7 @@ void link__full__the_rest_leaves_when_there_is_room(void**) {
     assert_true(one.wait().status == Status::kSuccess);
     // The test's time limit is the limit.
     for (bool left = true; left;) {
-        const Device::Session session(one.device);
+        const Device::ProgressSession session(one.device);
         left = !one.link->unflushed.empty();
     }
 }
@@ -385,19 +399,20 @@ void link__full__the_rest_leaves_when_there_is_room(void**) {
 void delivery__the_other_is_held__waits_in_the_inbox_for_its_holder(void**) {
     Registry& registry = Registry::instance();
     const LocalAddress wheres[2] = {{"a", address(21), "lo", 65536}, {"b", address(22), "lo", 65536}};
-    Device* devices[2] = {*registry.acquire(wheres[0]), *registry.acquire(wheres[1])};
+    const Device::Report report = [](void*, AsyncEvent) noexcept { ++reported; };
+    Device* devices[2] = {*registry.acquire(wheres[0], report), *registry.acquire(wheres[1], report)};
     CompletionQueue cqs[2] = {CompletionQueue(16), CompletionQueue(16)};
     QueuePair* qps[2];
     std::uint64_t words[2] = {5, 0};
     std::uint32_t keys[2];
     for (int i = 0; i < 2; ++i) {
-        const Device::Session session(*devices[i]);
+        const Device::ProgressSession session(*devices[i]);
         qps[i] = *session.engine().create_queue_pair({.pd = 1, .send_cq = &cqs[i], .recv_cq = &cqs[i]});
         const auto at = reinterpret_cast<std::uintptr_t>(&words[i]);
         keys[i] = *session.engine().regions().add_region(1, at, at, 8, kLocalWrite | kRemoteWrite);
     }
     for (int i = 0; i < 2; ++i) {
-        const Device::Session session(*devices[i]);
+        const Device::ProgressSession session(*devices[i]);
         QpAttributes attributes;
         attributes.access = kRemoteWrite;
         attributes.dest_qpn = qps[1 - i]->qpn();
@@ -408,7 +423,7 @@ void delivery__the_other_is_held__waits_in_the_inbox_for_its_holder(void**) {
         }
     }
     const auto post = [&] {
-        const Device::Session session(*devices[0]);
+        const Device::ProgressSession session(*devices[0]);
         const Sge sge{reinterpret_cast<std::uintptr_t>(&words[0]), 8, keys[0]};
         SendWr wr;
         wr.opcode = WrOpcode::kWrite;
@@ -420,7 +435,7 @@ void delivery__the_other_is_held__waits_in_the_inbox_for_its_holder(void**) {
         session.engine().wake(*qps[0]);
     };
     {
-        const Device::Session held(*devices[1]);
+        const Device::ProgressSession held(*devices[1]);
         std::thread(post).join(); // doesn't wait for us
         assert_int_equal(devices[0]->deliveries().posted, 1);
         assert_int_equal(words[1], 0);
@@ -435,7 +450,7 @@ void delivery__the_other_is_held__waits_in_the_inbox_for_its_holder(void**) {
     assert_int_equal(devices[0]->deliveries().direct, 1);
     for (int i = 0; i < 2; ++i) {
         {
-            const Device::Session session(*devices[i]);
+            const Device::ProgressSession session(*devices[i]);
             session.engine().destroy_queue_pair(*qps[i]);
         }
         registry.release(*devices[i]);

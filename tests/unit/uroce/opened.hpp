@@ -11,27 +11,26 @@
 #include <string>
 #include <vector>
 
+#include "provider/uroce/roce.hpp"
 #include "provider/uroce/verbs/open.hpp"
+#include "tests/loopback.hpp"
 #include "tests/unit/roce/random.hpp"
-#include "tests/unit/uroce/free_address.hpp"
 
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
 namespace sluice::uroce::test {
 
+using roce::test::Random;
+
 constexpr int kAllAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr std::uint32_t kQkey = 0x11223344;
 
-// Loopback addresses of this process alone, since an address has one owner and tests run side by side.
-inline std::string own_address(unsigned number = 0) {
-    return port::to_text(port::test::loopback_address(static_cast<std::uint32_t>(getpid()) * 4 + number))
-        .data();
-}
+using sluice::test::own_address;
 
 inline ibv_context* open_uroce(const std::string& name = own_address()) {
-    Result<ibv_context*> opened = face::open_context(name.c_str());
+    Result<ibv_context*> opened = verbs::open_context(name.c_str());
     if (!opened) {
         fail_msg("%s: %s", name.c_str(), opened.error().text());
     }

@@ -22,7 +22,7 @@ struct Handles {
         parent = ibv_alloc_parent_domain(context, &parent_attr);
         mr = ibv_reg_mr(pd, block, sizeof block, kAllAccess | IBV_ACCESS_MW_BIND);
         mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
-        channel = *sluice::uroce::face::create_comp_channel(context);
+        channel = *sluice::uroce::verbs::create_comp_channel(context);
         cq = ibv_create_cq(context, 64, nullptr, channel, 0);
         ibv_cq_init_attr_ex cq_attr{};
         cq_attr.cqe = 64;
@@ -197,7 +197,7 @@ void close__peer_writes_to_what_was_left__gets_no_answer_and_memory_stays(void**
 // More of them than the device has room for, while another context keeps it.
 void close__regions_and_windows_left__their_slots_come_back(void**) {
     constexpr std::uint32_t kEach = 256;
-    constexpr std::uint32_t kRounds = 2 * sluice::uroce::Device::kMaxRegions / (2 * kEach);
+    constexpr std::uint32_t kRounds = 2 * sluice::uroce::device::Device::kMaxRegions / (2 * kEach);
     const OpenContext staying(open_uroce());
     const End end(staying.get());
     std::uint8_t byte = 0;
@@ -228,7 +228,7 @@ void close__regions_and_windows_left__their_slots_come_back(void**) {
     while (ibv_mr* region = ibv_reg_mr(end.pd, &byte, 1, 0)) {
         regions.push_back(region);
     }
-    assert_int_equal(regions.size(), sluice::uroce::Device::kMaxRegions - 1); // END has one
+    assert_int_equal(regions.size(), sluice::uroce::device::Device::kMaxRegions - 1); // END has one
     for (ibv_mr* region : regions) {
         assert_int_equal(ibv_dereg_mr(region), 0);
     }
@@ -283,5 +283,5 @@ int main() {
         cmocka_unit_test(close__many_times_with_everything_left__memory_stays),
         cmocka_unit_test(close__many_times_and_nothing_destroyed__only_the_handles_remain),
     };
-    return cmocka_run_group_tests_name("uroce.face_close", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_close", tests, nullptr, nullptr);
 }

@@ -591,5 +591,5 @@ int main() {
         cmocka_unit_test(flush__by_our_own_function__completes_as_one),
         cmocka_unit_test(flush__not_allowed_by_the_region__remote_access_error),
     };
-    return cmocka_run_group_tests_name("uroce.face_data", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_data", tests, nullptr, nullptr);
 }

@@ -20,7 +20,7 @@ struct ChannelCloser {
 using Channel = std::unique_ptr<ibv_comp_channel, ChannelCloser>;
 
 Channel make_channel(ibv_context* context) {
-    auto made = sluice::uroce::face::create_comp_channel(context);
+    auto made = sluice::uroce::verbs::create_comp_channel(context);
     assert_true(made.ok());
     return Channel(*made);
 }
@@ -531,5 +531,5 @@ int main() {
         cmocka_unit_test(wr_api__two_queue_pairs_at_once__neither_waits),
         cmocka_unit_test(wr_api__windows_and_datagrams__as_by_post_send),
     };
-    return cmocka_run_group_tests_name("uroce.face_events", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_events", tests, nullptr, nullptr);
 }

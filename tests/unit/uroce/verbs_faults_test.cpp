@@ -10,8 +10,8 @@
 namespace {
 
 using namespace sluice::uroce::test;
-using sluice::uroce::Device;
-namespace face = sluice::uroce::face;
+using sluice::uroce::device::Device;
+namespace verbs = sluice::uroce::verbs;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -25,11 +25,11 @@ OpenContext open_with(const char* faults, unsigned number) {
 }
 
 Device& device_of(const OpenContext& context) {
-    return face::context_of(context.get()).device;
+    return verbs::context_of(context.get()).device;
 }
 
-sluice::uroce::Counters counters_of(const OpenContext& context) {
-    const Device::Session session(device_of(context));
+sluice::roce::engine::Counters counters_of(const OpenContext& context) {
+    const Device::ProgressSession session(device_of(context));
     return session.engine().counters();
 }
 
@@ -162,7 +162,7 @@ void stall_completions__first__it_and_those_behind_it_come_later(void**) {
 
 void stall_completions__armed_queue__tells_when_they_come(void**) {
     const OpenContext first(open_with("stall-completions=1:40ms", 0));
-    auto made = face::create_comp_channel(first.get());
+    auto made = verbs::create_comp_channel(first.get());
     assert_true(made.ok());
     {
         EndOptions options;
@@ -200,7 +200,7 @@ void destroy__queue_that_stands_still__forgotten(void**) {
 
 void open__unknown_fault__refused_with_the_words_that_there_are(void**) {
     setenv("SLUICE_UROCE_FAULTS", "explode=1", 1);
-    const auto refused = face::open_context(own_address().c_str());
+    const auto refused = verbs::open_context(own_address().c_str());
     unsetenv("SLUICE_UROCE_FAULTS");
     assert_false(refused.ok());
     assert_int_equal(refused.error().to_errno(), EINVAL);
@@ -226,5 +226,5 @@ int main() {
         cmocka_unit_test(destroy__queue_that_stands_still__forgotten),
         cmocka_unit_test(open__unknown_fault__refused_with_the_words_that_there_are),
     };
-    return cmocka_run_group_tests_name("uroce.face_faults", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_faults", tests, nullptr, nullptr);
 }

@@ -12,7 +12,8 @@
 
 namespace {
 
-using namespace sluice::uroce;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
 using namespace sluice::uroce::test;
 
 constexpr std::uint64_t kSeed = 20261120;
@@ -30,10 +31,10 @@ Address address_of(const union ibv_gid& gid) {
 class Stranger {
   public:
     Stranger(const Address& from, const Address& to)
-        : from_(from), to_(to), fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+        : from_(from), to_(to), fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
         const int discover = IP_PMTUDISC_DO; // which makes the identification 0
         assert_int_equal(setsockopt(fd_, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover), 0);
-        const port::SocketAddress mine = port::to_socket_address(from, 0, 0);
+        const socket::SocketAddress mine = socket::to_socket_address(from, 0, 0);
         assert_int_equal(bind(fd_, &mine.any, mine.bytes), 0);
         sockaddr_in bound{};
         socklen_t bytes = sizeof bound;
@@ -45,7 +46,7 @@ class Stranger {
     Stranger& operator=(const Stranger&) = delete;
 
     void send(wire::ConstBytes bytes) const {
-        const port::SocketAddress victim = port::to_socket_address(to_, wire::kRocePort, 0);
+        const socket::SocketAddress victim = socket::to_socket_address(to_, wire::kRocePort, 0);
         assert_int_equal(sendto(fd_, bytes.data(), bytes.size(), 0, &victim.any, victim.bytes), bytes.size());
     }
     // With the checksum that it must have.
@@ -55,7 +56,7 @@ class Stranger {
         assert_true(headers != 0);
         bytes.resize(headers);
         bytes.resize(headers + payload_bytes, 0xee);
-        const std::uint32_t icrc = wire::expected_icrc(port::frame_between(from_, to_, port_, bytes));
+        const std::uint32_t icrc = wire::expected_icrc(socket::frame_between(from_, to_, port_, bytes));
         bytes.resize(bytes.size() + wire::kIcrcBytes);
         wire::icrc_store(icrc, std::span(bytes).last<wire::kIcrcBytes>());
         return bytes;
@@ -81,7 +82,7 @@ void hold_still(const Talk& talk) {
 struct Attacked {
     Attacked()
         : server(hold_still), context(open_uroce()), end(context.get()), card(server.talk().swap_cards(end)),
-          outsider(port::test::loopback_address(0), address_of(end.gid)),
+          outsider(*socket::parse_address(own_address(1).c_str()), address_of(end.gid)),
           impostor(address_of(card.gid), address_of(end.gid)) {
         bring_up(end.qp, card.qpn, card.gid);
         assert_int_equal(server.talk().hear<char>(), 'r');
@@ -95,7 +96,8 @@ struct Attacked {
     Attacked& operator=(const Attacked&) = delete;
 
     Counters counters() {
-        const Device::Session session(face::context_of(context.get()).device);
+        const sluice::uroce::device::Device::ProgressSession session(
+            sluice::uroce::verbs::context_of(context.get()).device);
         return session.engine().counters();
     }
     // Sends each of BURST packets, and waits until as many have been counted there.
@@ -276,5 +278,5 @@ int main() {
         cmocka_unit_test(forged__datagrams__key_and_receives_decide),
         cmocka_unit_test(flood__beside_traffic__every_byte_arrives_and_memory_stays),
     };
-    return cmocka_run_group_tests_name("uroce.face_hostile", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_hostile", tests, nullptr, nullptr);
 }

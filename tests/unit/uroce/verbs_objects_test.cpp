@@ -16,8 +16,8 @@
 
 using namespace sluice::uroce::test;
 using sluice::ErrorKind;
-using sluice::uroce::LocalAddress;
-using sluice::uroce::resolve;
+using sluice::uroce::device::LocalAddress;
+using sluice::uroce::device::resolve;
 
 namespace {
 
@@ -33,7 +33,7 @@ std::size_t entries_of(const std::string& directory, const std::string& prefix) 
 }
 
 void resolve__names_and_addresses__mean_one_address_each(void**) {
-    const auto gid_of = [](const char* name) { return sluice::uroce::gid_text(resolve(name)->gid); };
+    const auto gid_of = [](const char* name) { return sluice::uroce::device::gid_text(resolve(name)->gid); };
     assert_string_equal(gid_of("uroce0").c_str(), "0000:0000:0000:0000:0000:ffff:7f00:0001");
     assert_string_equal(gid_of("uroce253").c_str(), "0000:0000:0000:0000:0000:ffff:7f00:00fe");
     assert_string_equal(gid_of("127.1.2.3").c_str(), "0000:0000:0000:0000:0000:ffff:7f01:0203");
@@ -144,8 +144,8 @@ void open__twice_and_another__share_what_is_the_same(void**) {
 }
 
 void open__nonsense__says_what_would_work(void**) {
-    assert_false(sluice::uroce::face::open_context("nonsense").ok());
-    const auto result = sluice::uroce::face::open_context("nonsense");
+    assert_false(sluice::uroce::verbs::open_context("nonsense").ok());
+    const auto result = sluice::uroce::verbs::open_context("nonsense");
     assert_non_null(strstr(result.error().text(), "uroce0"));
     assert_int_equal(result.error().to_errno(), EINVAL);
 }
@@ -605,7 +605,7 @@ void opens__many__leave_no_descriptor_and_no_file(void**) {
     const std::size_t directories = entries_of(runtime_directory(), "sluice-uroce-");
     for (int i = 0; i < 50; ++i) {
         Connected pair(Where::kTwoDevices);
-        ibv_comp_channel* channel = *sluice::uroce::face::create_comp_channel(pair.first.get());
+        ibv_comp_channel* channel = *sluice::uroce::verbs::create_comp_channel(pair.first.get());
         assert_int_equal(ibv_destroy_comp_channel(channel), 0);
     }
     assert_int_equal(entries_of("/proc/self/fd", ""), files);
@@ -642,5 +642,5 @@ int main() {
         cmocka_unit_test(cycles__ten_thousand__leave_nothing_behind),
         cmocka_unit_test(opens__many__leave_no_descriptor_and_no_file),
     };
-    return cmocka_run_group_tests_name("uroce.face_verbs", tests, nullptr, remove_runtime_directory);
+    return cmocka_run_group_tests_name("uroce.verbs_objects", tests, nullptr, remove_runtime_directory);
 }

@@ -15,6 +15,7 @@
 namespace {
 
 using namespace sluice::uroce::test;
+using sluice::roce::test::read_pcap;
 
 constexpr std::size_t kBlock = std::size_t{3} << 20;
 constexpr std::size_t kSizes[] = {0, 1, 255, 4096, 4097, 65536, 1 << 20};
@@ -99,7 +100,7 @@ void open__address_of_another_process__the_error_names_it(void**) {
     own_address(2).copy(address.data(), address.size() - 1);
     holder.talk().tell(address);
     assert_int_equal(holder.talk().hear<char>(), 'o');
-    const auto refused = sluice::uroce::face::open_context(address.data());
+    const auto refused = sluice::uroce::verbs::open_context(address.data());
     assert_false(refused.ok());
     assert_int_equal(refused.error().to_errno(), EADDRINUSE);
     assert_non_null(std::strstr(refused.error().text(), std::to_string(holder.pid()).c_str()));
@@ -209,5 +210,5 @@ int main() {
         cmocka_unit_test(peer__killed__the_request_fails_after_its_retries),
         cmocka_unit_test(peer__has_unmapped_its_region__operational_error_and_it_lives_on),
     };
-    return cmocka_run_group_tests_name("uroce.face_processes", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_processes", tests, nullptr, nullptr);
 }

@@ -69,7 +69,7 @@ void refuse_foreign_handles(const char* other_address) {
         assert_ptr_equal(two.own.mr->pd, two.own.pd);
     }
 
-    ibv_comp_channel* channel = *sluice::uroce::face::create_comp_channel(two.second.get());
+    ibv_comp_channel* channel = *sluice::uroce::verbs::create_comp_channel(two.second.get());
     expect_null(ibv_create_cq(context, 4, nullptr, channel, 0), EINVAL);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
     ibv_parent_domain_init_attr parent_attr{};
@@ -175,5 +175,5 @@ int main() {
         cmocka_unit_test(changes__one_more_or_unknown__refused_with_nothing_changed),
         cmocka_unit_test(post_recv__bad_requests__refused_with_the_request),
     };
-    return cmocka_run_group_tests_name("uroce.face_refusals", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_refusals", tests, nullptr, nullptr);
 }

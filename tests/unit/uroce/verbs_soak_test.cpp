@@ -353,8 +353,8 @@ void soak_there(const char* faults, std::size_t count) {
         run_and_weigh(asker, count);
         asker.read_back();
         if (faults != nullptr) {
-            const sluice::uroce::Device::Session session(
-                sluice::uroce::face::context_of(context.get()).device);
+            const sluice::uroce::device::Device::ProgressSession session(
+                sluice::uroce::verbs::context_of(context.get()).device);
             assert_true(session.engine().counters().rewinds > 0); // something was lost
         }
     }
@@ -420,5 +420,5 @@ int main(int argc, char** argv) {
         cmocka_unit_test(soak__one_percent_lost_and_more__every_byte_as_the_ledger_says),
         cmocka_unit_test(queue_pairs__a_thousand_in_one_process__all_work),
     };
-    return cmocka_run_group_tests_name("uroce.face_soak", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_soak", tests, nullptr, nullptr);
 }

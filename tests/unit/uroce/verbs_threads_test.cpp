@@ -104,7 +104,7 @@ void threads__one_queue_pair_and_one_queue__each_request_completes_once(void**) 
 
 void threads__events_armed_and_awaited__none_is_missed(void**) {
     const OpenContext context(open_uroce());
-    ibv_comp_channel* channel = *sluice::uroce::face::create_comp_channel(context.get());
+    ibv_comp_channel* channel = *sluice::uroce::verbs::create_comp_channel(context.get());
     {
         End left(context.get()), right(context.get(), {.channel = channel});
         connect(left, right);
@@ -147,7 +147,7 @@ void threads__opening_and_closing_one_name__share_or_make_anew(void**) {
     for (int t = 0; t < 3; ++t) {
         threads.emplace_back([&wrong, &name] {
             for (int i = 0; i < 20; ++i) {
-                auto opened = sluice::uroce::face::open_context(name.c_str());
+                auto opened = sluice::uroce::verbs::open_context(name.c_str());
                 wrong += !opened.ok() || ibv_close_device(*opened) != 0 ? 1 : 0;
             }
         });
@@ -189,7 +189,7 @@ int use_in_child(Connected& pair) {
     expect(ibv_query_device(pair.first.get(), &device) == EIO);
     ibv_port_attr port{};
     expect(ibv_query_port(pair.first.get(), 1, &port) == EIO);
-    expect(!sluice::uroce::face::create_comp_channel(pair.first.get()).ok());
+    expect(!sluice::uroce::verbs::create_comp_channel(pair.first.get()).ok());
     ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.right.qp);
     ibv_wr_start(qp);
     ibv_wr_rdma_write(qp, 0, 0);
@@ -228,7 +228,7 @@ int close_and_open_in_child(Connected& pair) {
         ibv_dereg_mr(pair.left.mr) != 0 || ibv_dealloc_pd(pair.left.pd) != 0) {
         return 1;
     }
-    auto own = sluice::uroce::face::open_context(sluice::uroce::test::own_address().c_str());
+    auto own = sluice::uroce::verbs::open_context(sluice::uroce::test::own_address().c_str());
     if (!own) {
         return 2;
     }
@@ -294,5 +294,5 @@ int main() {
         cmocka_unit_test(fork__events_acknowledged_before__child_doesnt_wait_for_them),
         cmocka_unit_test(fork__child_closes__the_parents_files_stay),
     };
-    return cmocka_run_group_tests_name("uroce.face_threads", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.verbs_threads", tests, nullptr, nullptr);
 }

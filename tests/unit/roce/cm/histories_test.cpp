@@ -15,9 +15,10 @@
 
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::roce::cm::test;
 
 namespace {
 
@@ -390,5 +391,5 @@ int main(int argc, char** argv) {
         cmocka_unit_test(histories__bad_network__one_legal_end_each),
         cmocka_unit_test(histories__terrible_network__one_legal_end_each),
     };
-    return cmocka_run_group_tests_name("uroce.cm.histories", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.cm.histories", tests, nullptr, nullptr);
 }

@@ -14,8 +14,9 @@
 
 #include "tests/cmocka.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
 
 namespace {
 
@@ -45,7 +46,7 @@ Address mapped(const std::array<std::uint8_t, 4>& ip) {
 std::vector<Said> load(const std::string& name) {
     std::vector<Said> all;
     for (const auto& datagram :
-         sluice::uroce::test::read_pcap(std::string(SLUICE_RXE_FIXTURES) + "/" + name + ".pcap")) {
+         sluice::roce::test::read_pcap(std::string(SLUICE_RXE_FIXTURES) + "/" + name + ".pcap")) {
         wire::Frame frame;
         wire::Packet packet;
         assert_true(wire::parse_frame(datagram, frame) == wire::Refusal::kNone);
@@ -268,5 +269,5 @@ int main() {
         cmocka_unit_test(nobody_listens__refusal__is_the_kernels),
         cmocka_unit_test(datagram_service__both_sides__are_the_kernels),
     };
-    return cmocka_run_group_tests_name("uroce.cm.kernel", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.cm.kernel", tests, nullptr, nullptr);
 }

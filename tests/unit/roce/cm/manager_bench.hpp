@@ -15,7 +15,7 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
-namespace sluice::uroce::cm::test {
+namespace sluice::roce::cm::test {
 
 inline constexpr std::uint64_t kService = wire::cm_service_id(wire::kPortSpaceTcp, 7174);
 inline constexpr std::uint64_t kDatagramService = wire::cm_service_id(wire::kPortSpaceUdp, 7174);
@@ -106,4 +106,4 @@ inline wire::CmReq kept_req(Bench& bench) {
     return message_of<wire::CmReq>(bench.last(bench.sent_left, wire::CmReq::kAttributeId));
 }
 
-} // namespace sluice::uroce::cm::test
+} // namespace sluice::roce::cm::test

@@ -3,9 +3,10 @@
 // Connections that are asked for, accepted and refused, byte by byte where a peer sees it.
 #include "tests/unit/roce/cm/manager_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::roce::cm::test;
 using sluice::ErrorKind;
 
 namespace {
@@ -289,5 +290,5 @@ int main() {
         cmocka_unit_test(connect__bad_arguments__named),
         cmocka_unit_test(connect__to_itself__established),
     };
-    return cmocka_run_group_tests_name("uroce.cm.manager_connect", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.cm.manager_connect", tests, nullptr, nullptr);
 }

@@ -3,9 +3,10 @@
 // How a connection ends, and what is known of it afterwards: queue pairs and ids that come again.
 #include "tests/unit/roce/cm/manager_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::roce::cm::test;
 using sluice::ErrorKind;
 
 namespace {
@@ -284,5 +285,5 @@ int main() {
         cmocka_unit_test(datagram_request__id_of_one_that_was_answered__a_new_one),
         cmocka_unit_test(connect__a_slot_again_and_again__no_id_comes_twice),
     };
-    return cmocka_run_group_tests_name("uroce.cm.manager_end", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.cm.manager_end", tests, nullptr, nullptr);
 }

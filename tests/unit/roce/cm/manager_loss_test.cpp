@@ -3,9 +3,10 @@
 // Messages that are lost or late, and the times after which they are said again or given up.
 #include "tests/unit/roce/cm/manager_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::roce::cm::test;
 
 namespace {
 
@@ -189,5 +190,5 @@ int main() {
         cmocka_unit_test(reply__never_confirmed__unreachable_and_the_peer_is_told),
         cmocka_unit_test(ack_timeout_code__delays__sum_of_both),
     };
-    return cmocka_run_group_tests_name("uroce.cm.manager_loss", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.cm.manager_loss", tests, nullptr, nullptr);
 }

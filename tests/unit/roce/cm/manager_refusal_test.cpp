@@ -3,9 +3,10 @@
 // What a peer may not do: messages that make no sense, too many, or nobody's.
 #include "tests/unit/roce/cm/manager_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::roce::cm::test;
 
 namespace {
 
@@ -186,5 +187,5 @@ int main() {
         cmocka_unit_test(receive__not_a_message_of_ours__dropped_and_counted),
         cmocka_unit_test(receive__events_not_taken__messages_dropped_not_lost),
     };
-    return cmocka_run_group_tests_name("uroce.cm.manager_refusal", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("roce.cm.manager_refusal", tests, nullptr, nullptr);
 }

@@ -12,10 +12,12 @@
 #include "tests/unit/roce/ipv4.hpp"
 #include "tests/unit/roce/random.hpp"
 
-namespace sluice::uroce::cm::test {
+namespace sluice::roce::cm::test {
 
-using uroce::test::ipv4;
-using uroce::test::Random;
+using namespace engine;
+
+using roce::test::ipv4;
+using roce::test::Random;
 
 inline std::uint16_t attribute_of(const Mad& mad) {
     return static_cast<std::uint16_t>(mad[16] << 8 | mad[17]);
@@ -171,4 +173,4 @@ class Network {
     std::uint64_t launched_ = 0;
 };
 
-} // namespace sluice::uroce::cm::test
+} // namespace sluice::roce::cm::test

@@ -21,6 +21,7 @@
 
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
+#include "tests/loopback.hpp"
 #include "tests/unit/uroce/quiet_fork.hpp"
 
 namespace {
@@ -39,21 +40,8 @@ const sockaddr* plain(const sockaddr_in& address) {
     return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// Addresses of the loopback range, another one for each device: an address has one owner, and tests
-// run side by side.
-std::string next_address() {
-    static unsigned number = static_cast<unsigned>(getpid()) * 61;
-    ++number;
-    return "127." + std::to_string(144 + (number >> 16 & 0x3f)) + "." + std::to_string(number >> 8 & 0xff) +
-           "." + std::to_string(number % 254 + 1);
-}
-
 struct Device {
     Device() {
-        for (int tries = 0; context == nullptr && tries < 100; ++tries) {
-            address = next_address();
-            context = sluice_open_uroce(address.c_str());
-        }
         assert_non_null(context);
         assert_int_equal(sluice_cm_create_channel(context, &channel), 0);
         pd = ibv_alloc_pd(context);
@@ -66,8 +54,8 @@ struct Device {
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
-    std::string address;
-    ibv_context* context = nullptr;
+    const std::string address = sluice::test::Loopback::instance().next_address();
+    ibv_context* const context = sluice_open_uroce(address.c_str());
     sluice_cm_channel* channel = nullptr;
     ibv_pd* pd;
 };
@@ -96,7 +84,7 @@ struct Side {
     Side(const Side&) = delete;
     Side& operator=(const Side&) = delete;
 
-    void lead(ibv_qp_state to) {
+    void move_to(ibv_qp_state to) {
         ibv_qp_attr attr{};
         int mask = 0;
         attr.qp_state = to;
@@ -105,7 +93,7 @@ struct Side {
     }
     // A queue pair takes receives from INIT on.
     void receive_before_accept() {
-        lead(IBV_QPS_INIT);
+        move_to(IBV_QPS_INIT);
         receive();
     }
     void receive() {
@@ -335,7 +323,7 @@ void connect__rejected_or_refused__status(void**) {
         Side active(left);
         sluice_cm_params params = params_for(active.qp);
         params.timeout_ms = 30;
-        const sockaddr_in nowhere = at(next_address().c_str(), kPort);
+        const sockaddr_in nowhere = at(sluice::test::Loopback::instance().next_address().c_str(), kPort);
         assert_int_equal(sluice_cm_create_id(left.channel, SLUICE_CM_TCP, nullptr, &active.id), 0);
         assert_int_equal(sluice_cm_connect(active.id, plain(nowhere), &params, sizeof params), 0);
         const Taken event = take(left.channel);
@@ -359,14 +347,14 @@ void connect__caller_leads_its_queue_pair__data_flows(void**) {
         const Taken request = take(right.channel);
         passive.id = request.id;
         for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-            passive.lead(state);
+            passive.move_to(state);
         }
         passive.receive();
         params.qp_num = passive.qp->qp_num;
         assert_int_equal(sluice_cm_accept(passive.id, &params, sizeof params), 0);
         assert_int_equal(take(left.channel).type, SLUICE_CM_CONNECT_RESPONSE);
         for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-            active.lead(state);
+            active.move_to(state);
         }
         assert_int_equal(sluice_cm_establish(active.id), 0);
         assert_int_equal(take(right.channel).type, SLUICE_CM_ESTABLISHED);
@@ -575,5 +563,5 @@ int main(int argc, char** argv) {
         cmocka_unit_test(connect__from_many_threads__each_carries_data),
         cmocka_unit_test(calls__on_nothing_or_after_fork__errno),
     };
-    return cmocka_run_group_tests_name("uroce.cm.programs", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.connect.programs", tests, nullptr, nullptr);
 }

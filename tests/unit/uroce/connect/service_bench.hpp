@@ -21,9 +21,12 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
-namespace sluice::uroce::cm::test {
+namespace sluice::uroce::connect::test {
 
-using uroce::test::ipv4;
+using namespace roce::cm;
+using namespace roce::engine;
+
+using roce::test::ipv4;
 
 inline sockaddr_storage at(std::uint8_t last_byte, std::uint16_t port) {
     return to_sockaddr(last_byte == 0 ? Address{} : ipv4(last_byte), port);
@@ -170,4 +173,4 @@ inline bool readable(const Channel& channel) {
     return poll(&waiting, 1, 0) == 1;
 }
 
-} // namespace sluice::uroce::cm::test
+} // namespace sluice::uroce::connect::test

@@ -5,9 +5,11 @@
 
 #include "tests/unit/uroce/connect/service_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::uroce::connect;
+using namespace sluice::uroce::connect::test;
 
 namespace {
 
@@ -314,5 +316,5 @@ int main() {
         cmocka_unit_test(datagram_service__refused__status_as_for_connections),
         cmocka_unit_test(calls__that_make_no_sense__errno),
     };
-    return cmocka_run_group_tests_name("uroce.cm.service_connect", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.connect.service_connect", tests, nullptr, nullptr);
 }

@@ -6,9 +6,11 @@
 
 #include "tests/unit/uroce/connect/service_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::uroce::connect;
+using namespace sluice::uroce::connect::test;
 
 namespace {
 
@@ -192,5 +194,5 @@ int main() {
         cmocka_unit_test(migrate__event_waits__comes_along),
         cmocka_unit_test(migrate__listener_with_requests__they_come_along),
     };
-    return cmocka_run_group_tests_name("uroce.cm.service_lifetime", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.connect.service_lifetime", tests, nullptr, nullptr);
 }

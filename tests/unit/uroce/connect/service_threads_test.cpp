@@ -9,9 +9,11 @@
 
 #include "tests/unit/uroce/connect/service_bench.hpp"
 
-using namespace sluice::uroce;
-using namespace sluice::uroce::cm;
-using namespace sluice::uroce::cm::test;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::uroce::connect;
+using namespace sluice::uroce::connect::test;
 
 namespace {
 
@@ -189,5 +191,5 @@ int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(threads__many_connections__each_lives_once),
     };
-    return cmocka_run_group_tests_name("uroce.cm.service_threads", tests, nullptr, nullptr);
+    return cmocka_run_group_tests_name("uroce.connect.service_threads", tests, nullptr, nullptr);
 }
