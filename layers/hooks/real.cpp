@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-namespace sluice::preload {
+namespace sluice::layers::hooks {
 
 namespace {
 
@@ -138,4 +138,4 @@ bool is_in_librdmacm(const void* caller) noexcept {
            dladdr(caller, &callers) != 0 && its.dli_fbase == callers.dli_fbase;
 }
 
-} // namespace sluice::preload
+} // namespace sluice::layers::hooks

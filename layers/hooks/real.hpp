@@ -8,7 +8,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
-namespace sluice::preload {
+namespace sluice::layers::hooks {
 
 struct RealVerbs {
     decltype(&::ibv_get_device_list) get_device_list = nullptr;
@@ -82,4 +82,4 @@ bool kernel_connects() noexcept;
 // kernel's) must be of its own making, because it looks behind the public part.
 bool is_in_librdmacm(const void* caller) noexcept;
 
-} // namespace sluice::preload
+} // namespace sluice::layers::hooks

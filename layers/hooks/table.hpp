@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which of the pointers that a program passes are ours. All others are of librdmacm's own, and go there.
+// The objects of a layer, by the pointer that the program has for each. A pointer that isn't in the table
+// belongs to the library behind the layer.
 #pragma once
 
 #include <memory>
@@ -8,11 +9,12 @@
 
 #include "core/sync.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::hooks {
 
-// FACE is what the program has, OURS what belongs to it. Any thread. Whose objects are used by one thread
-// while another destroys them has lost already with librdmacm, but for who hold()s one.
-template<typename Face, typename Ours>
+// PUBLIC is the type that the program knows, OURS the layer's object for it. Thread safety: all functions may
+// be called from any thread. As in librdmacm, using an object while another thread destroys it is undefined,
+// unless the pointer came from hold().
+template<typename Public, typename Ours>
 class Table {
   public:
     // Lives until the process ends: destructors of others may still call.
@@ -21,25 +23,25 @@ class Table {
         return instance;
     }
 
-    Ours& add(const Face* face, std::unique_ptr<Ours> ours) {
+    Ours& add(const Public* key, std::unique_ptr<Ours> ours) {
         const LockGuard guard(mutex_);
-        std::shared_ptr<Ours>& place = entries_[face];
+        std::shared_ptr<Ours>& place = entries_[key];
         place = std::move(ours);
         return *place;
     }
 
     // Null: not ours.
-    Ours* find(const Face* face) { return hold(face).get(); }
+    Ours* find(const Public* key) { return hold(key).get(); }
 
-    std::shared_ptr<Ours> hold(const Face* face) {
+    std::shared_ptr<Ours> hold(const Public* key) {
         const LockGuard guard(mutex_);
-        const auto found = entries_.find(face);
+        const auto found = entries_.find(key);
         return found == entries_.end() ? nullptr : found->second;
     }
 
-    std::shared_ptr<Ours> take(const Face* face) {
+    std::shared_ptr<Ours> take(const Public* key) {
         const LockGuard guard(mutex_);
-        const auto found = entries_.find(face);
+        const auto found = entries_.find(key);
         if (found == entries_.end()) {
             return nullptr;
         }
@@ -50,7 +52,7 @@ class Table {
 
   private:
     Mutex mutex_;
-    std::unordered_map<const Face*, std::shared_ptr<Ours>> entries_ SLUICE_TSA(guarded_by(mutex_));
+    std::unordered_map<const Public*, std::shared_ptr<Ours>> entries_ SLUICE_TSA(guarded_by(mutex_));
 };
 
-} // namespace sluice::preload
+} // namespace sluice::layers::hooks

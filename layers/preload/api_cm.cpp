@@ -16,16 +16,18 @@
 #include "layers/hooks/real.hpp"
 #include "layers/preload/connection.hpp"
 #include "layers/preload/endpoint.hpp"
+#include "layers/preload/events.hpp"
 #include "layers/preload/queue_pair.hpp"
 
-namespace preload = sluice::preload;
+namespace hooks = sluice::layers::hooks;
+namespace preload = sluice::layers::preload;
 
+using hooks::RealCm;
 using preload::Answer;
 using preload::Channel;
 using preload::Channels;
 using preload::Id;
 using preload::Ids;
-using preload::RealCm;
 using sluice::at_boundary;
 using sluice::Error;
 using sluice::ErrorKind;
@@ -61,7 +63,7 @@ T* or_null(const char* function, const Result<T*>& result) noexcept {
 template<typename Function, typename... Arguments>
 auto real(Function RealCm::*function, Arguments... arguments) noexcept {
     using Answered = std::invoke_result_t<Function, Arguments...>;
-    const RealCm* const cm = preload::real_cm();
+    const RealCm* const cm = hooks::real_cm();
     if (cm != nullptr && cm->*function != nullptr) {
         return (cm->*function)(arguments...);
     }
@@ -103,8 +105,7 @@ Error not_supported(const char* text) noexcept {
 
 // What the kernel has to tell must not make us wait when another thread has taken it.
 Result<rdma_event_channel*> make_kernels_channel() {
-    rdma_event_channel* const made =
-        preload::kernel_connects() ? real(&RealCm::create_event_channel) : nullptr;
+    rdma_event_channel* const made = hooks::kernel_connects() ? real(&RealCm::create_event_channel) : nullptr;
     if (made != nullptr) {
         (void)fcntl(made->fd, F_SETFL, fcntl(made->fd, F_GETFL) | O_NONBLOCK);
     }
@@ -138,7 +139,7 @@ Result<Channel*> find_channel(rdma_event_channel* face) {
 // somebody else has are left out.
 Result<ibv_context**> list_contexts(int* count) {
     int kernels = 0;
-    ibv_context** const theirs = preload::kernel_connects() ? real(&RealCm::get_devices, &kernels) : nullptr;
+    ibv_context** const theirs = hooks::kernel_connects() ? real(&RealCm::get_devices, &kernels) : nullptr;
     std::vector<ibv_context*> all;
     if (theirs != nullptr) {
         all.assign(theirs, theirs + kernels);
@@ -165,7 +166,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 rdma_event_channel* rdma_create_event_channel(void) {
-    if (preload::is_in_librdmacm(__builtin_return_address(0))) {
+    if (hooks::is_in_librdmacm(__builtin_return_address(0))) {
         return real(&RealCm::create_event_channel);
     }
     return or_null("rdma_create_event_channel", at_boundary("rdma_create_event_channel", make_channel));
@@ -183,7 +184,7 @@ void rdma_destroy_event_channel(rdma_event_channel* channel) {
 }
 
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, rdma_port_space ps) {
-    if (preload::is_in_librdmacm(__builtin_return_address(0))) {
+    if (hooks::is_in_librdmacm(__builtin_return_address(0))) {
         return real(&RealCm::create_id, channel, id, context, ps);
     }
     return answer("rdma_create_id", [&]() -> Result<void> {
@@ -361,7 +362,8 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
         }
         return real(&RealCm::get_cm_event, channel, event);
     }
-    const Result<rdma_cm_event*> next = at_boundary("rdma_get_cm_event", [&] { return ours->next(); });
+    const Result<rdma_cm_event*> next =
+        at_boundary("rdma_get_cm_event", [&] { return ours->next(preload::translate); });
     if (!next) {
         errno = next.error().to_errno(); // most often EAGAIN, of which nobody wants to read
         return -1;
@@ -411,7 +413,7 @@ int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
 }
 
 int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints, rdma_addrinfo** res) {
-    if (preload::kernel_connects()) {
+    if (hooks::kernel_connects()) {
         return real(&RealCm::getaddrinfo, node, service, hints, res);
     }
     return answer("rdma_getaddrinfo", [&]() -> Result<void> {

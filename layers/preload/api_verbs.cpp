@@ -11,12 +11,12 @@
 #include "layers/hooks/real.hpp"
 #include "layers/preload/devices.hpp"
 
+namespace hooks = sluice::layers::hooks;
+
 using sluice::at_boundary;
 using sluice::Result;
-using sluice::preload::Devices;
-using sluice::preload::ListedDevice;
-using sluice::preload::real_verbs;
-using sluice::preload::RealVerbs;
+using sluice::layers::preload::Devices;
+using sluice::layers::preload::ListedDevice;
 
 namespace {
 
@@ -32,12 +32,12 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 ibv_device** ibv_get_device_list(int* num_devices) {
-    const RealVerbs* const real = real_verbs();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
     if (real == nullptr) {
         return nullptr;
     }
     // librdmacm connects the kernel's.
-    if (sluice::preload::is_in_librdmacm(__builtin_return_address(0))) {
+    if (hooks::is_in_librdmacm(__builtin_return_address(0))) {
         return real->get_device_list(num_devices);
     }
     int count = 0;
@@ -61,7 +61,7 @@ ibv_device** ibv_get_device_list(int* num_devices) {
 }
 
 void ibv_free_device_list(ibv_device** list) {
-    const RealVerbs* const real = real_verbs();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
     const Result<ibv_device**> theirs =
         at_boundary("ibv_free_device_list", [&] { return Devices::instance().release(list); });
     if (real != nullptr && theirs && *theirs != nullptr) {
@@ -74,12 +74,12 @@ __be64 ibv_get_device_guid(ibv_device* device) {
     if (ours != nullptr) {
         return ours->guid;
     }
-    const RealVerbs* const real = real_verbs();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
     return real != nullptr ? real->get_device_guid(device) : 0;
 }
 
 int ibv_get_device_index(ibv_device* device) {
-    const RealVerbs* const real = real_verbs();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
     const bool asks_kernel =
         real != nullptr && real->get_device_index != nullptr && find_listed(device) == nullptr;
     return asks_kernel ? real->get_device_index(device) : -1;
@@ -90,7 +90,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
     if (ours != nullptr) {
         return sluice_open_uroce(ours->device.name);
     }
-    const RealVerbs* const real = real_verbs();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
     return real != nullptr ? real->open_device(device) : nullptr;
 }
 

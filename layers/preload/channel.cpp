@@ -12,9 +12,9 @@
 
 #include "ibverbs-glue/adaptors.hpp"
 #include "layers/hooks/real.hpp"
-#include "layers/preload/connection.hpp"
+#include "layers/preload/acknowledgements.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
 
@@ -106,9 +106,9 @@ Result<sluice_cm_channel*> Channel::of(ibv_context* context) {
     return made;
 }
 
-void Channel::tell(Id& id, rdma_cm_event_type type) {
+void Channel::tell(Id& id, rdma_cm_id* face, rdma_cm_event_type type) {
     auto event = std::make_unique<Event>();
-    event->face.id = id.face;
+    event->face.id = face;
     event->face.event = type;
     event->told_to = &id;
     std::vector<std::unique_ptr<Event>> events;
@@ -171,13 +171,13 @@ Result<rdma_cm_event*> Channel::next_of_kernel() {
         return nothing_yet();
     }
     rdma_cm_event* event = nullptr;
-    if (real_cm()->get_cm_event(channel, &event) != 0) {
+    if (hooks::real_cm()->get_cm_event(channel, &event) != 0) {
         return Error::from_errno(errno, "taking an event of the kernel's");
     }
     return event;
 }
 
-Result<rdma_cm_event*> Channel::next_at_once() {
+Result<rdma_cm_event*> Channel::next_at_once(Translate translate) {
     if (std::unique_ptr<Event> told = next_told()) {
         return hand_out(std::move(told));
     }
@@ -199,9 +199,9 @@ Result<rdma_cm_event*> Channel::next_at_once() {
     return next_of_kernel();
 }
 
-Result<rdma_cm_event*> Channel::next() {
+Result<rdma_cm_event*> Channel::next(Translate translate) {
     for (;;) {
-        Result<rdma_cm_event*> event = next_at_once();
+        Result<rdma_cm_event*> event = next_at_once(translate);
         const bool waits = is_nothing_yet(event) && (fcntl(face_.fd, F_GETFL) & O_NONBLOCK) == 0;
         if (!waits) {
             return event;
@@ -264,4 +264,4 @@ bool acknowledge(rdma_cm_event* event) {
     return true;
 }
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

@@ -19,7 +19,7 @@
 #include "core/sync.hpp"
 #include "layers/hooks/table.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 struct Id;
 
@@ -30,7 +30,7 @@ struct Event {
     Id* told_to = nullptr;             // whose destruction waits for it, for what is told here
 };
 
-using Events = Table<rdma_cm_event, Event>;
+using Events = hooks::Table<rdma_cm_event, Event>;
 
 class Channel {
   public:
@@ -52,13 +52,16 @@ class Channel {
     // Where libsluice tells events of CONTEXT's device; made at its first use.
     Result<sluice_cm_channel*> of(ibv_context* context);
 
-    void tell(Id& id, rdma_cm_event_type type);
+    // FACE is ID as the program has it.
+    void tell(Id& id, rdma_cm_id* face, rdma_cm_event_type type);
     // What was told to ID and not taken; it is no more of this channel.
     std::vector<std::unique_ptr<Event>> take_told(const Id& id);
     void tell(std::vector<std::unique_ptr<Event>> events);
 
+    // libsluice's event as the program gets it; null if it means nothing any more.
+    using Translate = Result<std::unique_ptr<Event>> (*)(sluice_cm_event* source);
     // Waits unless the descriptor is non-blocking (EAGAIN). May be an event of the kernel's.
-    Result<rdma_cm_event*> next();
+    Result<rdma_cm_event*> next(Translate translate);
 
   private:
     struct OfDevice {
@@ -71,7 +74,7 @@ class Channel {
 
     Result<void> watch(int fd);
     void unwatch(int fd) noexcept;
-    Result<rdma_cm_event*> next_at_once();
+    Result<rdma_cm_event*> next_at_once(Translate translate);
     std::unique_ptr<Event> next_told();
     Result<rdma_cm_event*> next_of_kernel();
     std::vector<sluice_cm_channel*> of_devices();
@@ -85,7 +88,7 @@ class Channel {
     std::deque<std::unique_ptr<Event>> told_ SLUICE_TSA(guarded_by(mutex_));
 };
 
-using Channels = Table<rdma_event_channel, Channel>;
+using Channels = hooks::Table<rdma_event_channel, Channel>;
 
 // What to do with a program's channels. rping, and many that learned from it, destroy theirs when the thread
 // that takes its events is about to ask for the next: it must sleep, be it in time or late.
@@ -96,4 +99,4 @@ bool was_destroyed(const rdma_event_channel* face);
 // False: it is none of ours.
 bool acknowledge(rdma_cm_event* event);
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

@@ -10,19 +10,12 @@
 
 #include "ibverbs-glue/adaptors.hpp"
 #include "layers/hooks/real.hpp"
+#include "layers/preload/events.hpp"
 #include "layers/preload/queue_pair.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
-
-Error not_bound() noexcept {
-    return Error(ErrorKind::kInvalidState, "this id has no device yet", EINVAL);
-}
-
-bool is_datagram(const Id& id) noexcept {
-    return id.face->qp_type == IBV_QPT_UD;
-}
 
 // Queue pairs are led here: libsluice gets a number.
 sluice_cm_params parameters_of(const Id& id, const rdma_conn_param* wanted) noexcept {
@@ -51,109 +44,6 @@ sluice_cm_params parameters_of(const Id& id, const rdma_conn_param* wanted) noex
     return params;
 }
 
-void fill_connection(rdma_conn_param& to, const sluice_cm_event& from) noexcept {
-    to.private_data = from.private_data;
-    to.private_data_len = static_cast<std::uint8_t>(from.private_data_len);
-    to.responder_resources = from.responder_resources;
-    to.initiator_depth = from.initiator_depth;
-    to.flow_control = from.flow_control;
-    to.retry_count = from.retry_count;
-    to.rnr_retry_count = from.rnr_retry_count;
-    to.srq = from.srq;
-    to.qp_num = from.qp_num;
-}
-
-void fill_datagram(rdma_ud_param& to, const sluice_cm_event& from, const Id& id) noexcept {
-    to.private_data = from.private_data;
-    to.private_data_len = static_cast<std::uint8_t>(from.private_data_len);
-    to.qp_num = from.qp_num;
-    to.qkey = from.qkey;
-    to.ah_attr.is_global = 1;
-    to.ah_attr.port_num = 1;
-    to.ah_attr.grh.dgid = id.face->route.addr.addr.ibaddr.dgid;
-    to.ah_attr.grh.hop_limit = id.path.hop_limit;
-    to.ah_attr.grh.traffic_class = id.type_of_service;
-}
-
-void fail(rdma_cm_event& event, rdma_cm_event_type type, int status) noexcept {
-    event.event = type;
-    event.status = status;
-}
-
-// The peer accepted. False: the connection ended meanwhile, and another event says so.
-bool finish_answer(Id& id, rdma_cm_event& event) {
-    if (id.face->qp == nullptr) {
-        event.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
-        return true;
-    }
-    Result<void> led = lead(id, IBV_QPS_RTR);
-    if (led) {
-        led = lead(id, IBV_QPS_RTS);
-    }
-    if (led) {
-        event.event = RDMA_CM_EVENT_ESTABLISHED;
-        return sluice_cm_establish(id.cm) == 0;
-    }
-    fail(event, RDMA_CM_EVENT_CONNECT_ERROR, -led.error().to_errno());
-    return sluice_cm_reject(id.cm, 0, nullptr, 0) == 0;
-}
-
-bool fill_type(Id& id, rdma_cm_event& event, const sluice_cm_event& source) {
-    switch (source.type) {
-    case SLUICE_CM_CONNECT_RESPONSE:
-        return finish_answer(id, event);
-    case SLUICE_CM_ESTABLISHED:
-        event.event = RDMA_CM_EVENT_ESTABLISHED;
-        return true;
-    case SLUICE_CM_REJECTED:
-        fail(event, RDMA_CM_EVENT_REJECTED, source.status);
-        (void)lead_to_error(id); // it may not have got that far
-        return true;
-    case SLUICE_CM_UNREACHABLE:
-        fail(event, RDMA_CM_EVENT_UNREACHABLE, -source.status);
-        return true;
-    case SLUICE_CM_CONNECT_ERROR:
-        fail(event, RDMA_CM_EVENT_CONNECT_ERROR, -source.status);
-        return true;
-    case SLUICE_CM_DISCONNECTED:
-        event.event = RDMA_CM_EVENT_DISCONNECTED;
-        return true;
-    case SLUICE_CM_TIMEWAIT_EXIT:
-        event.event = RDMA_CM_EVENT_TIMEWAIT_EXIT;
-        return true;
-    default: // of a later version: nothing that librdmacm's programs know
-        return false;
-    }
-}
-
-Result<bool> fill(Event& event, const sluice_cm_event& source) {
-    Id* id = static_cast<Id*>(source.id_context);
-    if (source.type == SLUICE_CM_CONNECT_REQUEST) {
-        Id& listener = *id;
-        Result<Id*> request = make_request(listener, source);
-        if (!request) {
-            (void)sluice_cm_destroy_id(source.id);
-            return std::move(request).error();
-        }
-        id = *request;
-        event.face.listen_id = listener.face;
-        event.face.event = RDMA_CM_EVENT_CONNECT_REQUEST;
-        Result<void> moved = listener.is_sync ? migrate_id(*id, nullptr) : Result<void>();
-        if (!moved) {
-            return std::move(moved).error();
-        }
-    } else if (!fill_type(*id, event.face, source)) {
-        return false;
-    }
-    event.face.id = id->face;
-    if (is_datagram(*id)) {
-        fill_datagram(event.face.param.ud, source, *id);
-    } else {
-        fill_connection(event.face.param.conn, source);
-    }
-    return true;
-}
-
 } // namespace
 
 Result<void> connect(Id& id, const rdma_conn_param* wanted) {
@@ -180,9 +70,9 @@ Result<void> accept(Id& id, const rdma_conn_param* wanted) {
         id.most_reads_in = params.responder_resources;
         id.most_reads_out = params.initiator_depth;
         for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
-            Result<void> led = lead(id, state);
-            if (!led) {
-                return led;
+            Result<void> moved = move_to(id, state);
+            if (!moved) {
+                return moved;
             }
         }
     }
@@ -202,7 +92,7 @@ Result<void> disconnect(Id& id) {
     if (id.cm == nullptr) {
         return not_bound();
     }
-    Result<void> done = lead_to_error(id);
+    Result<void> done = move_to_error(id);
     if (done) {
         done = glue::from_rc(sluice_cm_disconnect(id.cm), "disconnecting");
     }
@@ -241,7 +131,7 @@ Result<rdma_cm_id*> next_request(Id& listener) {
         }
         rdma_cm_id* request = nullptr;
         if (waiting[1].revents != 0) {
-            if (real_cm()->get_request(listener.face, &request) != 0) {
+            if (hooks::real_cm()->get_request(listener.face, &request) != 0) {
                 return Error::from_errno(errno, "getting a request of the kernel's");
             }
             return request;
@@ -280,35 +170,6 @@ Result<rdma_cm_id*> get_request(Id& listener) {
     return request;
 }
 
-Result<void> queue_pair_attributes(Id& id, ibv_qp_attr& attr, int& mask) {
-    if (id.cm == nullptr) {
-        return not_bound();
-    }
-    if (is_datagram(id)) {
-        const ibv_qp_state to = attr.qp_state;
-        attr = {};
-        attr.qp_state = to;
-        attr.port_num = 1;
-        attr.qkey = RDMA_UDP_QKEY;
-        mask = IBV_QP_STATE | (to == IBV_QPS_INIT  ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY
-                               : to == IBV_QPS_RTS ? IBV_QP_SQ_PSN
-                                                   : 0);
-        return {};
-    }
-    Result<void> done =
-        glue::from_rc(sluice_cm_qp_attr(id.cm, &attr, &mask), "finding a queue pair's attributes");
-    if (!done) {
-        return done;
-    }
-    attr.max_dest_rd_atomic = std::min(attr.max_dest_rd_atomic, id.most_reads_in);
-    attr.max_rd_atomic = std::min(attr.max_rd_atomic, id.most_reads_out);
-    attr.ah_attr.grh.traffic_class = id.type_of_service;
-    if (id.ack_timeout != 0) {
-        attr.timeout = id.ack_timeout;
-    }
-    return {};
-}
-
 Result<void> set_option(Id& id, int level, int name, const void* value, std::size_t bytes) {
     const auto take = [&](std::uint8_t& to) -> Result<void> {
         if (bytes != sizeof to) {
@@ -330,18 +191,4 @@ Result<void> set_option(Id& id, int level, int name, const void* value, std::siz
                          : Error(ErrorKind::kNotSupported, "uroce has no such option", EOPNOTSUPP);
 }
 
-Result<std::unique_ptr<Event>> translate(sluice_cm_event* source) {
-    auto event = std::make_unique<Event>();
-    Result<bool> filled = fill(*event, *source);
-    if (!filled || !*filled) {
-        sluice_cm_ack_event(source);
-        if (!filled) {
-            return std::move(filled).error();
-        }
-        return std::unique_ptr<Event>();
-    }
-    event->source = source;
-    return event;
-}
-
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

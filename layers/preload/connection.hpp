@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connecting ids that are uroce's, and what becomes of that. Queue pairs are led here, as librdmacm does: by
-// the calls, and when the program takes an event; its queue pair may be gone before its id.
+// The calls that connect ids of uroce. As in librdmacm, these calls move the queue pair to its next state;
+// the other transitions happen when the program takes an event (events.hpp). A queue pair may be destroyed
+// before its id.
 #pragma once
 
 #include "layers/preload/id.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 Result<void> connect(Id& id, const rdma_conn_param* wanted);
 Result<void> accept(Id& id, const rdma_conn_param* wanted);
@@ -16,10 +17,6 @@ Result<void> establish(Id& id);
 Result<void> notify(Id& id, ibv_event_type event);
 Result<rdma_cm_id*> get_request(Id& listener);
 
-Result<void> queue_pair_attributes(Id& id, ibv_qp_attr& attr, int& mask);
 Result<void> set_option(Id& id, int level, int name, const void* value, std::size_t bytes);
 
-// EVENT as the program gets it, with its queue pair led; null if it means nothing any more.
-Result<std::unique_ptr<Event>> translate(sluice_cm_event* event);
-
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

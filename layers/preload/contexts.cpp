@@ -9,7 +9,7 @@
 #include "ibverbs-glue/adaptors.hpp"
 #include "layers/hooks/real.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
 
@@ -57,7 +57,7 @@ Result<std::vector<Found>> all_contexts() {
 }
 
 Result<ibv_pd*> default_pd(ibv_context* context) {
-    const RealVerbs* const real = real_verbs();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
     if (real == nullptr) {
         return Error(ErrorKind::kNotSupported, "there is no libibverbs", ENOSYS);
     }
@@ -69,4 +69,4 @@ Result<ibv_pd*> default_pd(ibv_context* context) {
     return glue::from_null(domain, "making a protection domain");
 }
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

@@ -10,7 +10,7 @@
 
 #include "ibverbs-glue/uroce_contexts.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 class OpenContext {
   public:
@@ -35,4 +35,4 @@ Result<std::vector<Found>> all_contexts();
 // As librdmacm has one for each device, for ids whose program brings none.
 Result<ibv_pd*> default_pd(ibv_context* context);
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

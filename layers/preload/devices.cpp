@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
 
@@ -75,4 +75,4 @@ const ListedDevice* Devices::find(const ibv_device* device) {
     return found == listed_.end() ? nullptr : found->second.get();
 }
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

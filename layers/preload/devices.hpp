@@ -17,7 +17,7 @@
 #include "core/result.hpp"
 #include "core/sync.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 // A device of uroce's that isn't open. Functions of libibverbs that get one read what libibverbs keeps behind
 // its public part: nothing is there.
@@ -53,4 +53,4 @@ class Devices {
     std::map<ibv_device**, List> lists_ SLUICE_TSA(guarded_by(mutex_));
 };
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

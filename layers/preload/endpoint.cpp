@@ -9,7 +9,7 @@
 
 #include "layers/preload/queue_pair.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
 
@@ -143,4 +143,4 @@ Result<rdma_addrinfo*> find_addresses(const char* node, const char* service, con
     return made.release();
 }
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

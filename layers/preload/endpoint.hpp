@@ -5,7 +5,7 @@
 
 #include "layers/preload/id.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 // Nothing, with *FACE as it was: the kernel's to make.
 Result<Answer> create_endpoint(rdma_cm_id** face, const rdma_addrinfo& way, ibv_pd* domain,
@@ -14,4 +14,4 @@ Result<Answer> create_endpoint(rdma_cm_id** face, const rdma_addrinfo& way, ibv_
 // As rdma_getaddrinfo(), for whom the kernel's isn't there; rdma_freeaddrinfo() frees it.
 Result<rdma_addrinfo*> find_addresses(const char* node, const char* service, const rdma_addrinfo* hints);
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

@@ -12,8 +12,9 @@
 #include "core/log.hpp"
 #include "ibverbs-glue/adaptors.hpp"
 #include "layers/hooks/real.hpp"
+#include "layers/preload/acknowledgements.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
 
@@ -21,17 +22,6 @@ constexpr std::uint16_t kDefaultKey = 0xffff;
 constexpr std::uint8_t kHopLimit = 64;
 
 // Who waits for events to be acknowledged. Few do, so that one is enough for all ids.
-struct Acknowledgements {
-    Mutex mutex;
-    ConditionVariable changed;
-    std::unordered_map<const Id*, std::uint32_t> missing SLUICE_TSA(guarded_by(mutex));
-};
-
-Acknowledgements& acknowledgements() {
-    static Acknowledgements& instance = *new Acknowledgements();
-    return instance;
-}
-
 bool is_wildcard(const glue::Address& address) noexcept {
     if (address.family() == AF_INET) {
         return reinterpret_cast<const sockaddr_in*>(address.get())->sin_addr.s_addr == INADDR_ANY;
@@ -171,14 +161,6 @@ void undo(Id& id) noexcept {
     }
 }
 
-void wait_for_acknowledgements(const Id& id) {
-    Acknowledgements& all = acknowledgements();
-    const LockGuard guard(all.mutex);
-    while (all.missing.contains(&id)) {
-        all.changed.wait(all.mutex);
-    }
-}
-
 void put_port(Id& id, std::uint16_t port) noexcept {
     id.face->route.addr.src_sin.sin_port = htons(port); // where an IPv6 address has it, too
     SLUICE_LOG(kInfo, "preload", "listening at port %u", static_cast<unsigned>(port));
@@ -201,7 +183,7 @@ Result<void> listen_at(Id& id, ibv_context* context, const sockaddr* address, in
 // The same port everywhere: the kernel's, the program's, or the first device's.
 Result<void> listen_everywhere(Id& id, int backlog) {
     const bool listens_in_kernel = id.own == nullptr;
-    if (listens_in_kernel && real_cm()->listen(id.face, backlog) != 0) {
+    if (listens_in_kernel && hooks::real_cm()->listen(id.face, backlog) != 0) {
         return Error::from_errno(errno, "listening in the kernel");
     }
     sockaddr& any = id.face->route.addr.src_addr;
@@ -226,10 +208,10 @@ Result<rdma_cm_id*> make_id(Channel* channel, void* context, rdma_port_space por
     auto id = std::make_unique<Id>();
     id->channel = channel;
     id->is_sync = channel == nullptr;
-    const bool asks_kernel = channel != nullptr ? channel->kernels() != nullptr : kernel_connects();
+    const bool asks_kernel = channel != nullptr ? channel->kernels() != nullptr : hooks::kernel_connects();
     if (asks_kernel) {
         rdma_event_channel* const kernels = channel != nullptr ? channel->kernels() : nullptr;
-        if (real_cm()->create_id(kernels, &id->face, context, port_space) != 0) {
+        if (hooks::real_cm()->create_id(kernels, &id->face, context, port_space) != 0) {
             return Error::from_errno(errno, "making an id of the kernel's");
         }
         id->kernels_channel = id->face->channel;
@@ -289,12 +271,12 @@ Result<void> destroy_id(Id& id) {
     if (id.channel != nullptr) {
         (void)id.channel->take_told(id);
     }
-    wait_for_acknowledgements(id);
+    await_acknowledgements(id);
     undo(id);
     const std::shared_ptr<Id> last = Ids::instance().take(face);
     const std::shared_ptr<Channel> its =
         id.is_sync && id.channel != nullptr ? Channels::instance().take(id.channel->face()) : nullptr;
-    if (id.own == nullptr && real_cm()->destroy_id(face) != 0) {
+    if (id.own == nullptr && hooks::real_cm()->destroy_id(face) != 0) {
         return Error::from_errno(errno, "destroying an id of the kernel's");
     }
     return {};
@@ -302,7 +284,7 @@ Result<void> destroy_id(Id& id) {
 
 Result<void> migrate_id(Id& id, Channel* channel) {
     if (id.own == nullptr &&
-        real_cm()->migrate_id(id.face, channel == nullptr ? nullptr : channel->kernels()) != 0) {
+        hooks::real_cm()->migrate_id(id.face, channel == nullptr ? nullptr : channel->kernels()) != 0) {
         return Error::from_errno(errno, "migrating an id of the kernel's");
     }
     const std::shared_ptr<Channel> before =
@@ -409,7 +391,7 @@ Result<Answer> resolve_address(Id& id, const sockaddr* source, const sockaddr* d
     }
     put_destination(id, *peer);
     if (!id.is_sync) {
-        id.channel->tell(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+        id.channel->tell(id, id.face, RDMA_CM_EVENT_ADDR_RESOLVED);
     }
     return Answer::kDone;
 }
@@ -420,7 +402,7 @@ Result<void> resolve_route(Id& id) {
     }
     put_path(id);
     if (!id.is_sync) {
-        id.channel->tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+        id.channel->tell(id, id.face, RDMA_CM_EVENT_ROUTE_RESOLVED);
     }
     return {};
 }
@@ -437,38 +419,4 @@ Result<void> listen(Id& id, int backlog) {
     return done;
 }
 
-Result<void> complete(Id& id) {
-    if (!id.is_sync) {
-        return {};
-    }
-    if (id.face->event != nullptr) {
-        (void)acknowledge(std::exchange(id.face->event, nullptr));
-    }
-    Result<rdma_cm_event*> event = id.channel->next();
-    if (!event) {
-        return std::move(event).error();
-    }
-    id.face->event = *event;
-    const int status = (*event)->status;
-    if ((*event)->event == RDMA_CM_EVENT_REJECTED) {
-        return Error(ErrorKind::kConnection, "the peer refuses the connection", ECONNREFUSED);
-    }
-    return status == 0 ? Result<void>() : Error::from_errno(std::abs(status), "connecting");
-}
-
-void taken(Id& id) {
-    Acknowledgements& all = acknowledgements();
-    const LockGuard guard(all.mutex);
-    ++all.missing[&id];
-}
-
-void acknowledged(Id& id) {
-    Acknowledgements& all = acknowledgements();
-    const LockGuard guard(all.mutex);
-    if (--all.missing[&id] == 0) {
-        all.missing.erase(&id);
-        all.changed.notify_all();
-    }
-}
-
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

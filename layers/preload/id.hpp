@@ -22,7 +22,7 @@
 #include "layers/preload/channel.hpp"
 #include "layers/preload/contexts.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 struct Id {
     rdma_cm_id* face = nullptr;
@@ -51,7 +51,7 @@ struct Id {
     bool is_ours() const noexcept { return is_uroces || own != nullptr; }
 };
 
-using Ids = Table<rdma_cm_id, Id>;
+using Ids = hooks::Table<rdma_cm_id, Id>;
 
 // CHANNEL null: a sync id.
 Result<rdma_cm_id*> make_id(Channel* channel, void* context, rdma_port_space port_space);
@@ -70,10 +70,13 @@ Result<void> resolve_route(Id& id);
 // At a device's address, or, if it has none, at the wildcard address of all devices and of the kernel.
 Result<void> listen(Id& id, int backlog);
 
-// For calls whose end is an event: a sync id waits for it, and has it until the next call.
-Result<void> complete(Id& id);
-// An event that was told to ID by us is taken, or acknowledged.
-void taken(Id& id);
-void acknowledged(Id& id);
+inline bool is_datagram(const Id& id) noexcept {
+    return id.face->qp_type == IBV_QPT_UD;
+}
 
-} // namespace sluice::preload
+// The error for a call that needs a device.
+inline Error not_bound() noexcept {
+    return Error(ErrorKind::kInvalidState, "this id has no device yet", EINVAL);
+}
+
+} // namespace sluice::layers::preload

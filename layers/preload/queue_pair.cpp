@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "layers/preload/queue_pair.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "ibverbs-glue/adaptors.hpp"
 #include "ibverbs-glue/qp_attributes.hpp"
 #include "layers/hooks/real.hpp"
-#include "layers/preload/connection.hpp"
 
-namespace sluice::preload {
+namespace sluice::layers::preload {
 
 namespace {
 
@@ -26,10 +26,11 @@ Result<Queue> make_queue(Id& id, std::uint32_t entries) {
         return std::move(channel).error();
     }
     made.channel = *channel;
-    made.queue = real_verbs()->create_cq(id.face->verbs, static_cast<int>(entries), id.face, made.channel, 0);
+    made.queue =
+        hooks::real_verbs()->create_cq(id.face->verbs, static_cast<int>(entries), id.face, made.channel, 0);
     if (made.queue == nullptr) {
         const int error = errno;
-        (void)real_verbs()->destroy_comp_channel(made.channel);
+        (void)hooks::real_verbs()->destroy_comp_channel(made.channel);
         return Error::from_errno(error, "making a completion queue");
     }
     return made;
@@ -37,10 +38,10 @@ Result<Queue> make_queue(Id& id, std::uint32_t entries) {
 
 void destroy_queue(ibv_comp_channel*& channel, ibv_cq*& queue) noexcept {
     if (queue != nullptr) {
-        (void)real_verbs()->destroy_cq(queue);
+        (void)hooks::real_verbs()->destroy_cq(queue);
     }
     if (channel != nullptr) {
-        (void)real_verbs()->destroy_comp_channel(channel);
+        (void)hooks::real_verbs()->destroy_comp_channel(channel);
     }
     queue = nullptr;
     channel = nullptr;
@@ -86,7 +87,7 @@ Result<ibv_qp*> make_queue_pair(ibv_context* context, ibv_qp_init_attr_ex& attri
         plain.qp_type = attributes.qp_type;
         plain.sq_sig_all = attributes.sq_sig_all;
         Result<ibv_qp*> made =
-            glue::from_null(real_verbs()->create_qp(attributes.pd, &plain), "making a queue pair");
+            glue::from_null(hooks::real_verbs()->create_qp(attributes.pd, &plain), "making a queue pair");
         attributes.cap = plain.cap;
         return made;
     }
@@ -98,16 +99,16 @@ Result<ibv_qp*> make_queue_pair(ibv_context* context, ibv_qp_init_attr_ex& attri
 }
 
 Result<void> get_ready(Id& id) {
-    Result<void> led = lead(id, IBV_QPS_INIT);
+    Result<void> moved = move_to(id, IBV_QPS_INIT);
     if (id.face->qp->qp_type != IBV_QPT_UD) {
-        return led;
+        return moved;
     }
     for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
-        if (led) {
-            led = lead(id, state);
+        if (moved) {
+            moved = move_to(id, state);
         }
     }
-    return led;
+    return moved;
 }
 
 Error invalid(const char* text) noexcept {
@@ -119,7 +120,8 @@ Error invalid(const char* text) noexcept {
 Result<void> create_queue_pair(Id& id, ibv_qp_init_attr_ex& attributes) {
     rdma_cm_id& face = *id.face;
     if (id.cm == nullptr || face.qp != nullptr) {
-        return invalid("a queue pair is for an id with a device and without one");
+        return invalid("making a queue pair: the id has no device yet (call rdma_resolve_addr or "
+                       "rdma_bind_addr first), or it has a queue pair already");
     }
     if ((attributes.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes.pd == nullptr) {
         attributes.comp_mask |= IBV_QP_INIT_ATTR_PD;
@@ -165,7 +167,7 @@ Result<void> create_queue_pair(Id& id, ibv_pd* domain, ibv_qp_init_attr& attribu
 void destroy_queue_pair(Id& id) noexcept {
     rdma_cm_id& face = *id.face;
     if (face.qp != nullptr) {
-        (void)real_verbs()->destroy_qp(face.qp);
+        (void)hooks::real_verbs()->destroy_qp(face.qp);
         face.qp = nullptr;
     }
     destroy_queues(face);
@@ -174,14 +176,15 @@ void destroy_queue_pair(Id& id) noexcept {
 Result<void> create_shared_queue(Id& id, ibv_pd* domain, ibv_srq_init_attr& attributes) {
     rdma_cm_id& face = *id.face;
     if (id.cm == nullptr || face.srq != nullptr) {
-        return invalid("a shared receive queue is for an id with a device and without one");
+        return invalid("making a shared receive queue: the id has no device yet (call rdma_resolve_addr or "
+                       "rdma_bind_addr first), or it has a shared receive queue already");
     }
     ibv_pd* const its = domain != nullptr ? domain : face.pd;
     if (its->context != face.verbs) {
         return invalid("the domain is of another device than the id");
     }
     Result<ibv_srq*> made =
-        glue::from_null(real_verbs()->create_srq(its, &attributes), "making a shared receive queue");
+        glue::from_null(hooks::real_verbs()->create_srq(its, &attributes), "making a shared receive queue");
     if (!made) {
         return std::move(made).error();
     }
@@ -205,12 +208,41 @@ Result<void> create_shared_queue(Id& id, const ibv_srq_init_attr_ex& attributes)
 
 void destroy_shared_queue(Id& id) noexcept {
     if (id.face->srq != nullptr) {
-        (void)real_verbs()->destroy_srq(id.face->srq);
+        (void)hooks::real_verbs()->destroy_srq(id.face->srq);
         id.face->srq = nullptr;
     }
 }
 
-Result<void> lead(Id& id, ibv_qp_state to) {
+Result<void> queue_pair_attributes(Id& id, ibv_qp_attr& attr, int& mask) {
+    if (id.cm == nullptr) {
+        return not_bound();
+    }
+    if (is_datagram(id)) {
+        const ibv_qp_state to = attr.qp_state;
+        attr = {};
+        attr.qp_state = to;
+        attr.port_num = 1;
+        attr.qkey = RDMA_UDP_QKEY;
+        mask = IBV_QP_STATE | (to == IBV_QPS_INIT  ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY
+                               : to == IBV_QPS_RTS ? IBV_QP_SQ_PSN
+                                                   : 0);
+        return {};
+    }
+    Result<void> done =
+        glue::from_rc(sluice_cm_qp_attr(id.cm, &attr, &mask), "finding a queue pair's attributes");
+    if (!done) {
+        return done;
+    }
+    attr.max_dest_rd_atomic = std::min(attr.max_dest_rd_atomic, id.most_reads_in);
+    attr.max_rd_atomic = std::min(attr.max_rd_atomic, id.most_reads_out);
+    attr.ah_attr.grh.traffic_class = id.type_of_service;
+    if (id.ack_timeout != 0) {
+        attr.timeout = id.ack_timeout;
+    }
+    return {};
+}
+
+Result<void> move_to(Id& id, ibv_qp_state to) {
     if (id.face->qp == nullptr) {
         return {};
     }
@@ -221,17 +253,18 @@ Result<void> lead(Id& id, ibv_qp_state to) {
     if (!known) {
         return known;
     }
-    return glue::from_rc(real_verbs()->modify_qp(id.face->qp, &attr, mask), "leading a queue pair");
+    return glue::from_rc(hooks::real_verbs()->modify_qp(id.face->qp, &attr, mask),
+                         "moving a queue pair to its next state");
 }
 
-Result<void> lead_to_error(Id& id) {
+Result<void> move_to_error(Id& id) {
     if (id.face->qp == nullptr) {
         return {};
     }
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    return glue::from_rc(real_verbs()->modify_qp(id.face->qp, &attr, IBV_QP_STATE),
-                         "leading a queue pair to error");
+    return glue::from_rc(hooks::real_verbs()->modify_qp(id.face->qp, &attr, IBV_QP_STATE),
+                         "moving a queue pair to the error state");
 }
 
-} // namespace sluice::preload
+} // namespace sluice::layers::preload

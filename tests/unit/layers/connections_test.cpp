@@ -18,7 +18,7 @@
 #include "tests/cmocka.hpp"
 #include "tests/unit/layers/own_device.hpp"
 
-using namespace sluice::preload::test;
+using namespace sluice::layers::preload::test;
 
 namespace {
 
