@@ -17,14 +17,6 @@ fail() {
     exit 1
 }
 
-# find_addresses FIRST: sets NET to one of 127.FIRST and the nine after it, and HOST. $net.$host and the next one are this
-# process's: a second device takes that, and its neighbour's must not be the same.
-# shellcheck disable=SC2034  # who sources this uses them
-find_addresses() {
-    net=127.$(($1 + $$ / 31250 % 10)).$((1 + $$ / 125 % 250))
-    host=$((1 + 2 * ($$ % 125)))
-}
-
 # run_both PROGRAM SERVER-ARGUMENT... -- CLIENT-ARGUMENT...: prints what they say, the client's first; what the server
 # said is in $work/rest.
 run_both() {

@@ -4,7 +4,6 @@
  *
  * Maps device DAX with MAP_SYNC, registers it for remote writes and writes to it.
  * Exit status 0 only if all of that worked. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>

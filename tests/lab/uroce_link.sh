@@ -22,6 +22,12 @@ make_link() {
     expect "rxe1 has its addresses" until_true 20 rxe_has_addresses
 }
 
+unmake_link() {
+    rdma link delete rxe1
+    ip link delete link0
+    ip netns delete uroce
+}
+
 rxe_has_addresses() {
     local gids
     gids=$(cat /sys/class/infiniband/rxe1/ports/1/gids/* 2>/dev/null)

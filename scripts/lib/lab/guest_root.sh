@@ -78,13 +78,13 @@ readonly kEtcNames="passwd group nsswitch.conf ld.so.cache ld.so.conf ld.so.conf
 
 # stage_etc DIR
 stage_etc() {
-    local dir=$1 name
+    local dir=$1 name names=()
     mkdir -p "$dir"
     for name in $kEtcNames; do
-        [ -r "$lab_root/etc/$name" ] || continue
-        mkdir -p "$dir/$(dirname "$name")"
-        cp -rP --preserve=mode "$lab_root/etc/$name" "$dir/$name" 2>/dev/null || true
+        [ ! -r "$lab_root/etc/$name" ] || names+=("$name")
     done
+    # What can't be read is left out.
+    (cd "$lab_root/etc" && cp -rP --parents --preserve=mode -t "$dir" "${names[@]}" 2>/dev/null) || true
     printf 'lab\n' >"$dir/hostname"
     printf '127.0.0.1 localhost lab\n::1 localhost\n' >"$dir/hosts"
     [ -e "$dir/passwd" ] || printf 'root:x:0:0:root:/root:/bin/bash\n' >"$dir/passwd"

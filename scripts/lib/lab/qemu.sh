@@ -30,7 +30,7 @@ qemu_command() {
     # The region lies in the middle of the guest's memory and needs no host file.
     [ -z "$lab_pmem" ] || append+=" memmap=$kPmemSize!1G"
 
-    qemu+=(-nodefaults -no-user-config -display none -no-reboot -M "$machine" -smp 2 -m "$memory")
+    qemu+=(-nodefaults -no-user-config -display none -no-reboot -M "$machine" -smp "$lab_cpus" -m "$memory")
     case $accel in
         kvm) qemu+=(-accel kvm -cpu host) ;;
         *)
