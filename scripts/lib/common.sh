@@ -52,14 +52,14 @@ help_from_header() {
 
 # with_progress LABEL LOG COMMAND...: runs a command with its output in LOG. A line every two
 # seconds tells that it lives (one that rewrites itself on a terminal, one per 20 seconds in
-# a file). On failure the end of the log is shown and the status is the command's.
+# a file), and how far a build by ninja is. On failure the end of the log is shown and the status is the command's.
 with_progress() {
     local label=$1 log=$2 start=$SECONDS status=0 pid ticker
     shift 2
     mkdir -p "$(dirname "$log")"
     "$@" >"$log" 2>&1 </dev/null &
     pid=$!
-    progress_ticker "$label" "$start" "$pid" &
+    progress_ticker "$label" "$start" "$pid" "$log" &
     ticker=$!
     wait "$pid" || status=$?
     kill "$ticker" 2>/dev/null || true
@@ -74,17 +74,20 @@ with_progress() {
     return "$status"
 }
 
+# progress_of LOG: "n of m, ", from the last such line of ninja's in its end, or nothing.
+progress_of() { tail -c 4000 "$1" | sed -n 's|^\[\([0-9]*\)/\([0-9]*\)\] .*|\1 of \2, |p' | tail -n 1; }
+
 progress_ticker() {
-    local label=$1 start=$2 pid=$3 last=0 elapsed
+    local label=$1 start=$2 pid=$3 log=$4 last=0 elapsed
     trap 'exit 0' TERM
     while kill -0 "$pid" 2>/dev/null; do
         # A wait that a signal can end at once: sleep would outlive this shell.
         read -r -t 2 <> <(:) || true
         elapsed=$((SECONDS - start))
         if [ -t 1 ]; then
-            printf '\r\033[K  %s ... %d s' "$label" "$elapsed"
+            printf '\r\033[K  %s ... %s%d s' "$label" "$(progress_of "$log")" "$elapsed"
         elif [ $((elapsed - last)) -ge 20 ] || { [ "$last" -eq 0 ] && [ "$elapsed" -ge 2 ]; }; then
-            printf '  %s ... %d s\n' "$label" "$elapsed"
+            printf '  %s ... %s%d s\n' "$label" "$(progress_of "$log")" "$elapsed"
             last=$elapsed
         fi
     done
@@ -93,4 +96,25 @@ progress_ticker() {
 # need_packages GROUP...: installs what the groups of scripts/packages lack, or exits with 3.
 need_packages() {
     "$sluice_root/scripts/packages" install "$@"
+}
+
+# Where this branch left its upstream, or the last commit when there is none.
+find_base() {
+    git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null ||
+        git rev-parse --verify --quiet 'HEAD^' || git rev-parse HEAD
+}
+
+# close_inherited: closes what the caller left open above standard error. mmdebstrap hands dash such numbers, and dash
+# knows those of one digit only. Bash's own descriptors are closed on exec, so that what a caller left is told from them.
+close_inherited() {
+    local info number word value flags
+    for info in "/proc/$$/fdinfo"/*; do
+        number=${info##*/}
+        [ "$number" -gt 2 ] || continue
+        flags=
+        while read -r word value; do
+            [ "$word" != flags: ] || flags=$value
+        done 2>/dev/null <"$info" || continue
+        (( 8#${flags:-02000000} & 8#2000000 )) || eval "exec $number>&-"
+    done
 }

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# Which labels and tests a change can affect, for scripts/test --changed. The build tree knows which program is made
+# from which source. What it doesn't know stands in labels_for: a file that isn't found there runs everything.
+
+# labels_for FILE: the labels that it affects as a whole, and words for the rest:
+#   programs    of unit, asan, tsan, cross, load and lab the tests whose programs depend on it
+#   product     the same, and each test of these that is a script
+#   everything  nothing is known
+labels_for() {
+    local file=$1
+    if [ ! -e "$file" ]; then
+        say everything
+        return
+    fi
+    case $file in
+        *.md | LICENSE | .clang-format | .clang-tidy) ;;
+        docs/man/*) say install packages ;;
+        debian/* | rpm/* | ci/*) say packages scripts ;;
+        scripts/bench | scripts/check | scripts/demo | scripts/release | scripts/test) say scripts ;;
+        scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
+        tests/scripts/*) say scripts ;;
+        tests/mutation/*) say mutation ;;
+        tests/install/*) say install packages ;;
+        tests/fuzz/*) say programs fuzz ;;
+        tests/lab/expect.sh) say everything ;;
+        tests/lab/*) say lab ;;
+        tests/bench/*) say install ;;
+        tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
+        *.c | *.cpp | *.h | *.hpp | *.map) say product mutation install packages fuzz lab ;;
+        *) say everything ;;
+    esac
+}
+
+# Files that changed since this branch left its upstream, and uncommitted work.
+changed_files() {
+    local base
+    base=$(find_base) && git diff --name-only --no-renames "$base" && git ls-files -o --exclude-standard
+}
+
+# choose_by_changes: leaves in `wanted` what the changes affect, names in `whole` the labels that run whole, and in
+# `changed_sources` the files whose tests the build trees know. Sets `changed_product`.
+# shellcheck disable=SC2034,SC2004  # variables of scripts/test; `whole` is one of names
+choose_by_changes() {
+    local file word label kept=() files
+    declare -A chosen=()
+    files=$(changed_files) || die 1 "git can't tell what changed"
+    mapfile -t files < <(sort -u <<<"$files" | sed '/^$/d')
+    label=check
+    [ "${#files[@]}" -eq 0 ] || chosen[$label]=1
+    whole[$label]=1
+    changed_product=no
+    for file in "${files[@]}"; do
+        for word in $(labels_for "$file"); do
+            case $word in
+                everything)
+                    say "  nothing is known about $file: everything runs"
+                    for label in "${wanted[@]}"; do whole[$label]=1; done
+                    return
+                    ;;
+                programs | product)
+                    changed_sources+=("$sluice_root/$file")
+                    [ "$word" = programs ] || changed_product=yes
+                    for label in unit asan tsan cross load lab; do chosen[$label]=1; done
+                    ;;
+                *) chosen[$word]=1 whole[$word]=1 ;;
+            esac
+        done
+    done
+    for label in "${wanted[@]}"; do
+        [ -z "${chosen[$label]:-}" ] || kept+=("$label")
+    done
+    wanted=("${kept[@]}")
+}
+
+# What a build tree makes from the files, one path per line. Names of phony targets lie in the tree's own directory.
+outputs_from() {
+    local tree=$1
+    shift
+    { ninja -C "$tree" -t deps && printf '== build.ninja\n' && cat "$tree/build.ninja"; } |
+        awk -v tree="$sluice_root/$tree" -v changed="$*" '
+            function full(path) { return path ~ /^\// ? path : tree "/" path }
+            function edge(from, to) { users[full(from)] = users[full(from)] "\n" full(to) }
+            /^== build.ninja/ { graph = 1 }
+            !graph && /: #deps/ { object = $1; sub(/:$/, "", object) }
+            !graph && /^    / { edge(substr($0, 5), object) }
+            # The build files themselves are made from lists of sources, and not from what these hold.
+            graph && /^build / && !/: RERUN_CMAKE / {
+                outputs = inputs = substr($0, 7)
+                sub(/: .*/, "", outputs)
+                sub(/^[^:]*: [^ ]+/, "", inputs)
+                made = split(outputs, output, " ")
+                used = split(inputs, input, " ")
+                for (i = 1; i <= made; i++) for (k = 1; k <= used; k++) edge(input[k], output[i])
+            }
+            END {
+                waiting = split(changed, queue, " ")
+                for (next_one = 1; next_one <= waiting; next_one++) {
+                    count = split(users[queue[next_one]], found, "\n")
+                    for (i = 1; i <= count; i++) if (found[i] != "" && !(found[i] in seen)) {
+                        seen[found[i]]
+                        queue[++waiting] = found[i]
+                        print found[i]
+                    }
+                }
+            }'
+}
+
+# affected_tests TREE LABEL-OPTION PRODUCT FILE...: names of tests whose command or environment names something that is
+# made from the files, or the files themselves, or a directory with them. Fails if there is none.
+affected_tests() {
+    local tree=$1 label=$2 product=$3
+    shift 3
+    { outputs_from "$tree" "$@" && printf '%s\n' "$@" '== tests' &&
+        ctest --test-dir "$tree" -L "$label" --show-only=json-v1; } |
+        awk -v tree="$sluice_root/$tree" -v product="$product" '
+            /^== tests/ { tests = 1 }
+            !tests {
+                affected[$0]
+                # Programs of tests lie in the tree, too: for them, it is not the tree that is affected.
+                for (dir = $0; sub(/\/[^\/]*$/, "", dir) && length(dir) > length(tree);) affected[dir]
+                if (index($0, tree "/tests/") != 1 && $0 ~ /\.(a|so)$/) affected[tree]
+            }
+            tests && /^    \{/ { hit = 0; first = "" }
+            tests && /^ +"[^"]*",?$/ {
+                gsub(/^ +"|",?$/, "")
+                if (first == "") first = $0
+                count = split($0, word, "[=:;]")
+                for (i = 1; i <= count; i++) if (word[i] in affected) hit = 1
+            }
+            tests && /^      "name" : / { name = $3; gsub(/[",]/, "", name) }
+            tests && /^    \}/ && name != "" {
+                script = index(first, tree "/") != 1
+                if (hit || (script && product == "yes")) { print name; any = 1 }
+                name = ""
+            }
+            END { exit !any }'
+}
