@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/boundary.hpp"
+#include "core/facade.hpp"
 #include "core/log.hpp"
 #include "core/put_text.hpp"
 #include "provider/attributes/description.hpp"
@@ -25,13 +25,15 @@
 #include "roce/wire/description.hpp"
 #include "sluice/version.hpp"
 
-using sluice::at_boundary;
+using sluice::Errno;
 using sluice::Error;
 using sluice::ErrorKind;
+using sluice::Facade;
 using sluice::FileTree;
 using sluice::LogLevel;
 using sluice::put_text;
 using sluice::Result;
+using sluice::Where;
 namespace attributes = sluice::attributes;
 namespace cm = sluice::roce::cm;
 namespace uroce = sluice::uroce;
@@ -39,36 +41,45 @@ namespace wire = sluice::roce::wire;
 
 namespace {
 
-int to_errno(const Result<void>& result) noexcept {
-    return result ? 0 : result.error().to_errno();
-}
-
-// For calls whose errno alone leaves a person guessing.
-int to_errno_with_log(const char* function, const Result<void>& result) noexcept {
-    if (!result) {
-        SLUICE_LOG(kError, "attributes", "%s: %s", function, result.error().text());
+// An errno alone leaves a person guessing.
+struct Query : Facade<Query> {
+    using Code = int;
+    static constexpr Code kDone = 0;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        SLUICE_LOG(kError, "attributes", "%s: %s", where.function, error.text());
+        return error.to_errno();
     }
-    return to_errno(result);
-}
+};
+
+// The same for the elements of a list, whose end is no failure to report.
+struct Listing : Facade<Listing> {
+    using Code = int;
+    static constexpr Code kDone = 0;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        return error.kind() == ErrorKind::kNotFound ? ENOENT : Query::fail(error, where);
+    }
+};
 
 // The same for connections.
-int to_cm_errno(const char* function, const Result<void>& result) noexcept {
-    if (!result) {
-        SLUICE_LOG(kInfo, "cm", "%s: %s", function, result.error().text());
+struct Cm : Facade<Cm> {
+    using Code = int;
+    static constexpr Code kDone = 0;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        SLUICE_LOG(kInfo, "cm", "%s: %s", where.function, error.text());
+        return error.to_errno();
     }
-    return to_errno(result);
-}
+};
 
-// For calls in the style of libibverbs that give a pointer.
+// A pointer, or null and errno.
 template<typename T>
-T* or_null(const char* function, const Result<T*>& result) noexcept {
-    if (!result) {
-        SLUICE_LOG(kError, "uroce", "%s: %s", function, result.error().text());
-        errno = result.error().to_errno();
+struct OrNull : Facade<OrNull<T>> {
+    using Code = T*;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        SLUICE_LOG(kError, "uroce", "%s: %s", where.function, error.text());
+        errno = error.to_errno();
         return nullptr;
     }
-    return *result;
-}
+};
 
 // What the first version of each struct ended with.
 constexpr std::size_t kOldestAttributes =
@@ -106,29 +117,21 @@ uroce::connect::Id& to_id(sluice_cm_id* id) noexcept {
 }
 
 template<typename Body>
-int with_channel(const char* function, sluice_cm_channel* channel, Body&& body) noexcept {
+int with_channel(sluice_cm_channel* channel, Body&& body, const Where& where = {}) noexcept {
     if (channel == nullptr) {
         return EINVAL;
     }
     uroce::connect::Channel& ours = to_channel(channel);
-    if (ours.service.gone()) {
-        return EIO;
-    }
-    return to_cm_errno(function,
-                       at_boundary(function, [&]() -> Result<void> { return body(ours.service, ours); }));
+    return ours.service.gone() ? EIO : Cm::answer([&] { return body(ours.service, ours); }, where);
 }
 
 template<typename Body>
-int with_id(const char* function, sluice_cm_id* id, Body&& body) noexcept {
+int with_id(sluice_cm_id* id, Body&& body, const Where& where = {}) noexcept {
     if (id == nullptr) {
         return EINVAL;
     }
     uroce::connect::Id& ours = to_id(id);
-    if (ours.service.gone()) {
-        return EIO;
-    }
-    return to_cm_errno(function,
-                       at_boundary(function, [&]() -> Result<void> { return body(ours.service, ours); }));
+    return ours.service.gone() ? EIO : Cm::answer([&] { return body(ours.service, ours); }, where);
 }
 
 // With what the caller's version of the struct doesn't have as it is by default.
@@ -228,8 +231,7 @@ int sluice_set_log_levels(const char* levels) {
     if (levels == nullptr) {
         return EINVAL;
     }
-    return to_errno(
-        at_boundary("sluice_set_log_levels", [levels] { return sluice::set_log_levels(levels); }));
+    return Errno::answer([levels] { return sluice::set_log_levels(levels); });
 }
 
 int sluice_query_context(ibv_context* context, sluice_device_attributes* to, size_t size) {
@@ -239,10 +241,8 @@ int sluice_query_context(ibv_context* context, sluice_device_attributes* to, siz
     const auto ask = [](void* open, bool try_registration) {
         return std::optional(attributes::ask_context(*static_cast<ibv_context*>(open), try_registration));
     };
-    return to_errno_with_log("sluice_query_context", at_boundary("sluice_query_context", [&] {
-                                 return query_into(FileTree(), attributes::kernel_name(*context), ask,
-                                                   context, to, size);
-                             }));
+    return Query::answer(
+        [&] { return query_into(FileTree(), attributes::kernel_name(*context), ask, context, to, size); });
 }
 
 int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t size) {
@@ -256,10 +256,8 @@ int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t
                    ? attributes::facts_of_own_device(uroce::verbs::capabilities())
                    : attributes::ask_device(asked, try_registration);
     };
-    return to_errno_with_log("sluice_query_device", at_boundary("sluice_query_device", [&] {
-                                 return query_into(FileTree(), attributes::kernel_name(*device), ask, device,
-                                                   to, size);
-                             }));
+    return Query::answer(
+        [&] { return query_into(FileTree(), attributes::kernel_name(*device), ask, device, to, size); });
 }
 
 int sluice_query_name(const char* root, const char* name, sluice_device_attributes* to, size_t size) {
@@ -273,29 +271,28 @@ int sluice_query_name(const char* root, const char* name, sluice_device_attribut
                    ? attributes::facts_of_own_device(uroce::verbs::capabilities())
                    : attributes::ask_by_name(text, try_registration);
     };
-    return to_errno_with_log("sluice_query_name", at_boundary("sluice_query_name", [&] {
-                                 std::string copy = name;
-                                 const FileTree tree(root == nullptr ? "" : root);
-                                 return query_into(tree, copy, tree.is_live() ? +ask : nullptr, copy.data(),
-                                                   to, size);
-                             }));
+    return Query::answer([&] {
+        std::string copy = name;
+        const FileTree tree(root == nullptr ? "" : root);
+        return query_into(tree, copy, tree.is_live() ? +ask : nullptr, copy.data(), to, size);
+    });
 }
 
 int sluice_list_devices(const char* root, void (*found)(void* context, const char* name), void* context) {
     if (found == nullptr) {
         return EINVAL;
     }
-    return to_errno_with_log("sluice_list_devices", at_boundary("sluice_list_devices", [&]() -> Result<void> {
-                                 Result<std::vector<std::string>> names =
-                                     attributes::device_names(FileTree(root == nullptr ? "" : root));
-                                 if (!names) {
-                                     return std::move(names).error();
-                                 }
-                                 for (const std::string& name : *names) {
-                                     found(context, name.c_str());
-                                 }
-                                 return {};
-                             }));
+    return Query::answer([&]() -> Result<void> {
+        Result<std::vector<std::string>> names =
+            attributes::device_names(FileTree(root == nullptr ? "" : root));
+        if (!names) {
+            return std::move(names).error();
+        }
+        for (const std::string& name : *names) {
+            found(context, name.c_str());
+        }
+        return {};
+    });
 }
 
 int sluice_describe_attribute(const sluice_device_attributes* from, size_t from_size, unsigned index,
@@ -303,8 +300,7 @@ int sluice_describe_attribute(const sluice_device_attributes* from, size_t from_
     if (from == nullptr || to == nullptr) {
         return EINVAL;
     }
-    return to_errno(at_boundary("sluice_describe_attribute",
-                                [&] { return describe_into(*from, from_size, index, to, size); }));
+    return Errno::answer([&] { return describe_into(*from, from_size, index, to, size); });
 }
 
 const char* sluice_coherence_name(uint64_t coherence) {
@@ -323,33 +319,23 @@ int sluice_describe_setting(const char* root, unsigned index, sluice_setting* to
     if (to == nullptr) {
         return EINVAL;
     }
-    const Result<void> result = at_boundary("sluice_describe_setting", [&] {
-        return setting_into(FileTree(root == nullptr ? "" : root), index, to, size);
-    });
-    // The end of the list is nothing to complain about.
-    return !result && result.error().kind() == ErrorKind::kNotFound
-               ? ENOENT
-               : to_errno_with_log("sluice_describe_setting", result);
+    return Listing::answer(
+        [&] { return setting_into(FileTree(root == nullptr ? "" : root), index, to, size); });
 }
 
 ibv_context* sluice_open_uroce(const char* name_or_address) {
-    return or_null("sluice_open_uroce", at_boundary("sluice_open_uroce", [&] {
-                       return uroce::verbs::open_context(name_or_address);
-                   }));
+    return OrNull<ibv_context>::answer([&] { return uroce::verbs::open_context(name_or_address); });
 }
 
 int sluice_describe_uroce(unsigned index, sluice_uroce_device* to, size_t size) {
     if (to == nullptr) {
         return EINVAL;
     }
-    const Result<void> result = at_boundary("sluice_describe_uroce", [&]() -> Result<void> {
+    return Listing::answer([&]() -> Result<void> {
         Result<sluice_uroce_device> found = uroce::verbs::describe_device(index);
         return found ? attributes::copy_versioned(*found, to, size, kOldestUroceDevice)
                      : std::move(found).error();
     });
-    return !result && result.error().kind() == ErrorKind::kNotFound
-               ? ENOENT
-               : to_errno_with_log("sluice_describe_uroce", result);
 }
 
 ibv_comp_channel* sluice_create_comp_channel(ibv_context* context) {
@@ -357,9 +343,7 @@ ibv_comp_channel* sluice_create_comp_channel(ibv_context* context) {
         errno = EINVAL;
         return nullptr;
     }
-    return or_null("sluice_create_comp_channel", at_boundary("sluice_create_comp_channel", [&] {
-                       return uroce::verbs::create_comp_channel(context);
-                   }));
+    return OrNull<ibv_comp_channel>::answer([&] { return uroce::verbs::create_comp_channel(context); });
 }
 
 int sluice_describe_packet(const void* datagram, size_t datagram_bytes, unsigned index,
@@ -367,34 +351,31 @@ int sluice_describe_packet(const void* datagram, size_t datagram_bytes, unsigned
     if (datagram == nullptr || to == nullptr) {
         return EINVAL;
     }
-    return to_errno(at_boundary("sluice_describe_packet",
-                                [&] { return field_into(datagram, datagram_bytes, index, to, size); }));
+    return Errno::answer([&] { return field_into(datagram, datagram_bytes, index, to, size); });
 }
 
 int sluice_cm_create_channel(ibv_context* context, sluice_cm_channel** channel) {
     if (context == nullptr || channel == nullptr) {
         return EINVAL;
     }
-    return to_cm_errno("sluice_cm_create_channel",
-                       at_boundary("sluice_cm_create_channel", [&]() -> Result<void> {
-                           Result<uroce::connect::Service*> service = uroce::connect::connections_of(context);
-                           if (!service) {
-                               return std::move(service).error();
-                           }
-                           Result<uroce::connect::Channel*> made = (*service)->create_channel();
-                           if (!made) {
-                               return std::move(made).error();
-                           }
-                           *channel = reinterpret_cast<sluice_cm_channel*>(*made);
-                           return {};
-                       }));
+    return Cm::answer([&]() -> Result<void> {
+        Result<uroce::connect::Service*> service = uroce::connect::connections_of(context);
+        if (!service) {
+            return std::move(service).error();
+        }
+        Result<uroce::connect::Channel*> made = (*service)->create_channel();
+        if (!made) {
+            return std::move(made).error();
+        }
+        *channel = reinterpret_cast<sluice_cm_channel*>(*made);
+        return {};
+    });
 }
 
 int sluice_cm_destroy_channel(sluice_cm_channel* channel) {
-    return with_channel("sluice_cm_destroy_channel", channel,
-                        [](uroce::connect::Service& service, uroce::connect::Channel& ours) {
-                            return service.destroy_channel(ours);
-                        });
+    return with_channel(channel, [](uroce::connect::Service& service, uroce::connect::Channel& ours) {
+        return service.destroy_channel(ours);
+    });
 }
 
 int sluice_cm_channel_fd(const sluice_cm_channel* channel) {
@@ -409,13 +390,8 @@ int sluice_cm_get_event(sluice_cm_channel* channel, int timeout_ms, sluice_cm_ev
     if (ours.service.gone()) {
         return EIO;
     }
-    const Result<sluice_cm_event*> got =
-        at_boundary("sluice_cm_get_event", [&] { return ours.service.get_event(ours, timeout_ms); });
-    if (!got) {
-        return got.error().to_errno(); // most often EAGAIN, of which nobody wants to read
-    }
-    *event = *got;
-    return 0;
+    // Most failures are EAGAIN, which nobody wants to read of.
+    return Errno::give(event, [&] { return ours.service.get_event(ours, timeout_ms); });
 }
 
 void sluice_cm_ack_event(sluice_cm_event* event) {
@@ -428,7 +404,7 @@ int sluice_cm_create_id(sluice_cm_channel* channel, int port_space, void* contex
     if (id == nullptr) {
         return EINVAL;
     }
-    return with_channel("sluice_cm_create_id", channel,
+    return with_channel(channel,
                         [&](uroce::connect::Service& service, uroce::connect::Channel& ours) -> Result<void> {
                             Result<uroce::connect::Id*> made = service.create_id(ours, port_space, context);
                             if (!made) {
@@ -440,47 +416,43 @@ int sluice_cm_create_id(sluice_cm_channel* channel, int port_space, void* contex
 }
 
 int sluice_cm_destroy_id(sluice_cm_id* id) {
-    return with_id("sluice_cm_destroy_id", id,
-                   [](uroce::connect::Service& service, uroce::connect::Id& ours) {
-                       service.destroy_id(ours);
-                       return Result<void>();
-                   });
+    return with_id(id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        service.destroy_id(ours);
+        return Result<void>();
+    });
 }
 
 int sluice_cm_migrate_id(sluice_cm_id* id, sluice_cm_channel* channel) {
     if (channel == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_migrate_id", id,
-                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
-                       return service.migrate(ours, to_channel(channel));
-                   });
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        return service.migrate(ours, to_channel(channel));
+    });
 }
 
 int sluice_cm_set_context(sluice_cm_id* id, void* context) {
-    return with_id("sluice_cm_set_context", id,
-                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
-                       service.set_context(ours, context);
-                       return Result<void>();
-                   });
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        service.set_context(ours, context);
+        return Result<void>();
+    });
 }
 
 int sluice_cm_listen(sluice_cm_id* id, const sockaddr* address, int backlog) {
     if (address == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_listen", id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
         return service.listen(ours, *address, backlog);
     });
 }
 
 uint16_t sluice_cm_local_port(sluice_cm_id* id) {
     uint16_t port = 0;
-    (void)with_id("sluice_cm_local_port", id,
-                  [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
-                      port = service.local_port(ours);
-                      return Result<void>();
-                  });
+    (void)with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        port = service.local_port(ours);
+        return Result<void>();
+    });
     return port;
 }
 
@@ -495,54 +467,51 @@ int sluice_cm_connect(sluice_cm_id* id, const sockaddr* peer, const sluice_cm_pa
     if (peer == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_connect", id,
-                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) -> Result<void> {
-                       Result<sluice_cm_params> read = read_params(params, size);
-                       return read ? service.connect(ours, *peer, *read) : std::move(read).error();
-                   });
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) -> Result<void> {
+        Result<sluice_cm_params> read = read_params(params, size);
+        return read ? service.connect(ours, *peer, *read) : std::move(read).error();
+    });
 }
 
 int sluice_cm_accept(sluice_cm_id* id, const sluice_cm_params* params, size_t size) {
-    return with_id("sluice_cm_accept", id,
-                   [&](uroce::connect::Service& service, uroce::connect::Id& ours) -> Result<void> {
-                       Result<sluice_cm_params> read = read_params(params, size);
-                       return read ? service.accept(ours, *read) : std::move(read).error();
-                   });
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) -> Result<void> {
+        Result<sluice_cm_params> read = read_params(params, size);
+        return read ? service.accept(ours, *read) : std::move(read).error();
+    });
 }
 
 int sluice_cm_reject(sluice_cm_id* id, int reason, const void* private_data, size_t len) {
     if ((private_data == nullptr && len != 0) || reason < 0 || reason > UINT16_MAX) {
         return EINVAL;
     }
-    return with_id("sluice_cm_reject", id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
         const auto why = static_cast<uint16_t>(reason == 0 ? int{SLUICE_CM_STATUS_CONSUMER} : reason);
         return service.reject(ours, why, {static_cast<const uint8_t*>(private_data), len});
     });
 }
 
 int sluice_cm_disconnect(sluice_cm_id* id) {
-    return with_id(
-        "sluice_cm_disconnect", id,
-        [](uroce::connect::Service& service, uroce::connect::Id& ours) { return service.disconnect(ours); });
+    return with_id(id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
+        return service.disconnect(ours);
+    });
 }
 
 int sluice_cm_establish(sluice_cm_id* id) {
-    return with_id("sluice_cm_establish", id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
+    return with_id(id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
         return service.establish(ours);
     });
 }
 
 int sluice_cm_notify(sluice_cm_id* id) {
-    return with_id("sluice_cm_notify", id, [](uroce::connect::Service& service, uroce::connect::Id& ours) {
-        return service.notify(ours);
-    });
+    return with_id(
+        id, [](uroce::connect::Service& service, uroce::connect::Id& ours) { return service.notify(ours); });
 }
 
 int sluice_cm_qp_attr(sluice_cm_id* id, ibv_qp_attr* attr, int* attr_mask) {
     if (attr == nullptr || attr_mask == nullptr) {
         return EINVAL;
     }
-    return with_id("sluice_cm_qp_attr", id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
+    return with_id(id, [&](uroce::connect::Service& service, uroce::connect::Id& ours) {
         return service.qp_attributes(ours, *attr, *attr_mask);
     });
 }

@@ -6,9 +6,8 @@
 #include <dlfcn.h>
 
 #include <cstring>
-#include <exception>
-#include <new>
 
+#include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "provider/claim.hpp"
 #include "provider/common/context.hpp"
@@ -119,10 +118,12 @@ void register_providers() {
 }
 
 [[gnu::constructor]] void on_load() noexcept {
-    try {
+    const Result<void> done = at_boundary("registering", []() -> Result<void> {
         register_providers();
-    } catch (const std::exception& error) {
-        SLUICE_LOG(kInfo, "provider", "no device is taken: %s", error.what());
+        return {};
+    });
+    if (!done) {
+        SLUICE_LOG(kInfo, "provider", "no device is taken: %s", done.error().text());
     }
 }
 

@@ -48,7 +48,7 @@ int rpma_conn_next_event(struct rpma_conn* conn, enum rpma_conn_event* event) {
         return RPMA_E_INVAL;
     }
     std::optional<rpma_conn_event> next;
-    const int code = answer([&]() -> Result<void> {
+    const int code = Rpma::answer([&]() -> Result<void> {
         Result<std::optional<rpma_conn_event>> told = behind(conn)->next_event();
         if (!told) {
             return std::move(told).error();
@@ -111,7 +111,7 @@ int rpma_conn_disconnect(struct rpma_conn* conn) {
     if (conn == nullptr) {
         return RPMA_E_INVAL;
     }
-    return answer([&] { return behind(conn)->disconnect(); });
+    return Rpma::answer([&] { return behind(conn)->disconnect(); });
 }
 
 int rpma_conn_delete(struct rpma_conn** conn_ptr) {
@@ -162,10 +162,10 @@ int rpma_conn_wait(struct rpma_conn* conn, int /*flags*/, struct rpma_cq** cq, b
     if (queues.shared_channel() == nullptr) {
         return RPMA_E_NOT_SHARED_CHNL;
     }
-    int code = kDone;
-    Cq* const notified = next_notified(*queues.shared_channel(), &queues.cq(), queues.rcq(), code);
+    Answer answer = Answer::kDone;
+    Cq* const notified = next_notified(*queues.shared_channel(), &queues.cq(), queues.rcq(), answer);
     if (notified == nullptr) {
-        return code;
+        return code_of(answer);
     }
     *cq = handle_of<rpma_cq>(notified);
     if (is_rcq != nullptr) {
@@ -179,7 +179,7 @@ int rpma_conn_req_recv(struct rpma_conn_req* req, struct rpma_mr_local* dst, siz
     if (req == nullptr || dst == nullptr) {
         return RPMA_E_INVAL;
     }
-    return behind(req)->queues().receive(behind(dst), offset, len, op_context);
+    return code_of(behind(req)->queues().receive(behind(dst), offset, len, op_context));
 }
 
 int rpma_ep_listen(struct rpma_peer* peer, const char* addr, const char* port, struct rpma_ep** ep_ptr) {
@@ -240,7 +240,8 @@ int rpma_srq_delete(struct rpma_srq** srq_ptr) {
 
 int rpma_srq_recv(struct rpma_srq* srq, struct rpma_mr_local* dst, size_t offset, size_t len,
                   const void* op_context) {
-    return srq == nullptr ? RPMA_E_INVAL : behind(srq)->receive(behind(dst), offset, len, op_context);
+    return srq == nullptr ? RPMA_E_INVAL
+                          : code_of(behind(srq)->receive(behind(dst), offset, len, op_context));
 }
 
 int rpma_srq_get_rcq(const struct rpma_srq* srq, struct rpma_cq** rcq_ptr) {
@@ -255,16 +256,17 @@ int rpma_read(struct rpma_conn* conn, struct rpma_mr_local* dst, size_t dst_offs
               const struct rpma_mr_remote* src, size_t src_offset, size_t len, int flags,
               const void* op_context) {
     return conn == nullptr ? RPMA_E_INVAL
-                           : behind(conn)->read({behind(dst), dst_offset, len}, {behind(src), src_offset},
-                                                {flags, op_context});
+                           : code_of(behind(conn)->read({behind(dst), dst_offset, len},
+                                                        {behind(src), src_offset}, {flags, op_context}));
 }
 
 int rpma_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
                const struct rpma_mr_local* src, size_t src_offset, size_t len, int flags,
                const void* op_context) {
-    return conn == nullptr ? RPMA_E_INVAL
-                           : behind(conn)->write({behind(dst), dst_offset}, {behind(src), src_offset, len},
-                                                 {flags, op_context});
+    return conn == nullptr
+               ? RPMA_E_INVAL
+               : code_of(behind(conn)->write({behind(dst), dst_offset}, {behind(src), src_offset, len},
+                                             {flags, op_context}));
 }
 
 int rpma_write_with_imm(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
@@ -272,8 +274,8 @@ int rpma_write_with_imm(struct rpma_conn* conn, struct rpma_mr_remote* dst, size
                         uint32_t imm, const void* op_context) {
     return conn == nullptr
                ? RPMA_E_INVAL
-               : behind(conn)->write_with_immediate({behind(dst), dst_offset}, {behind(src), src_offset, len},
-                                                    imm, {flags, op_context});
+               : code_of(behind(conn)->write_with_immediate(
+                     {behind(dst), dst_offset}, {behind(src), src_offset, len}, imm, {flags, op_context}));
 }
 
 int rpma_atomic_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
@@ -281,7 +283,7 @@ int rpma_atomic_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t
     if (conn == nullptr || dst == nullptr || src == nullptr) {
         return RPMA_E_INVAL;
     }
-    return behind(conn)->atomic_write({behind(dst), dst_offset}, src, {flags, op_context});
+    return code_of(behind(conn)->atomic_write({behind(dst), dst_offset}, src, {flags, op_context}));
 }
 
 int rpma_flush(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset, size_t len,
@@ -289,26 +291,26 @@ int rpma_flush(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_of
     if (conn == nullptr || dst == nullptr) {
         return RPMA_E_INVAL;
     }
-    return behind(conn)->flush({behind(dst), dst_offset}, len, type, {flags, op_context});
+    return code_of(behind(conn)->flush({behind(dst), dst_offset}, len, type, {flags, op_context}));
 }
 
 int rpma_send(struct rpma_conn* conn, const struct rpma_mr_local* src, size_t offset, size_t len, int flags,
               const void* op_context) {
     return conn == nullptr ? RPMA_E_INVAL
-                           : behind(conn)->send({behind(src), offset, len}, {flags, op_context});
+                           : code_of(behind(conn)->send({behind(src), offset, len}, {flags, op_context}));
 }
 
 int rpma_send_with_imm(struct rpma_conn* conn, const struct rpma_mr_local* src, size_t offset, size_t len,
                        int flags, uint32_t imm, const void* op_context) {
-    return conn == nullptr
-               ? RPMA_E_INVAL
-               : behind(conn)->send_with_immediate({behind(src), offset, len}, imm, {flags, op_context});
+    return conn == nullptr ? RPMA_E_INVAL
+                           : code_of(behind(conn)->send_with_immediate({behind(src), offset, len}, imm,
+                                                                       {flags, op_context}));
 }
 
 int rpma_recv(struct rpma_conn* conn, struct rpma_mr_local* dst, size_t offset, size_t len,
               const void* op_context) {
     return conn == nullptr ? RPMA_E_INVAL
-                           : behind(conn)->queues().receive(behind(dst), offset, len, op_context);
+                           : code_of(behind(conn)->queues().receive(behind(dst), offset, len, op_context));
 }
 
 int rpma_cq_get_fd(const struct rpma_cq* cq, int* fd) {
@@ -320,7 +322,7 @@ int rpma_cq_get_fd(const struct rpma_cq* cq, int* fd) {
 }
 
 int rpma_cq_wait(struct rpma_cq* cq) {
-    return cq == nullptr ? RPMA_E_INVAL : behind(cq)->wait();
+    return cq == nullptr ? RPMA_E_INVAL : code_of(behind(cq)->wait());
 }
 
 int rpma_cq_get_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* num_entries_got) {
@@ -328,5 +330,5 @@ int rpma_cq_get_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* 
         (num_entries > 1 && num_entries_got == nullptr)) {
         return RPMA_E_INVAL;
     }
-    return behind(cq)->take(num_entries, wc, num_entries_got);
+    return code_of(behind(cq)->take(num_entries, wc, num_entries_got));
 }

@@ -51,14 +51,14 @@ int rpma_utils_get_ibv_context(const char* addr, enum rpma_util_ibv_context_type
     if (addr == nullptr || ibv_ctx_ptr == nullptr || (!is_local && type != RPMA_UTIL_IBV_CONTEXT_REMOTE)) {
         return RPMA_E_INVAL;
     }
-    return answer([&] { return find_context(addr, is_local, ibv_ctx_ptr); });
+    return Rpma::answer([&] { return find_context(addr, is_local, ibv_ctx_ptr); });
 }
 
 int rpma_utils_ibv_context_is_odp_capable(struct ibv_context* ibv_ctx, int* is_odp_capable) {
     if (ibv_ctx == nullptr || is_odp_capable == nullptr) {
         return RPMA_E_INVAL;
     }
-    return answer([&] { return ask_about_paging(ibv_ctx, is_odp_capable); });
+    return Rpma::answer([&] { return ask_about_paging(ibv_ctx, is_odp_capable); });
 }
 
 int rpma_utils_is_pmem(const void* ptr, size_t size, bool* is_pmem) {
@@ -66,7 +66,7 @@ int rpma_utils_is_pmem(const void* ptr, size_t size, bool* is_pmem) {
         reinterpret_cast<std::uintptr_t>(ptr) > UINTPTR_MAX - size) {
         return RPMA_E_INVAL;
     }
-    return answer([&] {
+    return Rpma::answer([&] {
         const Result<bool> told = is_persistent(ptr, size);
         *is_pmem = told ? *told : *is_pmem;
         return told ? Result<void>() : told.error().clone();
@@ -211,7 +211,7 @@ int rpma_mr_advise(struct rpma_mr_local* mr, size_t offset, size_t len, int advi
     if (mr == nullptr || !behind(mr)->contains(offset, len)) {
         return RPMA_E_INVAL;
     }
-    return answer([&] { return behind(mr)->advise(offset, len, advice, flags); });
+    return Rpma::answer([&] { return behind(mr)->advise(offset, len, advice, flags); });
 }
 
 int rpma_conn_cfg_new(struct rpma_conn_cfg** cfg_ptr) {

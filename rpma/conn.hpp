@@ -128,15 +128,16 @@ class Conn {
     Result<void> disconnect();
     Result<void> close() noexcept;
 
-    // The data path: 0 or a code of librpma's. Nothing is posted in case of an error.
-    int read(const Local& to, const Remote& from, const Report& report) noexcept;
-    int write(const Remote& to, const Local& from, const Report& report) noexcept;
-    int write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
-                             const Report& report) noexcept;
-    int send(const Local& from, const Report& report) noexcept;
-    int send_with_immediate(const Local& from, std::uint32_t immediate, const Report& report) noexcept;
-    int atomic_write(const Remote& to, const char* value, const Report& report) noexcept;
-    int flush(const Remote& range, std::size_t length, rpma_flush_type type, const Report& report) noexcept;
+    // The data path. Unless the answer is kDone, nothing is posted.
+    Answer read(const Local& to, const Remote& from, const Report& report) noexcept;
+    Answer write(const Remote& to, const Local& from, const Report& report) noexcept;
+    Answer write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
+                                const Report& report) noexcept;
+    Answer send(const Local& from, const Report& report) noexcept;
+    Answer send_with_immediate(const Local& from, std::uint32_t immediate, const Report& report) noexcept;
+    Answer atomic_write(const Remote& to, const char* value, const Report& report) noexcept;
+    Answer flush(const Remote& range, std::size_t length, rpma_flush_type type,
+                 const Report& report) noexcept;
 
   private:
     friend class Request;
@@ -144,9 +145,9 @@ class Conn {
     std::optional<rpma_conn_event> told(glue::ConnectionEvent& event);
     void established(glue::ConnectionEvent& event);
     void agree(Features peers_offer) noexcept;
-    int post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote, std::uint32_t immediate,
-                      const Report& report) noexcept;
-    int post_read_as_flush(const RemoteRegion& region, std::size_t offset, const Report& report) noexcept;
+    Answer post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote,
+                         std::uint32_t immediate, const Report& report) noexcept;
+    Answer post_read_as_flush(const RemoteRegion& region, std::size_t offset, const Report& report) noexcept;
 
     const std::unique_ptr<Request> is_; // what it was, and still has everything that it consists of
     const std::unique_ptr<FlushPage> flush_page_;

@@ -27,42 +27,42 @@ bool is_nothing(const Local& local) noexcept {
     return local.region == nullptr && local.offset == 0 && local.length == 0;
 }
 
-int post(const glue::QueuePair& qp, ibv_send_wr& request) noexcept {
+Answer post(const glue::QueuePair& qp, ibv_send_wr& request) noexcept {
     ibv_send_wr* bad = nullptr;
     const int refused = qp.post_send(&request, &bad);
     if (refused != 0) [[unlikely]] {
         return log_refusal(refused, {});
     }
-    return kDone;
+    return Answer::kDone;
 }
 
 } // namespace
 
 // REMOTE is null for messages, which have no place at the peer's. Both regions are there, or none.
-int Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote,
-                        std::uint32_t immediate, const Report& report) noexcept {
+Answer Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote,
+                           std::uint32_t immediate, const Report& report) noexcept {
     if (report.flags == 0) {
-        return RPMA_E_INVAL;
+        return Answer::kInvalid;
     }
     ibv_sge piece;
     ibv_send_wr request{};
     if (local.region != nullptr) {
         if (!local.region->contains(local.offset, local.length)) {
-            return RPMA_E_INVAL;
+            return Answer::kInvalid;
         }
         piece = local.region->piece(local.offset, local.length);
         request.sg_list = &piece;
         request.num_sge = 1;
     } else if (!is_nothing(local)) {
-        return RPMA_E_INVAL;
+        return Answer::kInvalid;
     }
     if (remote != nullptr) {
         if ((remote->region == nullptr) != (local.region == nullptr)) {
-            return RPMA_E_INVAL;
+            return Answer::kInvalid;
         }
         if (remote->region == nullptr ? remote->offset != 0
                                       : !remote->region->contains(remote->offset, local.length)) {
-            return RPMA_E_INVAL;
+            return Answer::kInvalid;
         }
         if (remote->region != nullptr) {
             request.wr.rdma.remote_addr = remote->region->address(remote->offset);
@@ -76,35 +76,35 @@ int Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* 
     return post(is_->queues_->qp(), request);
 }
 
-int Conn::read(const Local& to, const Remote& from, const Report& report) noexcept {
+Answer Conn::read(const Local& to, const Remote& from, const Report& report) noexcept {
     return post_transfer(IBV_WR_RDMA_READ, to, &from, 0, report);
 }
 
-int Conn::write(const Remote& to, const Local& from, const Report& report) noexcept {
+Answer Conn::write(const Remote& to, const Local& from, const Report& report) noexcept {
     return post_transfer(IBV_WR_RDMA_WRITE, from, &to, 0, report);
 }
 
-int Conn::write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
-                               const Report& report) noexcept {
+Answer Conn::write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
+                                  const Report& report) noexcept {
     return post_transfer(IBV_WR_RDMA_WRITE_WITH_IMM, from, &to, immediate, report);
 }
 
-int Conn::send(const Local& from, const Report& report) noexcept {
+Answer Conn::send(const Local& from, const Report& report) noexcept {
     return post_transfer(IBV_WR_SEND, from, nullptr, 0, report);
 }
 
-int Conn::send_with_immediate(const Local& from, std::uint32_t immediate, const Report& report) noexcept {
+Answer Conn::send_with_immediate(const Local& from, std::uint32_t immediate, const Report& report) noexcept {
     return post_transfer(IBV_WR_SEND_WITH_IMM, from, nullptr, immediate, report);
 }
 
 // Without a native one a write that has only eight aligned bytes: what carries it keeps them together. The
 // fence makes either wait for the reads that stand in for flushes; native flushes keep the order by
 // themselves.
-int Conn::atomic_write(const Remote& to, const char* value, const Report& report) noexcept {
+Answer Conn::atomic_write(const Remote& to, const char* value, const Report& report) noexcept {
     constexpr std::size_t kBytes = RPMA_ATOMIC_WRITE_ALIGNMENT;
     if (report.flags == 0 || !to.region->contains(to.offset, kBytes) ||
         to.region->address(to.offset) % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) {
-        return RPMA_E_INVAL;
+        return Answer::kInvalid;
     }
     constexpr Features kFlushes = kFlushVisibility | kFlushPersistent;
     const Features features = features_.load(std::memory_order_relaxed);
@@ -114,7 +114,7 @@ int Conn::atomic_write(const Remote& to, const char* value, const Report& report
     const glue::QueuePair::Target target{to.region->key(), to.region->address(to.offset)};
     if ((features & kAtomicWrite) != 0) {
         const int refused = qp.post_atomic_write(id_of(report), flags, target, value);
-        return refused == 0 ? kDone : log_refusal(refused, {});
+        return refused == 0 ? Answer::kDone : log_refusal(refused, {});
     }
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(value), kBytes, 0};
     ibv_send_wr request{};
@@ -128,17 +128,17 @@ int Conn::atomic_write(const Remote& to, const char* value, const Report& report
     return post(qp, request);
 }
 
-int Conn::flush(const Remote& range, std::size_t length, rpma_flush_type type,
-                const Report& report) noexcept {
+Answer Conn::flush(const Remote& range, std::size_t length, rpma_flush_type type,
+                   const Report& report) noexcept {
     const bool is_persistent = type == RPMA_FLUSH_TYPE_PERSISTENT;
     if (report.flags == 0 || (!is_persistent && type != RPMA_FLUSH_TYPE_VISIBILITY) ||
         !range.region->contains(range.offset, length)) {
-        return RPMA_E_INVAL;
+        return Answer::kInvalid;
     }
     const unsigned needed =
         is_persistent ? RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT : RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
     if ((range.region->usage() & needed) == 0 || (is_persistent && !has_direct_write_.load())) {
-        return RPMA_E_NOSUPP;
+        return Answer::kNotSupported;
     }
     const Features native = is_persistent ? kFlushPersistent : kFlushVisibility;
     if ((features_.load(std::memory_order_relaxed) & native) == 0) {
@@ -147,12 +147,13 @@ int Conn::flush(const Remote& range, std::size_t length, rpma_flush_type type,
     const int refused = is_->queues_->qp().post_flush(
         id_of(report), signal_of(report), {range.region->key(), range.region->address(range.offset)}, length,
         is_persistent);
-    return refused == 0 ? kDone : log_refusal(refused, {});
+    return refused == 0 ? Answer::kDone : log_refusal(refused, {});
 }
 
 // A read waits for all writes before it, wherever it reads. So near the end of the region it moves down
 // instead of reaching beyond it.
-int Conn::post_read_as_flush(const RemoteRegion& region, std::size_t offset, const Report& report) noexcept {
+Answer Conn::post_read_as_flush(const RemoteRegion& region, std::size_t offset,
+                                const Report& report) noexcept {
     const std::uint64_t length = std::min<std::uint64_t>(FlushPage::kBytes, region.size());
     const std::uint64_t at = std::min<std::uint64_t>(offset, region.size() - length);
     ibv_sge piece = flush_page_->piece(length);

@@ -73,27 +73,34 @@ Handle* handle_of(typename Behind<Handle>::Type* object) noexcept {
     return reinterpret_cast<Handle*>(object);
 }
 
-// 0, or the code of what BODY, which gives a Result, says; the log tells why.
-template<typename Body>
-int answer(Body&& body, Where where = {}) noexcept {
-    const auto result = at_boundary(where.function, std::forward<Body>(body));
-    return result ? 0 : log_error(result.error(), where);
-}
-
-// The same for what BODY makes, a Result of a unique_ptr, which becomes the program's.
-template<typename Handle, typename Body>
-int give(Handle** handle, Body&& body, Where where = {}) noexcept {
-    auto made = at_boundary(where.function, std::forward<Body>(body));
-    if (!made) {
-        return log_error(made.error(), where);
+// The log tells why a call fails.
+struct Rpma : Facade<Rpma> {
+    using Code = int;
+    static constexpr Code kDone = 0;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        log_error(error, where);
+        return code_of(error);
     }
-    *handle = handle_of<Handle>(made->release());
-    return 0;
+};
+
+// What BODY makes, a Result of a unique_ptr, becomes the program's.
+template<typename Handle, typename Body>
+int give(Handle** handle, Body&& body, const Where& where = {}) noexcept {
+    return Rpma::answer(
+        [&]() -> Result<void> {
+            auto made = body();
+            if (!made) {
+                return std::move(made).error();
+            }
+            *handle = handle_of<Handle>(made->release());
+            return {};
+        },
+        where);
 }
 
 // The same for what needs nothing but memory.
 template<typename Handle>
-int give_new(Handle** handle, Where where = {}) noexcept {
+int give_new(Handle** handle, const Where& where = {}) noexcept {
     using Type = typename Behind<Handle>::Type;
     if (handle == nullptr) {
         return RPMA_E_INVAL;
@@ -104,7 +111,7 @@ int give_new(Handle** handle, Where where = {}) noexcept {
 
 // Takes an object back from the program, and CLOSES it, which gives a Result, if it is there.
 template<typename Handle, typename Close>
-int take_back(Handle** handle, Close&& close, Where where = {}) noexcept {
+int take_back(Handle** handle, Close&& close, const Where& where = {}) noexcept {
     if (handle == nullptr) {
         return RPMA_E_INVAL;
     }
@@ -112,7 +119,7 @@ int take_back(Handle** handle, Close&& close, Where where = {}) noexcept {
         return 0;
     }
     const std::unique_ptr<typename Behind<Handle>::Type> object(behind(std::exchange(*handle, nullptr)));
-    return answer([&] { return close(*object); }, where);
+    return Rpma::answer([&] { return close(*object); }, where);
 }
 
 // What needs no closing.

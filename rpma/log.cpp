@@ -85,7 +85,7 @@ void log_message(rpma_log_level level, const Where& where, const char* message) 
     function(level, where.file, where.line, where.function, "%s\n", message);
 }
 
-int log_error(const Error& error, const Where& where) noexcept {
+void log_error(const Error& error, const Where& where) noexcept {
     std::array<char, kMessageBytes> message{};
     if (error.os_errno() != 0) {
         (void)std::snprintf(message.data(), message.size(), "%s (errno %d)", error.text(), error.os_errno());
@@ -93,46 +93,11 @@ int log_error(const Error& error, const Where& where) noexcept {
         (void)std::snprintf(message.data(), message.size(), "%s", error.text());
     }
     log_message(RPMA_LOG_LEVEL_ERROR, where, message.data());
-    return code_of(error);
 }
 
-int log_refusal(int os_errno, const Where& where) noexcept {
-    (void)log_error(Error::from_errno(os_errno, "posting a request"), where);
-    return RPMA_E_PROVIDER; // a full queue says ENOMEM, and there is memory enough
-}
-
-int code_of(const Error& error) noexcept {
-    if (error.os_errno() == ENOMEM) {
-        return RPMA_E_NOMEM;
-    }
-    if (error.os_errno() != 0) {
-        return RPMA_E_PROVIDER;
-    }
-    switch (error.kind()) {
-    case ErrorKind::kInvalidArgument:
-    case ErrorKind::kOutOfRange:
-        return RPMA_E_INVAL;
-    case ErrorKind::kInsufficientResources:
-        return RPMA_E_NOMEM;
-    case ErrorKind::kNotSupported:
-        return RPMA_E_NOSUPP;
-    case ErrorKind::kNotFound:
-    case ErrorKind::kExists:
-    case ErrorKind::kBusy:
-    case ErrorKind::kPermission:
-    case ErrorKind::kProtection:
-    case ErrorKind::kTimedOut:
-    case ErrorKind::kConnection:
-    case ErrorKind::kDeviceGone:
-    case ErrorKind::kInvalidState:
-        return RPMA_E_PROVIDER;
-    case ErrorKind::kInvalidHandle:
-    case ErrorKind::kInterrupted:
-    case ErrorKind::kProtocol:
-    case ErrorKind::kInternal:
-        break;
-    }
-    return RPMA_E_UNKNOWN;
+Answer log_refusal(int os_errno, const Where& where) noexcept {
+    log_error(Error::from_errno(os_errno, "posting a request"), where);
+    return Answer::kRefused;
 }
 
 bool set_log_threshold(rpma_log_threshold threshold, rpma_log_level level) noexcept {

@@ -6,34 +6,19 @@
 // Thread safety: everything may be called from any thread.
 #pragma once
 
-#include "core/result.hpp"
+#include "core/facade.hpp"
+#include "rpma/codes.hpp"
 #include "rpma/include/librpma.h"
 
 namespace sluice::rpma {
 
-// A default argument of this type is the caller's place.
-struct Where {
-    // NOLINTNEXTLINE(google-explicit-constructor): `Where where = {}` is the point
-    Where(const char* its_file = __builtin_FILE(), int its_line = __builtin_LINE(),
-          const char* its_function = __builtin_FUNCTION()) noexcept
-        : file(its_file), line(its_line), function(its_function) {}
-
-    const char* file;
-    int line;
-    const char* function;
-};
-
 // MESSAGE without a newline.
 void log_message(rpma_log_level level, const Where& where, const char* message) noexcept;
 
-// Why a call fails. The code that it gives.
-int log_error(const Error& error, const Where& where) noexcept;
-// The same on a data path, where all that is known is an errno; always RPMA_E_PROVIDER.
-[[gnu::cold]] int log_refusal(int os_errno, const Where& where) noexcept;
-
-// The code of an error: what the system or the device refused is RPMA_E_PROVIDER, whatever its reason was,
-// but that there is no memory.
-int code_of(const Error& error) noexcept;
+// Why a call fails.
+void log_error(const Error& error, const Where& where) noexcept;
+// The same on a data path, where all that is known is an errno; always kRefused.
+[[gnu::cold]] Answer log_refusal(int os_errno, const Where& where) noexcept;
 
 // False for levels that there aren't.
 bool set_log_threshold(rpma_log_threshold threshold, rpma_log_level level) noexcept;

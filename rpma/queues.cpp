@@ -29,9 +29,9 @@ std::uint64_t native_requests(const Peer& peer) noexcept {
            ((peer.features() & (kFlushVisibility | kFlushPersistent)) != 0 ? glue::kWithFlush : 0U);
 }
 
-int arm(const glue::CompletionQueue& queue) noexcept {
+Answer arm(const glue::CompletionQueue& queue) noexcept {
     const int refused = queue.arm(false);
-    return refused == 0 ? kDone : log_refusal(refused, {});
+    return refused == 0 ? Answer::kDone : log_refusal(refused, {});
 }
 
 // Without an answer after all retries the peer is gone, and nobody else may notice. A queue pair tells so
@@ -44,13 +44,13 @@ void look_for_loss(const ibv_wc* completions, int count, int fd) noexcept {
     }
 }
 
-// A receive into LENGTH bytes of TO, or into none: 0 or a code. POST has the device's answer.
+// A receive into LENGTH bytes of TO, or into none. POST gives the device's answer.
 template<typename Post>
-int post_receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id,
-                 Post&& post) noexcept {
+Answer post_receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id,
+                    Post&& post) noexcept {
     ibv_sge piece{};
     if (to != nullptr ? !to->contains(offset, length) : (offset != 0 || length != 0)) {
-        return RPMA_E_INVAL;
+        return Answer::kInvalid;
     }
     ibv_recv_wr request{};
     request.wr_id = reinterpret_cast<std::uintptr_t>(id);
@@ -61,7 +61,7 @@ int post_receive(const LocalRegion* to, std::size_t offset, std::size_t length, 
     }
     ibv_recv_wr* bad = nullptr;
     const int refused = post(&request, &bad);
-    return refused == 0 ? kDone : log_refusal(refused, {});
+    return refused == 0 ? Answer::kDone : log_refusal(refused, {});
 }
 
 } // namespace
@@ -89,32 +89,32 @@ Result<std::unique_ptr<Cq>> Cq::make(const glue::Context& context, std::uint32_t
     return cq;
 }
 
-int Cq::wait() noexcept {
+Answer Cq::wait() noexcept {
     if (!has_own_channel()) {
-        return RPMA_E_SHARED_CHANNEL;
+        return Answer::kSharedChannel;
     }
-    int code = kDone;
-    (void)next_notified(*channel_, this, nullptr, code);
-    return code;
+    Answer answer = Answer::kDone;
+    (void)next_notified(*channel_, this, nullptr, answer);
+    return answer;
 }
 
-int Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
+Answer Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
     const int count = queue_->poll(completions, max);
     if (count > 0 && count <= max) {
         look_for_loss(completions, count, loss_fd_);
         if (taken != nullptr) {
             *taken = count;
         }
-        return kDone;
+        return Answer::kDone;
     }
     if (count == 0) {
-        return RPMA_E_NO_COMPLETION;
+        return Answer::kNoCompletion;
     }
     const bool is_refused = count < 0;
     log_message(RPMA_LOG_LEVEL_ERROR, {},
                 is_refused ? "the completion queue has overflowed, or the device is gone"
                            : "the device gives more completions than it was asked for");
-    return is_refused ? RPMA_E_PROVIDER : RPMA_E_UNKNOWN;
+    return is_refused ? Answer::kRefused : Answer::kForeign;
 }
 
 Result<void> Cq::close() noexcept {
@@ -122,15 +122,15 @@ Result<void> Cq::close() noexcept {
     return queue && own_channel_ ? own_channel_->destroy() : std::move(queue);
 }
 
-Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, int& code) noexcept {
+Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, Answer& answer) noexcept {
     const Result<void*> owner = channel.next_owner();
     if (!owner || *owner == nullptr) {
-        code = RPMA_E_NO_COMPLETION;
+        answer = Answer::kNoCompletion;
         return nullptr;
     }
     Cq* const notified = *owner == first ? first : *owner == second ? second : nullptr;
-    code = notified == nullptr ? RPMA_E_UNKNOWN : arm(notified->queue());
-    return code == kDone ? notified : nullptr;
+    answer = notified == nullptr ? Answer::kForeign : arm(notified->queue());
+    return answer == Answer::kDone ? notified : nullptr;
 }
 
 Result<std::unique_ptr<Srq>> Srq::make(const Peer& peer, const SrqConfig& config) {
@@ -152,7 +152,7 @@ Result<std::unique_ptr<Srq>> Srq::make(const Peer& peer, const SrqConfig& config
     return srq;
 }
 
-int Srq::receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept {
+Answer Srq::receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept {
     return post_receive(to, offset, length, id, [this](ibv_recv_wr* request, ibv_recv_wr** bad) {
         return queue_->post_recv(request, bad);
     });
@@ -232,7 +232,8 @@ Result<void> Queues::make_queue_pair(const Peer& peer, const ConnConfig& config,
     return qp_->to_init(kPort, peer_may(peer)); // receives may be posted before it is connected
 }
 
-int Queues::receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept {
+Answer Queues::receive(const LocalRegion* to, std::size_t offset, std::size_t length,
+                       const void* id) noexcept {
     return post_receive(to, offset, length, id, [this](ibv_recv_wr* request, ibv_recv_wr** bad) {
         return qp_->post_recv(request, bad);
     });

@@ -10,13 +10,11 @@
 
 #include "core/descriptor.hpp"
 #include "ibverbs-glue/queue_pair.hpp"
+#include "rpma/codes.hpp"
 #include "rpma/config.hpp"
 #include "rpma/region.hpp"
 
 namespace sluice::rpma {
-
-// What waiting and polling say besides errors.
-constexpr int kDone = 0;
 
 class Cq {
   public:
@@ -29,9 +27,9 @@ class Cq {
     int fd() const noexcept { return channel_->fd(); }
     const glue::CompletionQueue& queue() const noexcept { return *queue_; }
 
-    // 0 or a code of librpma's. Only with a channel of its own.
-    int wait() noexcept;
-    int take(int max, ibv_wc* completions, int* taken) noexcept;
+    // Only with a channel of its own.
+    Answer wait() noexcept;
+    Answer take(int max, ibv_wc* completions, int* taken) noexcept;
     // Writes to FD, an eventfd that outlives it, when a completion is taken that tells that the peer is dead.
     void tell_of_loss(int fd) noexcept { loss_fd_ = fd; }
 
@@ -47,8 +45,8 @@ class Cq {
 };
 
 // Takes a notification off CHANNEL, and arms the queue that it is of for the next: that queue, which is FIRST
-// or SECOND, or a code of librpma's in CODE. SECOND may be null.
-Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, int& code) noexcept;
+// or SECOND. Null, with the reason in ANSWER, if there is none. SECOND may be null.
+Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, Answer& answer) noexcept;
 
 class Srq {
   public:
@@ -57,7 +55,7 @@ class Srq {
     ibv_srq* get() const noexcept { return queue_->get(); }
     // Null where receives complete in the queues of connections.
     Cq* rcq() const noexcept { return rcq_.get(); }
-    int receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept;
+    Answer receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept;
     Result<void> close() noexcept;
 
   private:
@@ -80,7 +78,7 @@ class Queues {
     const glue::CompletionChannel* shared_channel() const noexcept { return channel_ ? &*channel_ : nullptr; }
     // Readable when a completion has told that the peer is dead.
     int loss_fd() const noexcept { return loss_.get(); }
-    int receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept;
+    Answer receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept;
     Result<void> close() noexcept;
 
   private:

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <type_traits>
 
-#include "core/boundary.hpp"
+#include "core/facade.hpp"
 #include "core/log.hpp"
 #include "layers/hooks/real.hpp"
 #include "layers/preload/connection.hpp"
@@ -31,33 +31,35 @@ using preload::Ids;
 using sluice::at_boundary;
 using sluice::Error;
 using sluice::ErrorKind;
+using sluice::Facade;
 using sluice::Result;
+using sluice::Where;
 
 namespace {
 
 // -1 or null, with errno, in the style of librdmacm.
-template<typename T>
-auto failed(const char* function, const Result<T>& result) noexcept {
-    SLUICE_LOG(kInfo, "preload", "%s: %s", function, result.error().text());
-    errno = result.error().to_errno();
+void report(const Error& error, const Where& where) noexcept {
+    SLUICE_LOG(kInfo, "preload", "%s: %s", where.function, error.text());
+    errno = error.to_errno();
 }
 
-int to_minus_one(const char* function, const Result<void>& result) noexcept {
-    if (!result) {
-        failed(function, result);
+struct MinusOne : Facade<MinusOne> {
+    using Code = int;
+    static constexpr Code kDone = 0;
+    static Code fail(const Error& error, const Where& where = {}) noexcept {
+        report(error, where);
         return -1;
     }
-    return 0;
-}
+};
 
 template<typename T>
-T* or_null(const char* function, const Result<T*>& result) noexcept {
-    if (!result) {
-        failed(function, result);
+struct OrNull : Facade<OrNull<T>> {
+    using Code = T*;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        report(error, where);
         return nullptr;
     }
-    return *result;
-}
+};
 
 // What librdmacm answers; ENOSYS where it is not there, or has no such function.
 template<typename Function, typename... Arguments>
@@ -81,22 +83,14 @@ Id* find_ours(rdma_cm_id* id) noexcept {
     return known != nullptr && known->is_ours() ? known : nullptr;
 }
 
-template<typename Body>
-int answer(const char* function, Body&& body) noexcept {
-    return to_minus_one(function, at_boundary(function, [&]() -> Result<void> { return body(); }));
-}
-
 // A BODY that may find that the kernel is meant; then ELSEWHERE.
 template<typename Body, typename Elsewhere>
-int answer_or(const char* function, Body&& body, Elsewhere&& elsewhere) noexcept {
-    const Result<Answer> answered = at_boundary(function, [&]() -> Result<Answer> { return body(); });
-    if (answered && *answered == Answer::kByKernel) {
-        return elsewhere();
-    }
+int answer_or(Body&& body, Elsewhere&& elsewhere, const Where& where = {}) noexcept {
+    const Result<Answer> answered = at_boundary(where.function, [&]() -> Result<Answer> { return body(); });
     if (!answered) {
-        failed(function, answered);
+        return MinusOne::fail(answered.error(), where);
     }
-    return answered ? 0 : -1;
+    return *answered == Answer::kByKernel ? elsewhere() : MinusOne::kDone;
 }
 
 Error not_supported(const char* text) noexcept {
@@ -169,7 +163,7 @@ rdma_event_channel* rdma_create_event_channel(void) {
     if (hooks::is_in_librdmacm(__builtin_return_address(0))) {
         return real(&RealCm::create_event_channel);
     }
-    return or_null("rdma_create_event_channel", at_boundary("rdma_create_event_channel", make_channel));
+    return OrNull<rdma_event_channel>::answer(make_channel);
 }
 
 void rdma_destroy_event_channel(rdma_event_channel* channel) {
@@ -187,24 +181,15 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
     if (hooks::is_in_librdmacm(__builtin_return_address(0))) {
         return real(&RealCm::create_id, channel, id, context, ps);
     }
-    return answer("rdma_create_id", [&]() -> Result<void> {
+    return MinusOne::give(id, [&]() -> Result<rdma_cm_id*> {
         Result<Channel*> ours = find_channel(channel);
-        if (!ours) {
-            return std::move(ours).error();
-        }
-        Result<rdma_cm_id*> made = preload::make_id(*ours, context, ps);
-        if (!made) {
-            return std::move(made).error();
-        }
-        *id = *made;
-        return {};
+        return ours ? preload::make_id(*ours, context, ps) : std::move(ours).error();
     });
 }
 
 int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) {
-    return answer_or(
-        "rdma_create_ep", [&] { return preload::create_endpoint(id, *res, pd, qp_init_attr); },
-        [&] { return real(&RealCm::create_ep, id, res, pd, qp_init_attr); });
+    return answer_or([&] { return preload::create_endpoint(id, *res, pd, qp_init_attr); },
+                     [&] { return real(&RealCm::create_ep, id, res, pd, qp_init_attr); });
 }
 
 void rdma_destroy_ep(rdma_cm_id* id) {
@@ -221,16 +206,14 @@ void rdma_destroy_ep(rdma_cm_id* id) {
 int rdma_destroy_id(rdma_cm_id* id) {
     Id* const known = Ids::instance().find(id);
     return known == nullptr ? real(&RealCm::destroy_id, id)
-                            : answer("rdma_destroy_id", [&] { return preload::destroy_id(*known); });
+                            : MinusOne::answer([&] { return preload::destroy_id(*known); });
 }
 
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) {
     Id* const known = Ids::instance().find(id);
     const auto by_kernel = [&] { return real(&RealCm::bind_addr, id, addr); };
-    return known == nullptr
-               ? by_kernel()
-               : answer_or(
-                     "rdma_bind_addr", [&] { return preload::bind_address(*known, addr); }, by_kernel);
+    return known == nullptr ? by_kernel()
+                            : answer_or([&] { return preload::bind_address(*known, addr); }, by_kernel);
 }
 
 int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, sockaddr* dst_addr, int timeout_ms) {
@@ -238,29 +221,25 @@ int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, sockaddr* dst_addr, in
     const auto by_kernel = [&] { return real(&RealCm::resolve_addr, id, src_addr, dst_addr, timeout_ms); };
     return known == nullptr
                ? by_kernel()
-               : answer_or(
-                     "rdma_resolve_addr",
-                     [&] { return preload::resolve_address(*known, src_addr, dst_addr); }, by_kernel);
+               : answer_or([&] { return preload::resolve_address(*known, src_addr, dst_addr); }, by_kernel);
 }
 
 int rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
     Id* const ours = find_ours(id);
     return ours == nullptr ? real(&RealCm::resolve_route, id, timeout_ms)
-                           : answer("rdma_resolve_route", [&] { return preload::resolve_route(*ours); });
+                           : MinusOne::answer([&] { return preload::resolve_route(*ours); });
 }
 
 int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attr) {
     Id* const ours = find_ours(id);
-    return ours == nullptr
-               ? real(&RealCm::create_qp, id, pd, attr)
-               : answer("rdma_create_qp", [&] { return preload::create_queue_pair(*ours, pd, *attr); });
+    return ours == nullptr ? real(&RealCm::create_qp, id, pd, attr)
+                           : MinusOne::answer([&] { return preload::create_queue_pair(*ours, pd, *attr); });
 }
 
 int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attr) {
     Id* const ours = find_ours(id);
-    return ours == nullptr
-               ? real(&RealCm::create_qp_ex, id, attr)
-               : answer("rdma_create_qp_ex", [&] { return preload::create_queue_pair(*ours, *attr); });
+    return ours == nullptr ? real(&RealCm::create_qp_ex, id, attr)
+                           : MinusOne::answer([&] { return preload::create_queue_pair(*ours, *attr); });
 }
 
 void rdma_destroy_qp(rdma_cm_id* id) {
@@ -275,20 +254,20 @@ void rdma_destroy_qp(rdma_cm_id* id) {
 int rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
     Id* const ours = find_ours(id);
     return ours == nullptr ? real(&RealCm::connect, id, param)
-                           : answer("rdma_connect", [&] { return preload::connect(*ours, param); });
+                           : MinusOne::answer([&] { return preload::connect(*ours, param); });
 }
 
 int rdma_establish(rdma_cm_id* id) {
     Id* const ours = find_ours(id);
     return ours == nullptr ? real(&RealCm::establish, id)
-                           : answer("rdma_establish", [&] { return preload::establish(*ours); });
+                           : MinusOne::answer([&] { return preload::establish(*ours); });
 }
 
 int rdma_listen(rdma_cm_id* id, int backlog) {
     Id* const known = Ids::instance().find(id);
     const bool is_kernels = known == nullptr || (!known->is_ours() && id->verbs != nullptr);
     return is_kernels ? real(&RealCm::listen, id, backlog)
-                      : answer("rdma_listen", [&] { return preload::listen(*known, backlog); });
+                      : MinusOne::answer([&] { return preload::listen(*known, backlog); });
 }
 
 int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
@@ -296,27 +275,20 @@ int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
     if (known == nullptr || (!known->is_ours() && known->listeners.empty())) {
         return real(&RealCm::get_request, listen, id);
     }
-    return answer("rdma_get_request", [&]() -> Result<void> {
-        Result<rdma_cm_id*> request = preload::get_request(*known);
-        if (!request) {
-            return std::move(request).error();
-        }
-        *id = *request;
-        return {};
-    });
+    return MinusOne::give(id, [&] { return preload::get_request(*known); });
 }
 
 int rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
     Id* const ours = find_ours(id);
     return ours == nullptr ? real(&RealCm::accept, id, param)
-                           : answer("rdma_accept", [&] { return preload::accept(*ours, param); });
+                           : MinusOne::answer([&] { return preload::accept(*ours, param); });
 }
 
 int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
     Id* const ours = find_ours(id);
-    return ours == nullptr ? real(&RealCm::reject, id, private_data, private_data_len)
-                           : answer("rdma_reject",
-                                    [&] { return preload::reject(*ours, private_data, private_data_len); });
+    return ours == nullptr
+               ? real(&RealCm::reject, id, private_data, private_data_len)
+               : MinusOne::answer([&] { return preload::reject(*ours, private_data, private_data_len); });
 }
 
 int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
@@ -327,31 +299,28 @@ int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_da
 int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
     Id* const ours = find_ours(id);
     return ours == nullptr ? real(&RealCm::notify, id, event)
-                           : answer("rdma_notify", [&] { return preload::notify(*ours, event); });
+                           : MinusOne::answer([&] { return preload::notify(*ours, event); });
 }
 
 int rdma_disconnect(rdma_cm_id* id) {
     Id* const ours = find_ours(id);
     return ours == nullptr ? real(&RealCm::disconnect, id)
-                           : answer("rdma_disconnect", [&] { return preload::disconnect(*ours); });
+                           : MinusOne::answer([&] { return preload::disconnect(*ours); });
 }
 
 int rdma_join_multicast(rdma_cm_id* id, sockaddr* addr, void* context) {
-    return find_ours(id) == nullptr
-               ? real(&RealCm::join_multicast, id, addr, context)
-               : to_minus_one("rdma_join_multicast", not_supported("uroce has no multicast"));
+    return find_ours(id) == nullptr ? real(&RealCm::join_multicast, id, addr, context)
+                                    : MinusOne::fail(not_supported("uroce has no multicast"));
 }
 
 int rdma_leave_multicast(rdma_cm_id* id, sockaddr* addr) {
-    return find_ours(id) == nullptr
-               ? real(&RealCm::leave_multicast, id, addr)
-               : to_minus_one("rdma_leave_multicast", not_supported("uroce has no multicast"));
+    return find_ours(id) == nullptr ? real(&RealCm::leave_multicast, id, addr)
+                                    : MinusOne::fail(not_supported("uroce has no multicast"));
 }
 
 int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attr, void* context) {
-    return find_ours(id) == nullptr
-               ? real(&RealCm::join_multicast_ex, id, attr, context)
-               : to_minus_one("rdma_join_multicast_ex", not_supported("uroce has no multicast"));
+    return find_ours(id) == nullptr ? real(&RealCm::join_multicast_ex, id, attr, context)
+                                    : MinusOne::fail(not_supported("uroce has no multicast"));
 }
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
@@ -381,8 +350,7 @@ int rdma_ack_cm_event(rdma_cm_event* event) {
 }
 
 ibv_context** rdma_get_devices(int* num_devices) {
-    return or_null("rdma_get_devices",
-                   at_boundary("rdma_get_devices", [&] { return list_contexts(num_devices); }));
+    return OrNull<ibv_context*>::answer([&] { return list_contexts(num_devices); });
 }
 
 void rdma_free_devices(ibv_context** list) {
@@ -395,8 +363,8 @@ int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t
         return real(&RealCm::set_option, id, level, optname, optval, optlen);
     }
     // Before it has an address, it may become anybody's.
-    const int ours = answer("rdma_set_option",
-                            [&] { return preload::set_option(*known, level, optname, optval, optlen); });
+    const int ours =
+        MinusOne::answer([&] { return preload::set_option(*known, level, optname, optval, optlen); });
     return known->is_ours() ? ours : real(&RealCm::set_option, id, level, optname, optval, optlen);
 }
 
@@ -406,7 +374,7 @@ int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
         Channel* const to = Channels::instance().find(channel);
         return real(&RealCm::migrate_id, id, to != nullptr ? to->kernels() : channel);
     }
-    return answer("rdma_migrate_id", [&]() -> Result<void> {
+    return MinusOne::answer([&]() -> Result<void> {
         Result<Channel*> ours = find_channel(channel);
         return ours ? preload::migrate_id(*known, *ours) : std::move(ours).error();
     });
@@ -416,48 +384,37 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
     if (hooks::kernel_connects()) {
         return real(&RealCm::getaddrinfo, node, service, hints, res);
     }
-    return answer("rdma_getaddrinfo", [&]() -> Result<void> {
-        Result<rdma_addrinfo*> found = preload::find_addresses(node, service, hints);
-        if (!found) {
-            return std::move(found).error();
-        }
-        *res = *found;
-        return {};
-    });
+    return MinusOne::give(res, [&] { return preload::find_addresses(node, service, hints); });
 }
 
 int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
     Id* const ours = find_ours(id);
-    return ours == nullptr ? real(&RealCm::init_qp_attr, id, attr, mask) : answer("rdma_init_qp_attr", [&] {
-        return preload::queue_pair_attributes(*ours, *attr, *mask);
-    });
+    return ours == nullptr
+               ? real(&RealCm::init_qp_attr, id, attr, mask)
+               : MinusOne::answer([&] { return preload::queue_pair_attributes(*ours, *attr, *mask); });
 }
 
 int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) {
-    return find_ours(id) == nullptr
-               ? real(&RealCm::set_local_ece, id, ece)
-               : to_minus_one("rdma_set_local_ece", not_supported("uroce has no vendor's options"));
+    return find_ours(id) == nullptr ? real(&RealCm::set_local_ece, id, ece)
+                                    : MinusOne::fail(not_supported("uroce has no vendor's options"));
 }
 
 int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) {
-    return find_ours(id) == nullptr
-               ? real(&RealCm::get_remote_ece, id, ece)
-               : to_minus_one("rdma_get_remote_ece", not_supported("uroce has no vendor's options"));
+    return find_ours(id) == nullptr ? real(&RealCm::get_remote_ece, id, ece)
+                                    : MinusOne::fail(not_supported("uroce has no vendor's options"));
 }
 
 int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attr) {
     Id* const ours = find_ours(id);
-    return ours == nullptr
-               ? real(&RealCm::create_srq, id, pd, attr)
-               : answer("rdma_create_srq", [&] { return preload::create_shared_queue(*ours, pd, *attr); });
+    return ours == nullptr ? real(&RealCm::create_srq, id, pd, attr)
+                           : MinusOne::answer([&] { return preload::create_shared_queue(*ours, pd, *attr); });
 }
 
 // An extended one is for XRC, or plain.
 int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attr) {
     Id* const ours = find_ours(id);
-    return ours == nullptr
-               ? real(&RealCm::create_srq_ex, id, attr)
-               : answer("rdma_create_srq_ex", [&] { return preload::create_shared_queue(*ours, *attr); });
+    return ours == nullptr ? real(&RealCm::create_srq_ex, id, attr)
+                           : MinusOne::answer([&] { return preload::create_shared_queue(*ours, *attr); });
 }
 
 void rdma_destroy_srq(rdma_cm_id* id) {

@@ -2,13 +2,19 @@
 #include "roce/socket/delay_line.hpp"
 
 #include <algorithm>
-#include <new>
 
+#include "core/boundary.hpp"
 #include "roce/socket/flat_packet.hpp"
 
 namespace sluice::roce::socket {
 bool DelayLine::hold(const engine::OutPacket& packet, engine::Memory& memory,
-                     engine::Nanoseconds due) noexcept try {
+                     engine::Nanoseconds due) noexcept {
+    const Result<bool> held =
+        at_boundary("delaying a packet", [&]() -> Result<bool> { return try_hold(packet, memory, due); });
+    return held && *held;
+}
+
+bool DelayLine::try_hold(const engine::OutPacket& packet, engine::Memory& memory, engine::Nanoseconds due) {
     if (held_.size() == kMostPackets) {
         return false;
     }
@@ -24,8 +30,6 @@ bool DelayLine::hold(const engine::OutPacket& packet, engine::Memory& memory,
     const auto later = std::ranges::upper_bound(held_, due, {}, [](const auto& one) { return one->due; });
     held_.insert(later, std::move(held));
     return true;
-} catch (const std::bad_alloc&) {
-    return false;
 }
 
 bool DelayLine::release(engine::OutPacket& out, engine::Nanoseconds now) noexcept {

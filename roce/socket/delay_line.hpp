@@ -31,6 +31,9 @@ class DelayLine {
         std::unique_ptr<std::uint8_t[]> payload;
         engine::OutPacket packet;
     };
+
+    bool try_hold(const engine::OutPacket& packet, engine::Memory& memory, engine::Nanoseconds due);
+
     std::vector<std::unique_ptr<Held>> held_; // in the order in which they are due
     std::unique_ptr<Held> released_;
 };

@@ -16,7 +16,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
     if (cno_handle == nullptr) {
         return wrong_argument(3);
     }
-    return answer("dat_cno_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         return ia ? adopt(**ia, Cno::make(**ia, agent_of(agent)), cno_handle)
                   : wrong_handle(DAT_INVALID_HANDLE_IA);
@@ -31,7 +31,7 @@ DAT_RETURN with_cno(DAT_CNO_HANDLE handle, Function&& function) noexcept {
 }
 
 DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent) {
-    return answer("dat_cno_modify_agent", [&] {
+    return Dat::answer([&] {
         Result<Pin<Cno>> cno = handles().get<Cno>(handle);
         if (!cno) {
             return wrong_handle(DAT_INVALID_HANDLE_CNO);

@@ -19,7 +19,7 @@ std::span<const std::byte> private_data_of(DAT_COUNT size, const void* data) noe
 DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR address, DAT_CONN_QUAL qualifier,
                       DAT_TIMEOUT timeout, DAT_COUNT size, DAT_PVOID data, DAT_QOS qos,
                       DAT_CONNECT_FLAGS flags) {
-    return answer("dat_ep_connect", [&] {
+    return Dat::answer([&] {
         return with_ep(handle, [&](Ep& ep) -> DAT_RETURN {
             if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG) {
                 return failure(DAT_MODEL_NOT_SUPPORTED);
@@ -43,7 +43,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR address, DAT_CONN
 
 DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_TIMEOUT timeout,
                           DAT_COUNT size, DAT_PVOID data, DAT_QOS qos) {
-    return answer("dat_ep_dup_connect", [&] {
+    return Dat::answer([&] {
         return with_ep(handle, [&](Ep& ep) -> DAT_RETURN {
             const Result<Pin<Ep>> other = handles().get<Ep>(other_handle);
             if (!other) {
@@ -63,7 +63,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 }
 
 DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) {
-    return answer("dat_ep_disconnect", [&] {
+    return Dat::answer([&] {
         return with_ep(handle, [&](Ep& ep) {
             const bool is_flag = flags == DAT_CLOSE_ABRUPT_FLAG || flags == DAT_CLOSE_GRACEFUL_FLAG;
             return is_flag ? to_dat(ep.connection().disconnect(flags == DAT_CLOSE_GRACEFUL_FLAG), ep)
@@ -73,8 +73,7 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags) {
 }
 
 DAT_RETURN ep_reset(DAT_EP_HANDLE handle) {
-    return answer("dat_ep_reset",
-                  [&] { return with_ep(handle, [](Ep& ep) { return to_dat(ep.reset(), ep); }); });
+    return Dat::answer([&] { return with_ep(handle, [](Ep& ep) { return to_dat(ep.reset(), ep); }); });
 }
 
 DAT_RETURN make_psp(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL& qualifier, DAT_EVD_HANDLE evd_handle,
@@ -99,9 +98,8 @@ DAT_RETURN make_psp(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL& qualifier, DAT_EVD_H
 
 DAT_RETURN psp_create(DAT_IA_HANDLE ia, DAT_CONN_QUAL qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
                       DAT_PSP_HANDLE* psp) {
-    return qualifier == 0
-               ? wrong_argument(2)
-               : answer("dat_psp_create", [&] { return make_psp(ia, qualifier, evd, flags, psp); });
+    return qualifier == 0 ? wrong_argument(2)
+                          : Dat::answer([&] { return make_psp(ia, qualifier, evd, flags, psp); });
 }
 
 DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL* qualifier, DAT_EVD_HANDLE evd, DAT_PSP_FLAGS flags,
@@ -109,7 +107,7 @@ DAT_RETURN psp_create_any(DAT_IA_HANDLE ia, DAT_CONN_QUAL* qualifier, DAT_EVD_HA
     if (qualifier == nullptr) {
         return wrong_argument(2);
     }
-    return answer("dat_psp_create_any", [&] {
+    return Dat::answer([&] {
         DAT_CONN_QUAL any = 0;
         const DAT_RETURN status = make_psp(ia, any, evd, flags, psp);
         if (status == kSuccess) {
@@ -160,7 +158,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM* 
 }
 
 DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT size, DAT_PVOID data) {
-    return answer("dat_cr_accept", [&]() -> DAT_RETURN {
+    return Dat::answer([&]() -> DAT_RETURN {
         Result<Pin<Cr>> cr = handles().get<Cr>(cr_handle);
         if (!cr) {
             return wrong_handle(DAT_INVALID_HANDLE_CR);
@@ -186,7 +184,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
 }
 
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle) {
-    return answer("dat_cr_reject", [&] {
+    return Dat::answer([&] {
         Result<Pin<Cr>> cr = handles().get<Cr>(handle);
         if (!cr || (*cr)->reject() != EpAnswer::kDone) {
             return wrong_handle(DAT_INVALID_HANDLE_CR);

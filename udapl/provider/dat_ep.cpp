@@ -70,7 +70,7 @@ DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Ref<Srq> srq, int argument, DAT
 DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE receive,
                      DAT_EVD_HANDLE request, DAT_EVD_HANDLE connect, const DAT_EP_ATTR* attr,
                      DAT_EP_HANDLE* ep_handle) {
-    return answer("dat_ep_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         return ia ? make_ep(**ia, {pz, receive, request, connect, attr}, {}, 6, ep_handle)
                   : wrong_handle(DAT_INVALID_HANDLE_IA);
@@ -80,7 +80,7 @@ DAT_RETURN ep_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE r
 DAT_RETURN ep_create_with_srq(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE receive,
                               DAT_EVD_HANDLE request, DAT_EVD_HANDLE connect, DAT_SRQ_HANDLE srq_handle,
                               const DAT_EP_ATTR* attr, DAT_EP_HANDLE* ep_handle) {
-    return answer("dat_ep_create_with_srq", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         if (!ia) {
             return wrong_handle(DAT_INVALID_HANDLE_IA);
@@ -188,7 +188,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
         DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_EP_ATTR_NUM_TRANSPORT_ATTR |
         DAT_EP_FIELD_EP_ATTR_TRANSPORT_SPECIFIC_ATTR | DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR |
         DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR;
-    return answer("dat_ep_modify", [&] {
+    return Dat::answer([&] {
         return with_ep(handle, [&](Ep& ep) -> DAT_RETURN {
             if (!is_mask(mask, kChangeable)) {
                 return wrong_argument(2);

@@ -190,7 +190,7 @@ bool find_cno(DAT_CNO_HANDLE handle, const IaContext& ia, Ref<Cno>& found) noexc
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT length, DAT_CNO_HANDLE cno_handle,
                       DAT_EVD_FLAGS flags, DAT_EVD_HANDLE* evd_handle) {
-    return answer("dat_evd_create", [&]() -> DAT_RETURN {
+    return Dat::answer([&]() -> DAT_RETURN {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         if (!ia) {
             return wrong_handle(DAT_INVALID_HANDLE_IA);
@@ -333,7 +333,7 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT length) {
         if (length > kMaxEvdLength) {
             return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD);
         }
-        return answer("dat_evd_resize", [&] { return to_dat(evd.resize(length)); });
+        return Dat::answer([&] { return to_dat(evd.resize(length)); });
     });
 }
 

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "core/boundary.hpp"
+#include "core/facade.hpp"
 #include "core/log.hpp"
 #include "udapl/provider/event.hpp"
 #include "udapl/provider/object.hpp"
@@ -53,11 +53,11 @@ constexpr bool is_mask(std::uint64_t mask, std::uint64_t all) noexcept {
     return (mask & ~all) == 0;
 }
 
-// DAT_RETURN of BODY, whatever it throws.
-template<typename Body>
-DAT_RETURN answer(const char* function, Body&& body) noexcept {
-    const Result<DAT_RETURN> status = at_boundary(function, [&]() -> Result<DAT_RETURN> { return body(); });
-    return status ? *status : to_dat(status.error());
-}
+// The functions' bodies give codes: an error's kind alone says less than DAT asks for.
+struct Dat : Facade<Dat> {
+    using Code = DAT_RETURN;
+    static constexpr Code kDone = kSuccess;
+    static Code fail(const Error& error, const Where& /*where*/) noexcept { return to_dat(error); }
+};
 
 } // namespace sluice::dapl

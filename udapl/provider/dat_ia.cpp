@@ -136,7 +136,7 @@ DAT_RETURN open_async_evd(Ia& ia, DAT_COUNT length, DAT_EVD_HANDLE& evd_handle) 
 
 DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT async_length, DAT_EVD_HANDLE* async_evd,
                    DAT_IA_HANDLE* ia_handle, DAT_BOOLEAN ro_aware) {
-    return answer("dat_ia_open", [&] {
+    return Dat::answer([&] {
         Result<std::shared_ptr<Device>> device = Device::open(device_of(name));
         if (!device) {
             SLUICE_LOG(kInfo, "dat", "%s can't be opened: %s", name, device.error().text());

@@ -21,7 +21,7 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE* pz_handle) {
     if (pz_handle == nullptr) {
         return wrong_argument(2);
     }
-    return answer("dat_pz_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         return ia ? adopt(**ia, Pz::make(**ia), pz_handle) : wrong_handle(DAT_INVALID_HANDLE_IA);
     });
@@ -129,7 +129,7 @@ DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DES
                       DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS privileges,
                       DAT_LMR_HANDLE* lmr_handle, DAT_LMR_CONTEXT* lmr_context, DAT_RMR_CONTEXT* rmr_context,
                       DAT_VLEN* registered_size, DAT_VADDR* registered_address) {
-    return answer("dat_lmr_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         if (!ia) {
             return wrong_handle(DAT_INVALID_HANDLE_IA);

@@ -10,7 +10,7 @@ namespace sluice::dapl {
 namespace {
 
 DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE* rmr_handle) {
-    return answer("dat_rmr_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Pz>> pz = handles().get<Pz>(pz_handle);
         Ref<Pz> held(pz ? pz->get() : nullptr);
         if (!held) {
@@ -48,7 +48,7 @@ DAT_RETURN rmr_query(DAT_RMR_HANDLE handle, DAT_RMR_PARAM_MASK mask, DAT_RMR_PAR
 DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, const DAT_LMR_TRIPLET* triplet, DAT_MEM_PRIV_FLAGS privileges,
                     DAT_EP_HANDLE ep_handle, DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
                     DAT_RMR_CONTEXT* context) {
-    return answer("dat_rmr_bind", [&] {
+    return Dat::answer([&] {
         const Result<Pin<Rmr>> rmr = handles().get<Rmr>(rmr_handle);
         if (!rmr) {
             return wrong_handle(DAT_INVALID_HANDLE_RMR);

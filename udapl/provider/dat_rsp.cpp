@@ -31,7 +31,7 @@ DAT_RETURN make_rsp(Ia& ia, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep_handle, DA
 
 DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qualifier, DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd,
                       DAT_RSP_HANDLE* rsp) {
-    return answer("dat_rsp_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         if (!ia) {
             return wrong_handle(DAT_INVALID_HANDLE_IA);
@@ -60,7 +60,7 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) {
 }
 
 DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qualifier) {
-    return answer("dat_cr_handoff", [&] {
+    return Dat::answer([&] {
         Result<Pin<Cr>> cr = handles().get<Cr>(handle);
         if (!cr) {
             return wrong_handle(DAT_INVALID_HANDLE_CR);

@@ -38,7 +38,7 @@ DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_hand
 
 DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_ATTR* attr,
                       DAT_SRQ_HANDLE* srq_handle) {
-    return answer("dat_srq_create", [&] {
+    return Dat::answer([&] {
         Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
         if (!ia) {
             return wrong_handle(DAT_INVALID_HANDLE_IA);
@@ -116,7 +116,7 @@ DAT_RETURN to_dat(SrqAnswer answer) noexcept {
 }
 
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_receives) {
-    return answer("dat_srq_resize", [&] {
+    return Dat::answer([&] {
         return with_srq(handle, [&](Srq& srq) {
             if (max_receives <= 0) {
                 return wrong_argument(2);

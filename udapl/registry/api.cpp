@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/boundary.hpp"
+#include "core/facade.hpp"
 #include "core/log.hpp"
 #include "core/settings.hpp"
 #include "udapl/registry/codes.hpp"
@@ -20,6 +20,7 @@
 
 namespace {
 
+using sluice::Error;
 using sluice::ErrorKind;
 using sluice::Result;
 using namespace sluice::dat;
@@ -65,17 +66,14 @@ DAT_RETURN redirect(DAT_RETURN_SUBTYPE wrong_handle, DAT_HANDLE handle, Argument
 }
 
 // For what is the registry's own: BODY gives a code, or throws when memory is short.
-template<typename Body>
-DAT_RETURN answer(const char* function, Body&& body) noexcept {
-    const Result<DAT_RETURN> status =
-        sluice::at_boundary(function, [&]() -> Result<DAT_RETURN> { return body(); });
-    if (status) {
-        return *status;
+struct Dat : sluice::Facade<Dat> {
+    using Code = DAT_RETURN;
+    static Code fail(const Error& error, const sluice::Where& /*where*/) noexcept {
+        return error.kind() == ErrorKind::kInsufficientResources
+                   ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
+                   : failure(DAT_INTERNAL_ERROR);
     }
-    return status.error().kind() == ErrorKind::kInsufficientResources
-               ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
-               : failure(DAT_INTERNAL_ERROR);
-}
+};
 
 // A name that ends within its limit.
 bool is_name(const char* name) noexcept {
@@ -133,7 +131,7 @@ DAT_RETURN dat_ia_openv(DAT_NAME_PTR name, DAT_COUNT async_evd_min_qlen, DAT_EVD
     if (!is_boolean(thread_safety)) {
         return wrong_argument(7);
     }
-    return answer("dat_ia_openv", [&] {
+    return Dat::answer([&] {
         std::string_view ia_name = name;
         const bool ro_aware = ia_name.starts_with(kRelaxedOrderingPrefix);
         ia_name.remove_prefix(ro_aware ? kRelaxedOrderingPrefix.size() : 0);
@@ -143,7 +141,7 @@ DAT_RETURN dat_ia_openv(DAT_NAME_PTR name, DAT_COUNT async_evd_min_qlen, DAT_EVD
 }
 
 DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS close_flags) {
-    return answer("dat_ia_close", [&] { return registry().close(ia_handle, close_flags); });
+    return Dat::answer([&] { return registry().close(ia_handle, close_flags); });
 }
 
 DAT_RETURN dat_set_consumer_context(DAT_HANDLE dat_handle, DAT_CONTEXT context) {
@@ -163,7 +161,7 @@ DAT_RETURN dat_registry_list_providers(DAT_COUNT max_to_return, DAT_COUNT* numbe
     if (number_entries == nullptr) {
         return wrong_argument(2);
     }
-    return answer("dat_registry_list_providers", [&] {
+    return Dat::answer([&] {
         const std::vector<Offer> offers = registry().list();
         *number_entries = static_cast<DAT_COUNT>(offers.size());
         if (max_to_return <= 0) {
@@ -547,8 +545,7 @@ DAT_RETURN dat_registry_add_provider(const DAT_PROVIDER* provider, const DAT_PRO
     if (!is_info(provider_info)) {
         return wrong_argument(2);
     }
-    return answer("dat_registry_add_provider",
-                  [&] { return registry().add(provider, Offer::of(*provider_info)); });
+    return Dat::answer([&] { return registry().add(provider, Offer::of(*provider_info)); });
 }
 
 DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER* provider,
@@ -559,8 +556,7 @@ DAT_RETURN dat_registry_remove_provider(const DAT_PROVIDER* provider,
     if (!is_info(provider_info)) {
         return wrong_argument(2);
     }
-    return answer("dat_registry_remove_provider",
-                  [&] { return registry().remove(provider, Offer::of(*provider_info)); });
+    return Dat::answer([&] { return registry().remove(provider, Offer::of(*provider_info)); });
 }
 
 // <sluice/dat.h>
@@ -569,7 +565,7 @@ int sluice_dat_list_entries(const char* root, sluice_dat_found found, void* cont
     if (found == nullptr) {
         return EINVAL;
     }
-    const Result<void> done = sluice::at_boundary("sluice_dat_list_entries", [&]() -> Result<void> {
+    return sluice::Errno::answer([&]() -> Result<void> {
         const char* const override_path = root == nullptr ? secure_getenv("DAT_OVERRIDE") : nullptr;
         const StaticRegistry all =
             read_static_registry(sluice::FileTree(root == nullptr ? "" : root), override_path);
@@ -579,7 +575,6 @@ int sluice_dat_list_entries(const char* root, sluice_dat_found found, void* cont
         }
         return {};
     });
-    return done ? 0 : done.error().to_errno();
 }
 
 } // extern "C"

@@ -2,8 +2,8 @@
 //
 // Completion queues: made, resized, armed and destroyed. Polling is in poll.cpp.
 #include <memory>
-#include <new>
 
+#include "core/facade.hpp"
 #include "provider/uroce/verbs/event_socket.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
@@ -43,13 +43,15 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
         (request.channel != nullptr && request.channel->context != ibcontext)) {
         return fail_with<Cq>(EINVAL);
     }
-    std::unique_ptr<Cq> cq;
-    try {
-        cq = std::make_unique<Cq>(*ibcontext, static_cast<std::uint32_t>(request.cqe),
-                                  request.channel != nullptr ? tell_channel : nullptr);
-    } catch (const std::bad_alloc&) {
-        return fail_with<Cq>(ENOMEM);
+    Result<std::unique_ptr<Cq>> made = at_boundary("ibv_create_cq", [&] {
+        return Result<std::unique_ptr<Cq>>(
+            std::make_unique<Cq>(*ibcontext, static_cast<std::uint32_t>(request.cqe),
+                                 request.channel != nullptr ? tell_channel : nullptr));
+    });
+    if (!made) {
+        return fail_with<Cq>(made.error().to_errno());
     }
+    std::unique_ptr<Cq>& cq = *made;
     context.device.prepare_queue(cq->queue, [](engine::CompletionQueue& queue) noexcept {
         Cq& its_cq = static_cast<Cq::Queue&>(queue).cq;
         its_cq.owner().device.before_completion(queue);
@@ -136,15 +138,10 @@ int resize_cq(ibv_cq* ibcq, int cqe) noexcept {
     }
     const LockGuard guard(cq.lock);
     const device::Device::ProgressSession session(cq.owner().device);
-    try {
-        if (!cq.queue.resize(static_cast<std::uint32_t>(cqe))) {
-            return EINVAL;
-        }
-    } catch (const std::bad_alloc&) {
-        return ENOMEM;
-    }
-    cq.cqe = cqe;
-    return 0;
+    const int error =
+        Errno::answer([&] { return cq.queue.resize(static_cast<std::uint32_t>(cqe)) ? 0 : EINVAL; });
+    cq.cqe = error == 0 ? cqe : cq.cqe;
+    return error;
 }
 
 int destroy_cq(ibv_cq* ibcq) noexcept {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "core/facade.hpp"
 #include "core/log.hpp"
 #include "core/settings.hpp"
 #include "provider/common/context_memory.hpp"
@@ -63,22 +64,22 @@ verbs_context* alloc_context(ibv_device* ibdevice, int /*cmd_fd*/, void* /*priva
         return nullptr;
     }
     context->num_comp_vectors = 1;
-    const Result<int> async_fd = make_event_socket();
-    if (async_fd) {
-        context->async_fd = *async_fd;
-    }
-    try {
-        if (async_fd) {
-            new (&context_of(context)) Context(*context, device, *async_fd);
-            provider::current_abi().symbols.set_ops(provider::whole_context(context), make_ops().data());
-            return provider::whole_context(context);
+    const int error = Errno::answer([&]() -> Result<void> {
+        const Result<int> async_fd = make_event_socket();
+        if (!async_fd) {
+            return async_fd.error().clone();
         }
-        errno = async_fd.error().to_errno();
-    } catch (const std::bad_alloc&) {
-        errno = ENOMEM;
+        context->async_fd = *async_fd;
+        new (&context_of(context)) Context(*context, device, *async_fd);
+        provider::current_abi().symbols.set_ops(provider::whole_context(context), make_ops().data());
+        return {};
+    });
+    if (error != 0) {
+        provider::free_context_memory(context);
+        errno = error;
+        return nullptr;
     }
-    provider::free_context_memory(context);
-    return nullptr;
+    return provider::whole_context(context);
 }
 
 void uninit_device(abi::VerbsDevice* device) noexcept {

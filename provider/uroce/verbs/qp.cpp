@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "provider/uroce/verbs/qp_attributes.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
@@ -70,17 +71,14 @@ void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept
 
 int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
     const device::Device::ProgressSession session(qp.owner().device);
-    try {
-        Result<engine::QueuePair*> made = session.engine().create_queue_pair(config_of(qp, pd, init));
-        if (!made) {
-            SLUICE_LOG(kError, "uroce", "ibv_create_qp: %s", made.error().text());
-            return made.error().to_errno();
-        }
-        qp.engine = *made;
-        return 0;
-    } catch (const std::bad_alloc&) {
-        return ENOMEM;
+    const Result<engine::QueuePair*> made = at_boundary(
+        "ibv_create_qp", [&] { return session.engine().create_queue_pair(config_of(qp, pd, init)); });
+    if (!made) {
+        SLUICE_LOG(kError, "uroce", "ibv_create_qp: %s", made.error().text());
+        return made.error().to_errno();
     }
+    qp.engine = *made;
+    return 0;
 }
 
 void leave_device(void* object, device::Device& device) noexcept {
@@ -181,15 +179,12 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     }
     ibv_qp_attr merged = qp.attributes;
     merge(merged, *attr, mask);
-    try {
-        const Result<void> modified =
-            qp.engine->modify(*to_engine(to), to_engine(merged, qp.engine->type(), device.where()));
-        if (!modified) {
-            SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
-            return EINVAL;
-        }
-    } catch (const std::bad_alloc&) {
-        return ENOMEM;
+    const Result<void> modified = at_boundary("ibv_modify_qp", [&] {
+        return qp.engine->modify(*to_engine(to), to_engine(merged, qp.engine->type(), device.where()));
+    });
+    if (!modified) {
+        SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
+        return modified.error().kind() == ErrorKind::kInsufficientResources ? ENOMEM : EINVAL;
     }
     qp.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged;
     session.engine().wake(*qp.engine);

@@ -2,8 +2,8 @@
 //
 // Shared receive queues.
 #include <memory>
-#include <new>
 
+#include "core/facade.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::uroce::verbs {
@@ -18,12 +18,13 @@ Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
     if (attr.max_wr == 0 || attr.max_wr > kMaxWr || attr.max_sge > engine::kMaxSge) {
         return fail_with<Srq>(EINVAL);
     }
-    std::unique_ptr<Srq> srq;
-    try {
-        srq = std::make_unique<Srq>(*pd->context, attr.max_wr, attr.max_sge);
-    } catch (const std::bad_alloc&) {
-        return fail_with<Srq>(ENOMEM);
+    Result<std::unique_ptr<Srq>> made = at_boundary("ibv_create_srq", [&] {
+        return Result<std::unique_ptr<Srq>>(std::make_unique<Srq>(*pd->context, attr.max_wr, attr.max_sge));
+    });
+    if (!made) {
+        return fail_with<Srq>(made.error().to_errno());
     }
+    std::unique_ptr<Srq>& srq = *made;
     srq->srq.srq_context = srq_context;
     srq->srq.pd = pd;
     srq->srq_type = IBV_SRQT_BASIC;
@@ -40,15 +41,9 @@ int resize(Srq& srq, std::uint32_t max_wr) noexcept {
     if (srq.receives.limit() > max_wr) {
         return EINVAL;
     }
-    try {
-        if (!srq.receives.resize(max_wr)) {
-            return EINVAL;
-        }
-    } catch (const std::bad_alloc&) {
-        return ENOMEM;
-    }
-    srq.limits.max_wr = max_wr;
-    return 0;
+    const int error = Errno::answer([&] { return srq.receives.resize(max_wr) ? 0 : EINVAL; });
+    srq.limits.max_wr = error == 0 ? max_wr : srq.limits.max_wr;
+    return error;
 }
 
 // No more will come: no queue pair uses it.
