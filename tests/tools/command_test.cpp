@@ -27,7 +27,7 @@ int clean_environment(void**) {
     return 0;
 }
 
-void devices__recorded_server__one_row_each(void**) {
+TEST(devices__recorded_server__one_row_each) {
     const Machine machine("x86-server");
     const Ran ran = run({"--root", machine.root(), "devices"});
     assert_int_equal(ran.status, 0);
@@ -43,7 +43,7 @@ void devices__recorded_server__one_row_each(void**) {
     }
 }
 
-void devices__none__says_what_to_do_and_ends_with_3(void**) {
+TEST(devices__none__says_what_to_do_and_ends_with_3) {
     const Machine machine;
     const Ran ran = run({"--root", machine.root(), "devices"});
     assert_int_equal(ran.status, 3);
@@ -54,7 +54,7 @@ void devices__none__says_what_to_do_and_ends_with_3(void**) {
     assert_true(json_of(json)["devices"].empty());
 }
 
-void devices__json__has_the_documented_members(void**) {
+TEST(devices__json__has_the_documented_members) {
     const Machine machine("x86-server");
     const Json document = json_of(run({"devices", "--json", "--root", machine.root()}));
     assert_int_equal(document["devices"].size(), 2);
@@ -81,7 +81,7 @@ void devices__json__has_the_documented_members(void**) {
     assert_string_equal(mlx5["attributes"]["flush"]["value"].get<std::string>().c_str(), "unknown");
 }
 
-void info__one_device__tells_value_confidence_source_and_meaning(void**) {
+TEST(info__one_device__tells_value_confidence_source_and_meaning) {
     const Machine machine("raspberry-pi");
     const Ran ran = run({"info", "mlx4_0", "--root", machine.root()});
     assert_int_equal(ran.status, 0);
@@ -93,7 +93,7 @@ void info__one_device__tells_value_confidence_source_and_meaning(void**) {
     assert_contains(ran.out, "neither dma-coherent nor dma-noncoherent");
 }
 
-void info__unknown_coherence__says_what_it_means(void**) {
+TEST(info__unknown_coherence__says_what_it_means) {
     const Machine machine("arm64-acpi");
     const Ran ran = run({"--root", machine.root(), "info"});
     assert_int_equal(ran.status, 0);
@@ -101,7 +101,7 @@ void info__unknown_coherence__says_what_it_means(void**) {
     assert_contains(ran.out, "[device efa_0]");
 }
 
-void info__json__is_the_same_document_with_one_device(void**) {
+TEST(info__json__is_the_same_document_with_one_device) {
     const Machine machine("x86-server");
     const Json document = json_of(run({"--json", "info", "irdma0", "--root", machine.root()}));
     assert_int_equal(document["devices"].size(), 1);
@@ -109,7 +109,7 @@ void info__json__is_the_same_document_with_one_device(void**) {
     assert_true(document["devices"][0] == all["devices"][0]);
 }
 
-void info__unknown_device__names_the_others_and_ends_with_3(void**) {
+TEST(info__unknown_device__names_the_others_and_ends_with_3) {
     const Machine machine("x86-server");
     for (const char* option : {"--root", "--json"}) {
         const Ran ran = std::strcmp(option, "--json") == 0
@@ -121,7 +121,7 @@ void info__unknown_device__names_the_others_and_ends_with_3(void**) {
     }
 }
 
-void info__names_from_hostile_trees__give_valid_json_and_no_escapes(void**) {
+TEST(info__names_from_hostile_trees__give_valid_json_and_no_escapes) {
     Machine machine("x86-server");
     machine.remove("/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/driver");
     machine.add("/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/driver -> /\x1b[31m\xff\xfe");
@@ -132,7 +132,7 @@ void info__names_from_hostile_trees__give_valid_json_and_no_escapes(void**) {
     json_of(run({"info", "mlx5_0", "--json", "--root", machine.root()}));
 }
 
-void override__bad_file__fails_with_its_line(void**) {
+TEST(override__bad_file__fails_with_its_line) {
     Machine machine("x86-server");
     machine.write("/etc/sluice/sluice.conf", "coherence = maybe\n");
     for (const char* command : {"devices", "info", "config"}) {
@@ -143,7 +143,7 @@ void override__bad_file__fails_with_its_line(void**) {
     }
 }
 
-void config__shows_value_and_origin(void**) {
+TEST(config__shows_value_and_origin) {
     Machine machine;
     machine.write("/etc/sluice/sluice.conf", "claim = siw\n");
     setenv("SLUICE_COHERENCE", "simulated", 1);
@@ -167,7 +167,7 @@ void config__shows_value_and_origin(void**) {
 #ifndef SLUICE_UNDER_SANITIZER
 // A program with more rights than its caller doesn't hear the caller's environment. Nor does a
 // sanitizer's runtime work in one.
-void config__setuid__environment_is_not_heard(void**) {
+TEST(config__setuid__environment_is_not_heard) {
     const Machine machine;
     chmod(machine.root().c_str(), 0755);
     setenv("SLUICE_COHERENCE", "simulated", 1);
@@ -181,7 +181,7 @@ void config__setuid__environment_is_not_heard(void**) {
 }
 #endif
 
-void usage__wrong__ends_with_2_and_names_what_is_valid(void**) {
+TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
     const std::vector<std::vector<std::string>> wrong{{},
                                                       {"device"},
                                                       {"info", "a", "b"},
@@ -207,7 +207,7 @@ void usage__wrong__ends_with_2_and_names_what_is_valid(void**) {
                     "unknown command 'start'; commands: status enable disable");
 }
 
-void help_and_version__end_with_0(void**) {
+TEST(help_and_version__end_with_0) {
     assert_int_equal(run({"--help"}).status, 0);
     assert_contains(run({"--help"}).out,
                     "Exit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device");
@@ -216,13 +216,13 @@ void help_and_version__end_with_0(void**) {
     assert_true(run({"--version"}).out.starts_with("sluice 0."));
 }
 
-void output__that_can_t_be_written__is_a_failure(void**) {
+TEST(output__that_can_t_be_written__is_a_failure) {
     const Ran ran = run_program("/bin/sh", {"-c", std::string(TEST_COMMAND) + " config >/dev/full"});
     assert_int_equal(ran.status, 1);
     assert_contains(ran.err, "can't be written");
 }
 
-void log_messages__go_to_standard_error(void**) {
+TEST(log_messages__go_to_standard_error) {
     Machine machine("x86-server");
     machine.write("/etc/sluice/sluice.conf", "coherence = noncoherent\n");
     chmod((machine.root() + "/etc/sluice/sluice.conf").c_str(), 0666);
@@ -234,7 +234,7 @@ void log_messages__go_to_standard_error(void**) {
     }
 }
 
-void enable__writes_only_its_own_file_and_disable_removes_it(void**) {
+TEST(enable__writes_only_its_own_file_and_disable_removes_it) {
     Machine machine;
     machine.write(kPlugin, "");
     machine.write("/etc/libibverbs.d/rxe.driver", "driver rxe\n");
@@ -259,7 +259,7 @@ void enable__writes_only_its_own_file_and_disable_removes_it(void**) {
     assert_int_equal(run({"--root", machine.root(), "provider", "disable"}).status, 0);
 }
 
-void enable__plugin_or_libibverbs_missing__refuses_and_says_why(void**) {
+TEST(enable__plugin_or_libibverbs_missing__refuses_and_says_why) {
     Machine machine;
     Ran ran = run({"--root", machine.root(), "provider", "enable"});
     assert_int_equal(ran.status, 1);
@@ -274,7 +274,7 @@ void enable__plugin_or_libibverbs_missing__refuses_and_says_why(void**) {
     assert_contains(ran.out, "warns in every program");
 }
 
-void enable_and_disable__file_of_somebody_else__is_left_alone(void**) {
+TEST(enable_and_disable__file_of_somebody_else__is_left_alone) {
     for (const bool link : {false, true}) {
         Machine machine;
         machine.write(kPlugin, "");
@@ -296,7 +296,7 @@ void enable_and_disable__file_of_somebody_else__is_left_alone(void**) {
     }
 }
 
-void provider_status__json__has_the_documented_members(void**) {
+TEST(provider_status__json__has_the_documented_members) {
     Machine machine("rxe");
     machine.write(kPlugin, "");
     const Ran ran = run({"provider", "status", "--json", "--root", machine.root()});
@@ -312,20 +312,20 @@ void provider_status__json__has_the_documented_members(void**) {
                 device.at("why").is_string());
 }
 
-void provider_probe__plugin_that_fits__logs_that_it_knows_libibverbs(void**) {
+TEST(provider_probe__plugin_that_fits__logs_that_it_knows_libibverbs) {
     const Ran ran = run_program(TEST_PROVIDER_PROBE, {TEST_PLUGIN});
     assert_int_equal(ran.status, 0);
     assert_contains(ran.out, "libibverbs speaks provider interface");
     assert_lacks(ran.out, "no device is taken");
 }
 
-void provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded(void**) {
+TEST(provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded) {
     const Ran ran = run_program(TEST_PROVIDER_PROBE, {"/etc/passwd"});
     assert_int_equal(ran.status, 0);
     assert_string_equal(ran.out.substr(0, 13).c_str(), "!/etc/passwd:");
 }
 
-void provider_probe__plugin_of_another_architecture__says_so(void**) {
+TEST(provider_probe__plugin_of_another_architecture__says_so) {
     std::string program(64, '\0');
     std::ifstream("/proc/self/exe", std::ios::binary).read(program.data(), 64);
     program[18] ^= 1; // what machine it is for
@@ -337,7 +337,7 @@ void provider_probe__plugin_of_another_architecture__says_so(void**) {
     assert_string_equal(ran.out.c_str(), ("!" + plugin + " is built for another architecture\n").c_str());
 }
 
-void devices__this_machine__those_without_a_kernel_with_their_addresses(void**) {
+TEST(devices__this_machine__those_without_a_kernel_with_their_addresses) {
     setenv("SLUICE_UROCE", "uroce5=192.0.2.1", 1);
     const Ran ran = run({"devices"});
     const Json document = json_of(run({"devices", "--json"}));
@@ -363,7 +363,7 @@ void devices__this_machine__those_without_a_kernel_with_their_addresses(void**) 
     assert_int_equal(found, 2);
 }
 
-void devices__wrong_variable__says_which_entry_and_ends_with_1(void**) {
+TEST(devices__wrong_variable__says_which_entry_and_ends_with_1) {
     setenv("SLUICE_UROCE", "uroce0=somewhere", 1);
     const Ran ran = run({"devices"});
     unsetenv("SLUICE_UROCE");
@@ -371,7 +371,7 @@ void devices__wrong_variable__says_which_entry_and_ends_with_1(void**) {
     assert_contains(ran.err, "somewhere");
 }
 
-void info__device_without_a_kernel__coherent_because_of_this_process(void**) {
+TEST(info__device_without_a_kernel__coherent_because_of_this_process) {
     const Ran ran = run({"info", "uroce0"});
     assert_int_equal(ran.status, 0);
     assert_contains(ran.out, "sluice_open_uroce");
@@ -386,7 +386,7 @@ void info__device_without_a_kernel__coherent_because_of_this_process(void**) {
     assert_int_equal(run({"info", "uroce77"}).status, 0);
 }
 
-void this_machine__is_looked_at_without_root(void**) {
+TEST(this_machine__is_looked_at_without_root) {
     assert_int_equal(run({"devices"}).status, 0);
     assert_int_equal(run({"provider", "status"}).status, 0);
 }
@@ -394,7 +394,7 @@ void this_machine__is_looked_at_without_root(void**) {
 // A sanitizer's runtime can't be loaded into programs that weren't built with it.
 #ifndef SLUICE_UNDER_SANITIZER
 // The option's value doesn't depend on the command's.
-void run__uroce__command_sees_a_library_behind_those_preloaded_already(void**) {
+TEST(run__uroce__command_sees_a_library_behind_those_preloaded_already) {
     setenv("LD_PRELOAD", "libm.so.6", 1);
     const Ran behind = run({"run", "--device", "uroce", "--", "sh", "-c", "echo $LD_PRELOAD $0", "--device"});
     unsetenv("LD_PRELOAD");
@@ -405,7 +405,7 @@ void run__uroce__command_sees_a_library_behind_those_preloaded_already(void**) {
     assert_true(alone.out.starts_with("/") && alone.out.ends_with("/libsluice-preload.so\n"));
 }
 
-void run__uroce__status_is_the_command_s(void**) {
+TEST(run__uroce__status_is_the_command_s) {
     assert_int_equal(run({"run", "--device", "uroce", "--", "sh", "-c", "exit 42"}).status, 42);
     const Ran missing = run({"run", "--device", "uroce", "--", "no-such-command"});
     assert_int_equal(missing.status, 127);
@@ -417,39 +417,5 @@ void run__uroce__status_is_the_command_s(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(devices__recorded_server__one_row_each),
-        cmocka_unit_test(devices__none__says_what_to_do_and_ends_with_3),
-        cmocka_unit_test(devices__json__has_the_documented_members),
-        cmocka_unit_test(devices__this_machine__those_without_a_kernel_with_their_addresses),
-        cmocka_unit_test(devices__wrong_variable__says_which_entry_and_ends_with_1),
-        cmocka_unit_test(info__device_without_a_kernel__coherent_because_of_this_process),
-        cmocka_unit_test(info__one_device__tells_value_confidence_source_and_meaning),
-        cmocka_unit_test(info__unknown_coherence__says_what_it_means),
-        cmocka_unit_test(info__json__is_the_same_document_with_one_device),
-        cmocka_unit_test(info__unknown_device__names_the_others_and_ends_with_3),
-        cmocka_unit_test(info__names_from_hostile_trees__give_valid_json_and_no_escapes),
-        cmocka_unit_test(override__bad_file__fails_with_its_line),
-        cmocka_unit_test(config__shows_value_and_origin),
-#ifndef SLUICE_UNDER_SANITIZER
-        cmocka_unit_test(config__setuid__environment_is_not_heard),
-#endif
-        cmocka_unit_test(usage__wrong__ends_with_2_and_names_what_is_valid),
-        cmocka_unit_test(help_and_version__end_with_0),
-        cmocka_unit_test(output__that_can_t_be_written__is_a_failure),
-        cmocka_unit_test(log_messages__go_to_standard_error),
-        cmocka_unit_test(enable__writes_only_its_own_file_and_disable_removes_it),
-        cmocka_unit_test(enable__plugin_or_libibverbs_missing__refuses_and_says_why),
-        cmocka_unit_test(enable_and_disable__file_of_somebody_else__is_left_alone),
-        cmocka_unit_test(provider_status__json__has_the_documented_members),
-        cmocka_unit_test(provider_probe__plugin_that_fits__logs_that_it_knows_libibverbs),
-        cmocka_unit_test(provider_probe__file_that_is_no_plugin__says_why_it_can_t_be_loaded),
-        cmocka_unit_test(provider_probe__plugin_of_another_architecture__says_so),
-        cmocka_unit_test(this_machine__is_looked_at_without_root),
-#ifndef SLUICE_UNDER_SANITIZER
-        cmocka_unit_test(run__uroce__command_sees_a_library_behind_those_preloaded_already),
-        cmocka_unit_test(run__uroce__status_is_the_command_s),
-#endif
-    };
-    return cmocka_run_group_tests_name("tools.command", tests, clean_environment, nullptr);
+    return sluice::test::run_all_tests("tools.command", clean_environment);
 }

@@ -45,7 +45,7 @@ int clean_environment(void**) {
     return 0;
 }
 
-void list__entries_that_count__one_row_each_with_their_origin(void**) {
+TEST(list__entries_that_count__one_row_each_with_their_origin) {
     const Override conf(kConf);
     const Ran ran = run({"dat", "list"});
     assert_status(ran, 0);
@@ -59,7 +59,7 @@ void list__entries_that_count__one_row_each_with_their_origin(void**) {
     assert_string_equal(ran.err.c_str(), "");
 }
 
-void list__json__has_the_documented_members(void**) {
+TEST(list__json__has_the_documented_members) {
     const Override conf(kConf);
     const Ran ran = run({"dat", "list", "--json"});
     assert_status(ran, 0);
@@ -72,7 +72,7 @@ void list__json__has_the_documented_members(void**) {
                                      {"origin", conf.path() + ":1"}}));
 }
 
-void list__nothing__says_so_and_ends_with_3(void**) {
+TEST(list__nothing__says_so_and_ends_with_3) {
     const Override conf("# nothing\n");
     const Ran ran = run({"dat", "list"});
     assert_status(ran, 3);
@@ -80,7 +80,7 @@ void list__nothing__says_so_and_ends_with_3(void**) {
     assert_int_equal(json_of(run({"dat", "list", "--json"})).at("adapters").size(), 0);
 }
 
-void list__recorded_machine__its_files_alone(void**) {
+TEST(list__recorded_machine__its_files_alone) {
     const Override conf(kConf);
     const Machine machine;
     machine.write("/etc/dat.conf", "there u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
@@ -90,7 +90,7 @@ void list__recorded_machine__its_files_alone(void**) {
     assert_lacks(ran.out, "plain");
 }
 
-void check__tells_what_is_wrong_and_what_opening_gives(void**) {
+TEST(check__tells_what_is_wrong_and_what_opening_gives) {
     const Override conf(kConf + "nonsense\n");
     const Ran ran = run({"dat", "check"});
     assert_status(ran, 1);
@@ -101,7 +101,7 @@ void check__tells_what_is_wrong_and_what_opening_gives(void**) {
     assert_string_equal(ran.err.c_str(), "");
 }
 
-void check__one_adapter__is_judged_alone(void**) {
+TEST(check__one_adapter__is_judged_alone) {
     const Override conf(kConf + "nonsense\n");
     const Ran good = run({"dat", "check", "plain"});
     assert_status(good, 0);
@@ -113,7 +113,7 @@ void check__one_adapter__is_judged_alone(void**) {
     assert_contains(unknown.err, "there is no 'nobody'; see `sluice dat list`");
 }
 
-void check__json__has_the_documented_members(void**) {
+TEST(check__json__has_the_documented_members) {
     const Override conf(kConf + "nonsense\n");
     const Ran ran = run({"dat", "check", "--json"});
     assert_status(ran, 1);
@@ -127,7 +127,7 @@ void check__json__has_the_documented_members(void**) {
     assert_true(document.at("adapters")[1].at("result") == "DAT_INSUFFICIENT_RESOURCES DAT_RESOURCE_DEVICE");
 }
 
-void check__file_can_t_be_read__is_wrong(void**) {
+TEST(check__file_can_t_be_read__is_wrong) {
     setenv("DAT_OVERRIDE", "/no/such/dat.conf", 1);
     const Ran ran = run({"dat", "check"});
     unsetenv("DAT_OVERRIDE");
@@ -135,7 +135,7 @@ void check__file_can_t_be_read__is_wrong(void**) {
     assert_contains(ran.out, "/no/such/dat.conf: wrong: ");
 }
 
-void register__device__is_named_in_a_file_of_its_own(void**) {
+TEST(register__device__is_named_in_a_file_of_its_own) {
     Machine machine("x86-server");
     machine.add("/etc/");
     const std::string file = machine.root() + kOwnFile;
@@ -157,7 +157,7 @@ void register__device__is_named_in_a_file_of_its_own(void**) {
     assert_status(run({"dat", "unregister", "mlx5_0", "--root", machine.root()}), 3);
 }
 
-void register__wrong__changes_nothing_and_says_why(void**) {
+TEST(register__wrong__changes_nothing_and_says_why) {
     const Machine machine("x86-server");
     machine.write("/etc/dat.conf", "taken u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
     const auto assert_refused = [&machine](std::vector<std::string> arguments, int status, const char* why) {
@@ -176,7 +176,7 @@ void register__wrong__changes_nothing_and_says_why(void**) {
     assert_refused({"dat", "register"}, 2, "DEV");
 }
 
-void register__file_of_somebody_else__is_left_alone(void**) {
+TEST(register__file_of_somebody_else__is_left_alone) {
     const Machine machine("x86-server");
     machine.write(kOwnFile, "mine u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
     for (const char* command : {"register", "unregister"}) {
@@ -188,7 +188,7 @@ void register__file_of_somebody_else__is_left_alone(void**) {
 }
 
 #ifndef SLUICE_UNDER_SANITIZER
-void list__setuid__override_is_not_heard(void**) {
+TEST(list__setuid__override_is_not_heard) {
     const Override conf("private u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
     const std::optional<Ran> ran = run_setuid({"dat", "list"});
     if (!ran) {
@@ -199,7 +199,7 @@ void list__setuid__override_is_not_heard(void**) {
 }
 #endif
 
-void usage__wrong__names_the_commands(void**) {
+TEST(usage__wrong__names_the_commands) {
     assert_status(run({"dat"}), 2);
     assert_contains(run({"dat", "frobnicate"}).err,
                     "unknown command 'frobnicate'; commands: list check register unregister");
@@ -208,22 +208,5 @@ void usage__wrong__names_the_commands(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(list__entries_that_count__one_row_each_with_their_origin),
-        cmocka_unit_test(list__json__has_the_documented_members),
-        cmocka_unit_test(list__nothing__says_so_and_ends_with_3),
-        cmocka_unit_test(list__recorded_machine__its_files_alone),
-        cmocka_unit_test(check__tells_what_is_wrong_and_what_opening_gives),
-        cmocka_unit_test(check__one_adapter__is_judged_alone),
-        cmocka_unit_test(check__json__has_the_documented_members),
-        cmocka_unit_test(check__file_can_t_be_read__is_wrong),
-        cmocka_unit_test(register__device__is_named_in_a_file_of_its_own),
-        cmocka_unit_test(register__wrong__changes_nothing_and_says_why),
-        cmocka_unit_test(register__file_of_somebody_else__is_left_alone),
-#ifndef SLUICE_UNDER_SANITIZER
-        cmocka_unit_test(list__setuid__override_is_not_heard),
-#endif
-        cmocka_unit_test(usage__wrong__names_the_commands),
-    };
-    return cmocka_run_group_tests_name("tools.dat", tests, clean_environment, nullptr);
+    return sluice::test::run_all_tests("tools.dat", clean_environment);
 }

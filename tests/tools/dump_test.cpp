@@ -37,7 +37,7 @@ Ran dump_content(const std::string& content, bool json = false) {
     return dump(scratch.root() + "/trace", json);
 }
 
-void dump__each_recording_of_the_kernel__every_checksum_ok(void**) {
+TEST(dump__each_recording_of_the_kernel__every_checksum_ok) {
     for (const std::string& path : files_of(TEST_RXE_FIXTURES, ".pcap")) {
         const std::size_t packets = read_pcap(path).size();
         const Ran ran = dump(path);
@@ -55,7 +55,7 @@ void dump__each_recording_of_the_kernel__every_checksum_ok(void**) {
     }
 }
 
-void dump__connection_and_data__fields_by_name(void**) {
+TEST(dump__connection_and_data__fields_by_name) {
     const Ran ran = dump(fixture("rping"));
     assert_contains(ran.out, "cm REQ, ");
     assert_contains(ran.out, ", port 7174, ");
@@ -73,7 +73,7 @@ void dump__connection_and_data__fields_by_name(void**) {
     assert_string_equal(packets[3]["syndrome"].get<std::string>().c_str(), "ack");
 }
 
-void dump__every_format_of_the_same_packets__same_output(void**) {
+TEST(dump__every_format_of_the_same_packets__same_output) {
     const Datagrams datagrams = read_pcap(fixture("rping"));
     const std::string expected =
         dump_content(CaptureBuilder(false).classic(datagrams, Link::kEthernet, false)).out;
@@ -101,14 +101,14 @@ void dump__every_format_of_the_same_packets__same_output(void**) {
     assert_contains(dump_content(two).out, std::to_string(2 * datagrams.size()) + " RoCEv2 packets, 0 with");
 }
 
-void dump__standard_input__same_as_the_file(void**) {
+TEST(dump__standard_input__same_as_the_file) {
     const std::string command = std::string(TEST_COMMAND) + " uroce dump - <" + fixture("read");
     const Ran ran = run_program("/bin/sh", {"-c", command});
     assert_int_equal(ran.status, 0);
     assert_string_equal(ran.out.c_str(), dump(fixture("read")).out.c_str());
 }
 
-void dump__one_bit_flipped__bad_icrc_shown_and_counted(void**) {
+TEST(dump__one_bit_flipped__bad_icrc_shown_and_counted) {
     Datagrams datagrams = read_pcap(fixture("write"));
     datagrams[1].back() ^= 1;
     const Ran ran = dump_content(CaptureBuilder(false).classic(datagrams, Link::kRawIp, true));
@@ -117,7 +117,7 @@ void dump__one_bit_flipped__bad_icrc_shown_and_counted(void**) {
     assert_contains(ran.out, "packets, 1 with a bad ICRC; 0 others");
 }
 
-void dump__other_traffic_and_cut_packets__counted_as_others(void**) {
+TEST(dump__other_traffic_and_cut_packets__counted_as_others) {
     Datagrams datagrams = read_pcap(fixture("write"));
     datagrams.resize(3);
     datagrams[0][22] ^= 1; // another UDP port
@@ -135,7 +135,7 @@ void dump__other_traffic_and_cut_packets__counted_as_others(void**) {
     assert_contains(unknown_link.out, "0 RoCEv2 packets, 0 with a bad ICRC; 5 others");
 }
 
-void dump__broken_file__what_was_whole_and_then_where_it_broke(void**) {
+TEST(dump__broken_file__what_was_whole_and_then_where_it_broke) {
     const Datagrams datagrams = read_pcap(fixture("rejected"));
     const std::string whole = CaptureBuilder(false).blocks(datagrams, Link::kRawIp, 9, 1000000000);
     const Ran ran = dump_content(whole.substr(0, whole.size() - 3));
@@ -166,7 +166,7 @@ std::uint64_t packets_in(const std::string& content) {
     return packets;
 }
 
-void read__each_prefix_and_each_byte_changed__ends(void**) {
+TEST(read__each_prefix_and_each_byte_changed__ends) {
     const Datagrams datagrams = read_pcap(fixture("rejected"));
     for (const bool big_endian : {false, true}) {
         CaptureBuilder build(big_endian);
@@ -190,15 +190,5 @@ void read__each_prefix_and_each_byte_changed__ends(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(dump__each_recording_of_the_kernel__every_checksum_ok),
-        cmocka_unit_test(dump__connection_and_data__fields_by_name),
-        cmocka_unit_test(dump__every_format_of_the_same_packets__same_output),
-        cmocka_unit_test(dump__standard_input__same_as_the_file),
-        cmocka_unit_test(dump__one_bit_flipped__bad_icrc_shown_and_counted),
-        cmocka_unit_test(dump__other_traffic_and_cut_packets__counted_as_others),
-        cmocka_unit_test(dump__broken_file__what_was_whole_and_then_where_it_broke),
-        cmocka_unit_test(read__each_prefix_and_each_byte_changed__ends),
-    };
-    return cmocka_run_group_tests_name("tools.dump", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("tools.dump");
 }

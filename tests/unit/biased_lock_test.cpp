@@ -53,20 +53,20 @@ int prepare(void**) {
     return sluice::thread_pins::find() != nullptr ? 0 : 1;
 }
 
-void lock__by_one_thread__inner_only_until_it_is_earned(void**) {
+TEST(lock__by_one_thread__inner_only_until_it_is_earned) {
     Lock lock;
     assert_int_equal(take(lock, 10 * Lock::kEarnedAfter), Lock::kEarnedAfter);
     assert_int_equal(take(lock, 10'000), 0);
 }
 
-void lock__by_another_thread__all_go_through_inner_again(void**) {
+TEST(lock__by_another_thread__all_go_through_inner_again) {
     Lock lock;
     take(lock, 2 * Lock::kEarnedAfter);
     assert_int_equal(take_in_thread(lock, 1), 1);
     assert_int_equal(take(lock, 2 * Lock::kEarnedAfter), Lock::kEarnedAfter); // it comes back
 }
 
-void lock__by_turns__never_earned(void**) {
+TEST(lock__by_turns__never_earned) {
     Lock lock;
     unsigned inner = 0;
     for (int i = 0; i < 10; ++i) {
@@ -76,18 +76,18 @@ void lock__by_turns__never_earned(void**) {
     assert_int_equal(inner, 10 * Lock::kEarnedAfter);
 }
 
-void lock__had_an_owner_once__nobody_elses_ever(void**) {
+TEST(lock__had_an_owner_once__nobody_elses_ever) {
     Lock lock;
     take(lock, 2 * Lock::kEarnedAfter);
     assert_int_equal(take_in_thread(lock, 10'000), 10'000);
 }
 
-void lock__thread_without_entries__never_earned(void**) {
+TEST(lock__thread_without_entries__never_earned) {
     Lock lock;
     assert_int_equal(take_in_thread(lock, 2 * Lock::kEarnedAfter, false), 2 * Lock::kEarnedAfter);
 }
 
-void lock__owner_has_it__another_waits(void**) {
+TEST(lock__owner_has_it__another_waits) {
     Lock lock;
     take(lock, 2 * Lock::kEarnedAfter);
     int value = 0;
@@ -120,7 +120,7 @@ struct Ending {
     static inline bool is_armed = false;
 };
 
-void lock__owner_again__waits_for_itself(void**) {
+TEST(lock__owner_again__waits_for_itself) {
     assert_true(test::is_true_in_child([]() SLUICE_TSA(no_thread_safety_analysis) {
         static BiasedLock<Ending> lock;
         for (unsigned i = 0; i < 2 * BiasedLock<Ending>::kEarnedAfter; ++i) {
@@ -135,7 +135,7 @@ void lock__owner_again__waits_for_itself(void**) {
 }
 
 // One earns the lock again and again, and others come while it is at it. What the lock guards is no atomic.
-void many_threads__never_two_inside(void**) {
+TEST(many_threads__never_two_inside) {
     constexpr std::uint64_t kVisits = 100;
     Lock lock;
     std::uint64_t sum = 0;
@@ -184,15 +184,5 @@ void many_threads__never_two_inside(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(lock__by_one_thread__inner_only_until_it_is_earned),
-        cmocka_unit_test(lock__by_another_thread__all_go_through_inner_again),
-        cmocka_unit_test(lock__by_turns__never_earned),
-        cmocka_unit_test(lock__had_an_owner_once__nobody_elses_ever),
-        cmocka_unit_test(lock__thread_without_entries__never_earned),
-        cmocka_unit_test(lock__owner_has_it__another_waits),
-        cmocka_unit_test(lock__owner_again__waits_for_itself),
-        cmocka_unit_test(many_threads__never_two_inside),
-    };
-    return cmocka_run_group_tests_name("core.biased_lock", tests, prepare, nullptr);
+    return sluice::test::run_all_tests("core.biased_lock", prepare);
 }

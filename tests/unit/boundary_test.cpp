@@ -18,7 +18,7 @@ using sluice::Result;
 
 namespace {
 
-void body__value_and_error__pass_through(void**) {
+TEST(body__value_and_error__pass_through) {
     assert_int_equal(*at_boundary("f", []() -> Result<int> { return 5; }), 5);
     const Result<int> failed =
         at_boundary("f", []() -> Result<int> { return Error(ErrorKind::kBusy, "taken"); });
@@ -26,12 +26,12 @@ void body__value_and_error__pass_through(void**) {
     assert_true(at_boundary("f", []() -> Result<void> { return {}; }).ok());
 }
 
-void body__out_of_memory__is_insufficient_resources(void**) {
+TEST(body__out_of_memory__is_insufficient_resources) {
     const Result<void> result = at_boundary("f", []() -> Result<void> { throw std::bad_alloc(); });
     assert_true(result.error().kind() == ErrorKind::kInsufficientResources);
 }
 
-void body__system_error__keeps_the_number(void**) {
+TEST(body__system_error__keeps_the_number) {
     const Result<void> result = at_boundary(
         "f", []() -> Result<void> { throw std::system_error(EAGAIN, std::generic_category(), "thread"); });
     assert_int_equal(result.error().os_errno(), EAGAIN);
@@ -51,7 +51,7 @@ std::string text_and_log(Body body) {
     return std::string(result.error().text()) + "|" + logged;
 }
 
-void body__unexpected_exception__is_internal_and_logged_with_the_function(void**) {
+TEST(body__unexpected_exception__is_internal_and_logged_with_the_function) {
     const std::string known = text_and_log([]() -> Result<void> { throw std::logic_error("oops"); });
     assert_non_null(std::strstr(known.c_str(), "dat_thing: oops|"));
     assert_non_null(std::strstr(known.c_str(), "|dat_thing: unexpected exception: oops"));
@@ -62,11 +62,5 @@ void body__unexpected_exception__is_internal_and_logged_with_the_function(void**
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(body__value_and_error__pass_through),
-        cmocka_unit_test(body__out_of_memory__is_insufficient_resources),
-        cmocka_unit_test(body__system_error__keeps_the_number),
-        cmocka_unit_test(body__unexpected_exception__is_internal_and_logged_with_the_function),
-    };
-    return cmocka_run_group_tests_name("core.boundary", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("core.boundary");
 }

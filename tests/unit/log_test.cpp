@@ -35,7 +35,7 @@ int restore(void**) {
     return set_log_levels("warning").ok() ? 0 : -1;
 }
 
-void sink__gets_level_area_and_text(void**) {
+TEST(sink__gets_level_area_and_text, nullptr, restore) {
     Captured captured;
     set_log_sink(capture, &captured);
     SLUICE_LOG(kError, "cm", "port %d", 4791);
@@ -43,7 +43,7 @@ void sink__gets_level_area_and_text(void**) {
     assert_string_equal(captured.lines[0].c_str(), "error:cm:port 4791");
 }
 
-void default_level__is_warning(void**) {
+TEST(default_level__is_warning, nullptr, restore) {
     Captured captured;
     set_log_sink(capture, &captured);
     SLUICE_LOG(kWarning, "cm", "seen");
@@ -51,13 +51,13 @@ void default_level__is_warning(void**) {
     assert_int_equal(captured.lines.size(), 1);
 }
 
-void unwanted_message__arguments_are_not_evaluated(void**) {
+TEST(unwanted_message__arguments_are_not_evaluated, nullptr, restore) {
     int evaluated = 0;
     SLUICE_LOG(kTrace, "cm", "%d", ++evaluated);
     assert_int_equal(evaluated, 0);
 }
 
-void area_level__overrides_the_general_one_both_ways(void**) {
+TEST(area_level__overrides_the_general_one_both_ways, nullptr, restore) {
     Captured captured;
     set_log_sink(capture, &captured);
     assert_true(set_log_levels("info,cm=trace,rxe=none").ok());
@@ -70,7 +70,7 @@ void area_level__overrides_the_general_one_both_ways(void**) {
     assert_string_equal(captured.lines[1].c_str(), "info:siw:c");
 }
 
-void levels__later_text__forgets_areas_of_the_earlier_one(void**) {
+TEST(levels__later_text__forgets_areas_of_the_earlier_one, nullptr, restore) {
     Captured captured;
     set_log_sink(capture, &captured);
     assert_true(set_log_levels("cm=trace").ok());
@@ -79,7 +79,7 @@ void levels__later_text__forgets_areas_of_the_earlier_one(void**) {
     assert_int_equal(captured.lines.size(), 0);
 }
 
-void levels__bad_text__error_names_valid_ones_and_nothing_changes(void**) {
+TEST(levels__bad_text__error_names_valid_ones_and_nothing_changes, nullptr, restore) {
     Captured captured;
     set_log_sink(capture, &captured);
     for (const char* text : {"loud", "info,cm=loud", "=info", "a_name_that_is_longer_than_any_area=info"}) {
@@ -93,7 +93,7 @@ void levels__bad_text__error_names_valid_ones_and_nothing_changes(void**) {
 }
 
 // Runs in a child: area names are never forgotten, so this fills the table for good.
-void levels__too_many_areas__error_and_nothing_changes(void**) {
+TEST(levels__too_many_areas__error_and_nothing_changes, nullptr, restore) {
     const pid_t child = fork();
     if (child == 0) {
         int added = 0;
@@ -111,7 +111,7 @@ void levels__too_many_areas__error_and_nothing_changes(void**) {
     assert_int_equal(status, 0);
 }
 
-void long_message__is_cut_and_says_so(void**) {
+TEST(long_message__is_cut_and_says_so, nullptr, restore) {
     Captured captured;
     set_log_sink(capture, &captured);
     SLUICE_LOG(kError, "cm", "%s", std::string(5000, 'x').c_str());
@@ -120,7 +120,7 @@ void long_message__is_cut_and_says_so(void**) {
     assert_true(captured.lines[0].ends_with("x..."));
 }
 
-void sink__that_logs__does_not_recurse(void**) {
+TEST(sink__that_logs__does_not_recurse, nullptr, restore) {
     static int calls;
     calls = 0;
     const auto talkative = [](void*, int, const char*, const char*) {
@@ -133,7 +133,7 @@ void sink__that_logs__does_not_recurse(void**) {
 }
 
 // After set_log_sink() returns, the old sink's context may be freed: no call may still use it.
-void set_sink__while_others_log__old_sink_is_never_called_again(void**) {
+TEST(set_sink__while_others_log__old_sink_is_never_called_again, nullptr, restore) {
     struct Target {
         std::atomic<bool> alive{true};
         std::atomic<int> calls{0};
@@ -205,13 +205,13 @@ std::string output_with_environment(const char* text) {
     return output;
 }
 
-void environment__sets_the_levels_of_a_fresh_process(void**) {
+TEST(environment__sets_the_levels_of_a_fresh_process) {
     assert_string_equal(output_with_environment("info").c_str(), "sluice: info: test: hello\n");
     assert_string_equal(output_with_environment("error").c_str(), "");
     assert_string_equal(output_with_environment("error,test=info").c_str(), "sluice: info: test: hello\n");
 }
 
-void environment__bad_text__one_line_says_so_and_default_holds(void**) {
+TEST(environment__bad_text__one_line_says_so_and_default_holds) {
     const std::string output = output_with_environment("shout");
     assert_non_null(std::strstr(output.c_str(), "'shout' is no log level"));
     assert_null(std::strstr(output.c_str(), "hello"));
@@ -225,21 +225,5 @@ int main(int argc, char** argv) {
         SLUICE_LOG(kInfo, "test", "hello");
         return 0;
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(sink__gets_level_area_and_text, restore),
-        cmocka_unit_test_teardown(default_level__is_warning, restore),
-        cmocka_unit_test_teardown(unwanted_message__arguments_are_not_evaluated, restore),
-        cmocka_unit_test_teardown(area_level__overrides_the_general_one_both_ways, restore),
-        cmocka_unit_test_teardown(levels__later_text__forgets_areas_of_the_earlier_one, restore),
-        cmocka_unit_test_teardown(levels__bad_text__error_names_valid_ones_and_nothing_changes, restore),
-        cmocka_unit_test_teardown(levels__too_many_areas__error_and_nothing_changes, restore),
-        cmocka_unit_test_teardown(long_message__is_cut_and_says_so, restore),
-        cmocka_unit_test_teardown(sink__that_logs__does_not_recurse, restore),
-        cmocka_unit_test_teardown(set_sink__while_others_log__old_sink_is_never_called_again, restore),
-#ifndef TEST_EMULATED
-        cmocka_unit_test(environment__sets_the_levels_of_a_fresh_process),
-        cmocka_unit_test(environment__bad_text__one_line_says_so_and_default_holds),
-#endif
-    };
-    return cmocka_run_group_tests_name("core.log", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("core.log");
 }

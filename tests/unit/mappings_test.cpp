@@ -32,7 +32,7 @@ void assert_text(std::string_view text, const char* wanted) {
     assert_string_equal(std::string(text).c_str(), wanted);
 }
 
-void take_mapping__maps__each_in_turn(void**) {
+TEST(take_mapping__maps__each_in_turn) {
     std::string_view text = kMaps;
     Mapping mapping;
     assert_true(take_mapping(text, mapping));
@@ -50,7 +50,7 @@ void take_mapping__maps__each_in_turn(void**) {
     assert_true(text.empty());
 }
 
-void take_mapping__smaps__flags_belong_to_their_mapping(void**) {
+TEST(take_mapping__smaps__flags_belong_to_their_mapping) {
     std::string_view text = kSmaps;
     Mapping mapping;
     assert_true(take_mapping(text, mapping));
@@ -62,7 +62,7 @@ void take_mapping__smaps__flags_belong_to_their_mapping(void**) {
 }
 
 // Nothing of another mapping stays behind.
-void take_mapping__same_object_again__all_is_new(void**) {
+TEST(take_mapping__same_object_again__all_is_new) {
     std::string_view text = kSmaps.substr(0, kSmaps.find("Size:"));
     Mapping mapping;
     mapping.is_synchronous = true;
@@ -70,7 +70,7 @@ void take_mapping__same_object_again__all_is_new(void**) {
     assert_false(mapping.is_synchronous);
 }
 
-void take_mapping__nonsense__is_passed_over(void**) {
+TEST(take_mapping__nonsense__is_passed_over) {
     for (const std::string_view nonsense :
          {"", "\n\n", "no mapping at all", "1000 r-xp 0 08:02 1 /a", "1000-2g00 r-xp 0 08:02 1 /a",
           "-2000 r-xp 0 08:02 1 /a", "1000-2000 r-xp 0 08:02", "1000-2000 r-xp 0 08:02 x /a",
@@ -82,7 +82,7 @@ void take_mapping__nonsense__is_passed_over(void**) {
     }
 }
 
-void take_mapping__of_this_process__finds_its_own(void**) {
+TEST(take_mapping__of_this_process__finds_its_own) {
     void* const mine = mmap(nullptr, 8192, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(mine != MAP_FAILED);
     for (const char* file : {"/proc/self/maps", "/proc/self/smaps"}) {
@@ -103,12 +103,5 @@ void take_mapping__of_this_process__finds_its_own(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(take_mapping__maps__each_in_turn),
-        cmocka_unit_test(take_mapping__smaps__flags_belong_to_their_mapping),
-        cmocka_unit_test(take_mapping__same_object_again__all_is_new),
-        cmocka_unit_test(take_mapping__nonsense__is_passed_over),
-        cmocka_unit_test(take_mapping__of_this_process__finds_its_own),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -31,37 +31,37 @@ Result<void> even(int n) {
     return {};
 }
 
-void value__is_given_back(void**) {
+TEST(value__is_given_back) {
     const Result<int> result = half(8);
     assert_true(result.ok());
     assert_int_equal(*result, 4);
 }
 
-void error__is_given_back(void**) {
+TEST(error__is_given_back) {
     const Result<int> result = half(7);
     assert_false(result.ok());
     assert_true(result.error().kind() == ErrorKind::kInvalidArgument);
     assert_string_equal(result.error().text(), "odd");
 }
 
-void move_only_value__can_be_taken_out(void**) {
+TEST(move_only_value__can_be_taken_out) {
     Result<std::unique_ptr<int>> result = std::make_unique<int>(5);
     const std::unique_ptr<int> taken = *std::move(result);
     assert_int_equal(*taken, 5);
 }
 
-void and_then__value__goes_on(void**) {
+TEST(and_then__value__goes_on) {
     assert_int_equal(*half(8).and_then(half), 2);
     assert_int_equal(*even(8).and_then([] { return half(6); }), 3);
 }
 
-void and_then__error__stops_at_the_first(void**) {
+TEST(and_then__error__stops_at_the_first) {
     const Result<int> result = half(7).and_then([](int) -> Result<int> { return 99; });
     assert_string_equal(result.error().text(), "odd");
     assert_false(even(1).and_then([]() -> Result<void> { return {}; }).ok());
 }
 
-void value_or__uses_the_fallback_only_on_error(void**) {
+TEST(value_or__uses_the_fallback_only_on_error) {
     assert_int_equal(half(7).value_or(-1), -1);
     assert_int_equal(half(6).value_or(-1), 3);
 }
@@ -79,7 +79,7 @@ int signal_of(Body body) {
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-void wrong_side__ends_the_program(void**) {
+TEST(wrong_side__ends_the_program) {
     assert_int_equal(signal_of([] { (void)*half(7); }), SIGABRT);
     assert_int_equal(signal_of([] { (void)half(8).error(); }), SIGABRT);
     assert_int_equal(signal_of([] { (void)even(8).error(); }), SIGABRT);
@@ -88,14 +88,5 @@ void wrong_side__ends_the_program(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(value__is_given_back),
-        cmocka_unit_test(error__is_given_back),
-        cmocka_unit_test(move_only_value__can_be_taken_out),
-        cmocka_unit_test(and_then__value__goes_on),
-        cmocka_unit_test(and_then__error__stops_at_the_first),
-        cmocka_unit_test(value_or__uses_the_fallback_only_on_error),
-        cmocka_unit_test(wrong_side__ends_the_program),
-    };
-    return cmocka_run_group_tests_name("core.result", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("core.result");
 }

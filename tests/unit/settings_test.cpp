@@ -25,18 +25,18 @@ std::vector<std::string> unknown_in(std::vector<const char*> environment) {
     return found;
 }
 
-void value__unset__is_null(void**) {
+TEST(value__unset__is_null) {
     unsetenv("SLUICE_CACHEFLUSH");
     assert_null(sluice::setting_value(Setting::kCacheflush));
 }
 
-void value__set__is_given(void**) {
+TEST(value__set__is_given) {
     setenv("SLUICE_CACHEFLUSH", "clflush", 1);
     assert_string_equal(sluice::setting_value(Setting::kCacheflush), "clflush");
     unsetenv("SLUICE_CACHEFLUSH");
 }
 
-void table__names_begin_with_the_prefix_and_are_sorted(void**) {
+TEST(table__names_begin_with_the_prefix_and_are_sorted) {
     const char* last = "";
     for (const sluice::SettingInfo& info : sluice::all_settings()) {
         assert_int_equal(std::strncmp(info.name, "SLUICE_", 7), 0);
@@ -46,21 +46,21 @@ void table__names_begin_with_the_prefix_and_are_sorted(void**) {
     }
 }
 
-void unknown__misspelt_name__is_found(void**) {
+TEST(unknown__misspelt_name__is_found) {
     const std::vector<std::string> found = unknown_in({"PATH=/bin", "SLUICE_LGO=debug", "SLUICE_LOG=info"});
     assert_int_equal(found.size(), 1);
     assert_string_equal(found[0].c_str(), "SLUICE_LGO");
 }
 
-void unknown__prefix_or_extension_of_a_name__is_found(void**) {
+TEST(unknown__prefix_or_extension_of_a_name__is_found) {
     assert_int_equal(unknown_in({"SLUICE_LO=1", "SLUICE_LOGS=1", "SLUICE_"}).size(), 3);
 }
 
-void unknown__entry_without_value_or_other_prefix__is_ignored(void**) {
+TEST(unknown__entry_without_value_or_other_prefix__is_ignored) {
     assert_int_equal(unknown_in({"SLUICE", "XSLUICE_LOG=1", "", "="}).size(), 0);
 }
 
-void warn__is_said_once_per_process(void**) {
+TEST(warn__is_said_once_per_process) {
     static int lines;
     lines = 0;
     setenv("SLUICE_NO_SUCH_THING", "1", 1);
@@ -79,14 +79,5 @@ void warn__is_said_once_per_process(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(value__unset__is_null),
-        cmocka_unit_test(value__set__is_given),
-        cmocka_unit_test(table__names_begin_with_the_prefix_and_are_sorted),
-        cmocka_unit_test(unknown__misspelt_name__is_found),
-        cmocka_unit_test(unknown__prefix_or_extension_of_a_name__is_found),
-        cmocka_unit_test(unknown__entry_without_value_or_other_prefix__is_ignored),
-        cmocka_unit_test(warn__is_said_once_per_process),
-    };
-    return cmocka_run_group_tests_name("core.settings", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("core.settings");
 }

@@ -35,7 +35,7 @@ Found start_and_look(std::size_t stack_bytes) {
     return found;
 }
 
-void quiet_thread__signals__all_blocked_but_those_of_vanished_pages(void**) {
+TEST(quiet_thread__signals__all_blocked_but_those_of_vanished_pages) {
     const Found found = start_and_look(0);
     for (const int signal : {SIGSEGV, SIGBUS}) {
         assert_int_equal(sigismember(&found.blocked, signal), 0);
@@ -45,7 +45,7 @@ void quiet_thread__signals__all_blocked_but_those_of_vanished_pages(void**) {
     }
 }
 
-void quiet_thread__started__the_caller_has_its_signals_as_before(void**) {
+TEST(quiet_thread__started__the_caller_has_its_signals_as_before) {
     sigset_t wanted;
     sigset_t after;
     sigemptyset(&wanted);
@@ -57,7 +57,7 @@ void quiet_thread__started__the_caller_has_its_signals_as_before(void**) {
     assert_int_equal(sigismember(&after, SIGUSR1), 0);
 }
 
-void quiet_thread__stack__as_large_as_asked_for(void**) {
+TEST(quiet_thread__stack__as_large_as_asked_for) {
     constexpr std::size_t kSmall = std::size_t{512} * 1024;
     const std::size_t small = start_and_look(kSmall).stack_bytes;
     assert_true(small >= kSmall); // a sanitizer adds what it needs itself
@@ -67,10 +67,5 @@ void quiet_thread__stack__as_large_as_asked_for(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(quiet_thread__signals__all_blocked_but_those_of_vanished_pages),
-        cmocka_unit_test(quiet_thread__started__the_caller_has_its_signals_as_before),
-        cmocka_unit_test(quiet_thread__stack__as_large_as_asked_for),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -32,7 +32,7 @@ int release_log(void**) {
     return 0;
 }
 
-void query_name__recorded_machine__answers(void**) {
+TEST(query_name__recorded_machine__answers) {
     const Machine machine("raspberry-pi");
     sluice_device_attributes attributes;
     assert_int_equal(sluice_query_name(machine.root().c_str(), "mlx4_0", &attributes, sizeof attributes), 0);
@@ -40,7 +40,7 @@ void query_name__recorded_machine__answers(void**) {
     assert_int_equal(attributes.cpu_coherence.value, SLUICE_COHERENCE_NONCOHERENT);
 }
 
-void query_name__unknown__is_enodev_and_the_log_names_the_others(void**) {
+TEST(query_name__unknown__is_enodev_and_the_log_names_the_others, capture_log, release_log) {
     const Machine machine("raspberry-pi");
     sluice_device_attributes attributes;
     std::memset(&attributes, 7, sizeof attributes);
@@ -51,7 +51,7 @@ void query_name__unknown__is_enodev_and_the_log_names_the_others(void**) {
     assert_memory_equal(&attributes, &before, sizeof before);
 }
 
-void query__null_or_wrong_size__is_einval(void**) {
+TEST(query__null_or_wrong_size__is_einval, capture_log, release_log) {
     const Machine machine("raspberry-pi");
     const char* root = machine.root().c_str();
     sluice_device_attributes attributes;
@@ -70,7 +70,7 @@ void query__null_or_wrong_size__is_einval(void**) {
     assert_int_equal(sluice_describe_attribute(&attributes, size, 0, &description, 8), EINVAL);
 }
 
-void query__program_newer_than_the_library__rest_is_unknown(void**) {
+TEST(query__program_newer_than_the_library__rest_is_unknown) {
     const Machine machine("raspberry-pi");
     struct {
         sluice_device_attributes known;
@@ -86,7 +86,7 @@ void query__program_newer_than_the_library__rest_is_unknown(void**) {
         sluice_describe_attribute(&newer.known, sizeof newer, 0, &description, sizeof description), 0);
 }
 
-void list__recorded_machine__gives_sorted_names(void**) {
+TEST(list__recorded_machine__gives_sorted_names) {
     const Machine machine("x86-server");
     std::vector<std::string> names;
     const auto add = [](void* context, const char* name) {
@@ -101,7 +101,7 @@ void list__recorded_machine__gives_sorted_names(void**) {
     assert_int_equal(names.size(), 0);
 }
 
-void names__are_never_null(void**) {
+TEST(names__are_never_null) {
     assert_string_equal(sluice_coherence_name(SLUICE_COHERENCE_SIMULATED), "simulated");
     assert_string_equal(sluice_source_name(SLUICE_SOURCE_PCI), "pci");
     assert_string_equal(sluice_confidence_name(SLUICE_CONFIDENCE_CERTAIN), "certain");
@@ -110,7 +110,7 @@ void names__are_never_null(void**) {
     assert_string_equal(sluice_confidence_name(99), "unknown");
 }
 
-void describe__iterates_until_enoent(void**) {
+TEST(describe__iterates_until_enoent) {
     const sluice_device_attributes attributes{};
     sluice_attribute_description description;
     unsigned index = 0;
@@ -124,7 +124,7 @@ void describe__iterates_until_enoent(void**) {
 }
 
 // A device that sysfs doesn't know, as a device that was unplugged a moment ago.
-void query_context__device_gone__is_enodev(void**) {
+TEST(query_context__device_gone__is_enodev, capture_log, release_log) {
     ibv_device device{};
     std::strcpy(device.name, "sluice_test_gone");
     ibv_context context{};
@@ -137,16 +137,5 @@ void query_context__device_gone__is_enodev(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(query_name__recorded_machine__answers),
-        cmocka_unit_test_setup_teardown(query_name__unknown__is_enodev_and_the_log_names_the_others,
-                                        capture_log, release_log),
-        cmocka_unit_test_setup_teardown(query__null_or_wrong_size__is_einval, capture_log, release_log),
-        cmocka_unit_test(query__program_newer_than_the_library__rest_is_unknown),
-        cmocka_unit_test(list__recorded_machine__gives_sorted_names),
-        cmocka_unit_test(names__are_never_null),
-        cmocka_unit_test(describe__iterates_until_enoent),
-        cmocka_unit_test_setup_teardown(query_context__device_gone__is_enodev, capture_log, release_log),
-    };
-    return cmocka_run_group_tests_name("attributes.api", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("attributes.api");
 }

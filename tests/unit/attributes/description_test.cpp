@@ -36,7 +36,7 @@ sluice_attribute_description find(const sluice_device_attributes& attributes, co
     }
 }
 
-void iteration__ends_and_names_every_attribute_once(void**) {
+TEST(iteration__ends_and_names_every_attribute_once) {
     const sluice_device_attributes attributes = example();
     std::set<std::string> names;
     unsigned index = 0;
@@ -53,7 +53,7 @@ void iteration__ends_and_names_every_attribute_once(void**) {
     assert_false(describe(attributes, sizeof attributes, ~0U).ok());
 }
 
-void description__has_value_source_and_confidence_in_words(void**) {
+TEST(description__has_value_source_and_confidence_in_words) {
     const auto coherence = find(example(), "cpu-coherence");
     assert_string_equal(coherence.value, "noncoherent");
     assert_string_equal(coherence.source, "device-tree");
@@ -65,7 +65,7 @@ void description__has_value_source_and_confidence_in_words(void**) {
     assert_string_equal(find(example(), "provider").value, "/lib/libmlx5-rdmav34.so");
 }
 
-void description__of_nothing__is_unknown_everywhere(void**) {
+TEST(description__of_nothing__is_unknown_everywhere) {
     const sluice_device_attributes nothing{};
     for (unsigned i = 0; auto description = describe(nothing, sizeof nothing, i); ++i) {
         assert_string_equal(description->value, "unknown");
@@ -74,7 +74,7 @@ void description__of_nothing__is_unknown_everywhere(void**) {
     }
 }
 
-void description__of_garbage__stays_inside(void**) {
+TEST(description__of_garbage__stays_inside) {
     sluice_device_attributes garbage;
     std::memset(&garbage, 0xff, sizeof garbage);
     for (unsigned i = 0; auto description = describe(garbage, sizeof garbage, i); ++i) {
@@ -83,7 +83,7 @@ void description__of_garbage__stays_inside(void**) {
     }
 }
 
-void older_attributes__later_fields_are_not_described(void**) {
+TEST(older_attributes__later_fields_are_not_described) {
     const sluice_device_attributes attributes = example();
     const std::size_t before_bounce = offsetof(sluice_device_attributes, dma_bounce);
     unsigned count = 0;
@@ -99,7 +99,7 @@ struct Newer {
     std::uint32_t second;
 };
 
-void copy__caller_knows_less__gets_what_it_knows(void**) {
+TEST(copy__caller_knows_less__gets_what_it_knows) {
     const Newer from{1, 2};
     std::uint32_t to[2] = {7, 7};
     assert_true(copy_versioned(from, to, 4, 4).ok());
@@ -107,7 +107,7 @@ void copy__caller_knows_less__gets_what_it_knows(void**) {
     assert_int_equal(to[1], 7);
 }
 
-void copy__caller_knows_more__the_rest_is_zero(void**) {
+TEST(copy__caller_knows_more__the_rest_is_zero) {
     const Newer from{1, 2};
     std::uint32_t to[4] = {7, 7, 7, 7};
     assert_true(copy_versioned(from, to, 12, 4).ok());
@@ -116,7 +116,7 @@ void copy__caller_knows_more__the_rest_is_zero(void**) {
     assert_int_equal(to[3], 7);
 }
 
-void copy__impossible_size__is_an_error_and_writes_nothing(void**) {
+TEST(copy__impossible_size__is_an_error_and_writes_nothing) {
     const Newer from{1, 2};
     std::uint32_t to[1] = {7};
     for (const std::size_t size :
@@ -131,15 +131,5 @@ void copy__impossible_size__is_an_error_and_writes_nothing(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(iteration__ends_and_names_every_attribute_once),
-        cmocka_unit_test(description__has_value_source_and_confidence_in_words),
-        cmocka_unit_test(description__of_nothing__is_unknown_everywhere),
-        cmocka_unit_test(description__of_garbage__stays_inside),
-        cmocka_unit_test(older_attributes__later_fields_are_not_described),
-        cmocka_unit_test(copy__caller_knows_less__gets_what_it_knows),
-        cmocka_unit_test(copy__caller_knows_more__the_rest_is_zero),
-        cmocka_unit_test(copy__impossible_size__is_an_error_and_writes_nothing),
-    };
-    return cmocka_run_group_tests_name("attributes.description", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("attributes.description");
 }

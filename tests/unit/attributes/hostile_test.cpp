@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kConfig = "/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/config";
 
-void link__to_itself__is_an_error(void**) {
+TEST(link__to_itself__is_an_error) {
     Machine machine;
     machine.add("/a -> a");
     machine.add("/b -> c");
@@ -35,13 +35,13 @@ void link__to_itself__is_an_error(void**) {
     assert_true(tree.has_entry("/a"));
 }
 
-void link__that_grows__is_an_error(void**) {
+TEST(link__that_grows__is_an_error) {
     Machine machine;
     machine.add("/a -> a/" + std::string(200, 'x') + "/" + std::string(200, 'y'));
     assert_false(FileTree(machine.root()).exists("/a"));
 }
 
-void link__out_of_the_tree__stays_inside(void**) {
+TEST(link__out_of_the_tree__stays_inside) {
     Machine machine;
     machine.add("/absolute -> /etc/passwd");
     machine.add("/relative -> ../../../../../../etc/passwd");
@@ -56,7 +56,7 @@ void link__out_of_the_tree__stays_inside(void**) {
     assert_string_equal(tree.resolve("/up/etc/./../etc//passwd")->c_str(), "/etc/passwd");
 }
 
-void path__too_long__is_an_error(void**) {
+TEST(path__too_long__is_an_error) {
     const Machine machine;
     std::string path;
     for (int i = 0; i < 2000; ++i) {
@@ -68,7 +68,7 @@ void path__too_long__is_an_error(void**) {
     assert_false(tree.read(path, 10).ok());
 }
 
-void file__huge_or_endless__is_not_read(void**) {
+TEST(file__huge_or_endless__is_not_read) {
     Machine machine;
     machine.write("/huge", std::string(100000, 'x'));
     const FileTree tree(machine.root());
@@ -78,7 +78,7 @@ void file__huge_or_endless__is_not_read(void**) {
     assert_false(FileTree().read("/dev/zero", 10).ok());
 }
 
-void file__that_is_none__is_refused_without_waiting(void**) {
+TEST(file__that_is_none__is_refused_without_waiting) {
     const Machine machine;
     assert_int_equal(mkfifo((machine.root() + "/pipe").c_str(), 0600), 0);
     machine.write("/directory/file", "");
@@ -89,7 +89,7 @@ void file__that_is_none__is_refused_without_waiting(void**) {
     assert_false(tree.list("/directory/file").ok());
 }
 
-void directory__with_too_many_entries__is_an_error(void**) {
+TEST(directory__with_too_many_entries__is_an_error) {
     const Machine machine;
     for (int i = 0; i <= 4096; ++i) {
         machine.write("/many/" + std::to_string(i), "");
@@ -97,13 +97,13 @@ void directory__with_too_many_entries__is_an_error(void**) {
     assert_int_equal(FileTree(machine.root()).list("/many").error().to_errno(), ERANGE);
 }
 
-void binary_line__ends_at_the_zero_byte(void**) {
+TEST(binary_line__ends_at_the_zero_byte) {
     const Machine machine;
     machine.write("/binary", std::string(" \t v\x01l \0rest\n", 13));
     assert_string_equal(FileTree(machine.root()).read_line("/binary").c_str(), "v\x01l");
 }
 
-void device__that_is_a_loop_or_no_directory__is_no_device(void**) {
+TEST(device__that_is_a_loop_or_no_directory__is_no_device) {
     Machine machine;
     machine.add("/sys/class/infiniband/loop0 -> loop0");
     machine.add("/sys/class/infiniband/file0 = x");
@@ -113,7 +113,7 @@ void device__that_is_a_loop_or_no_directory__is_no_device(void**) {
     assert_true(!file || file->cpu_coherence.value == SLUICE_COHERENCE_UNKNOWN);
 }
 
-void device_name__impossible__is_no_device(void**) {
+TEST(device_name__impossible__is_no_device) {
     const Machine machine("x86-server");
     const FileTree tree(machine.root());
     for (const std::string& name :
@@ -125,7 +125,7 @@ void device_name__impossible__is_no_device(void**) {
     }
 }
 
-void driver_name__with_control_characters__is_made_printable(void**) {
+TEST(driver_name__with_control_characters__is_made_printable) {
     Machine machine("x86-server");
     machine.remove("/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/driver");
     machine.add("/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0/driver -> /\x1b[31mred");
@@ -134,7 +134,7 @@ void driver_name__with_control_characters__is_made_printable(void**) {
     assert_string_equal(device->kernel_driver.value, "?[31mred");
 }
 
-void release_and_sizes__that_are_no_numbers__are_unknown(void**) {
+TEST(release_and_sizes__that_are_no_numbers__are_unknown) {
     for (const char* release : {"", "x", "7", "7.", "-7.0", "99999999999999.1", "7.x"}) {
         const Machine machine("rxe");
         machine.write("/proc/sys/kernel/osrelease", std::string(release) + "\n");
@@ -158,18 +158,18 @@ std::string config(std::initializer_list<std::pair<int, int>> bytes, std::size_t
     return content;
 }
 
-void pci_config__capability_found__bits_are_told(void**) {
+TEST(pci_config__capability_found__bits_are_told) {
     const auto control = parse_pci_control(config({{6, 0x10}, {0x34, 0x40}, {0x40, 0x10}, {0x48, 0x10}}));
     assert_true(control.has_value() && control->relaxed_ordering && !control->no_snoop);
 }
 
-void pci_config__short_or_without_list__is_unknown(void**) {
+TEST(pci_config__short_or_without_list__is_unknown) {
     assert_false(parse_pci_control("").has_value());
     assert_false(parse_pci_control(config({{6, 0x10}, {0x34, 0x3c}}, 64)).has_value());
     assert_false(parse_pci_control(config({{0x34, 0x40}, {0x40, 0x10}})).has_value());
 }
 
-void pci_config__list_that_loops_or_leaves__is_unknown(void**) {
+TEST(pci_config__list_that_loops_or_leaves__is_unknown) {
     assert_false(parse_pci_control(config({{6, 0x10}, {0x34, 0x40}, {0x40, 1}, {0x41, 0x40}})).has_value());
     assert_false(parse_pci_control(config({{6, 0x10}, {0x34, 0x10}, {0x10, 0x10}})).has_value());
     assert_false(parse_pci_control(config({{6, 0x10}, {0x34, 0xfc}, {0xfc, 0x10}})).has_value());
@@ -177,7 +177,7 @@ void pci_config__list_that_loops_or_leaves__is_unknown(void**) {
     assert_true(parse_pci_control(config({{6, 0x10}, {0x34, 0x44}, {0x44, 0x10}}, 0x4e)).has_value());
 }
 
-void pci_config__huge__is_unknown(void**) {
+TEST(pci_config__huge__is_unknown) {
     const Machine machine("x86-server");
     machine.write(kConfig, std::string(1 << 20, '\x10'));
     auto device = attributes::query(FileTree(machine.root()), "mlx5_0", nullptr, nullptr);
@@ -187,23 +187,5 @@ void pci_config__huge__is_unknown(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(link__to_itself__is_an_error),
-        cmocka_unit_test(link__that_grows__is_an_error),
-        cmocka_unit_test(link__out_of_the_tree__stays_inside),
-        cmocka_unit_test(path__too_long__is_an_error),
-        cmocka_unit_test(file__huge_or_endless__is_not_read),
-        cmocka_unit_test(file__that_is_none__is_refused_without_waiting),
-        cmocka_unit_test(directory__with_too_many_entries__is_an_error),
-        cmocka_unit_test(binary_line__ends_at_the_zero_byte),
-        cmocka_unit_test(device__that_is_a_loop_or_no_directory__is_no_device),
-        cmocka_unit_test(device_name__impossible__is_no_device),
-        cmocka_unit_test(driver_name__with_control_characters__is_made_printable),
-        cmocka_unit_test(release_and_sizes__that_are_no_numbers__are_unknown),
-        cmocka_unit_test(pci_config__capability_found__bits_are_told),
-        cmocka_unit_test(pci_config__short_or_without_list__is_unknown),
-        cmocka_unit_test(pci_config__list_that_loops_or_leaves__is_unknown),
-        cmocka_unit_test(pci_config__huge__is_unknown),
-    };
-    return cmocka_run_group_tests_name("attributes.hostile", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("attributes.hostile");
 }

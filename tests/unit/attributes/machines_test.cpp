@@ -41,7 +41,7 @@ void assert_attribute(const sluice_attribute& attribute, std::uint64_t value, sl
     assert_int_equal(attribute.confidence, confidence);
 }
 
-void x86__every_device__is_coherent_by_architecture(void**) {
+TEST(x86__every_device__is_coherent_by_architecture) {
     const Machine machine("x86-server");
     for (const char* name : {"mlx5_0", "irdma0"}) {
         const auto device = ask(machine, name);
@@ -53,13 +53,13 @@ void x86__every_device__is_coherent_by_architecture(void**) {
     }
 }
 
-void x86__driver__is_that_of_the_pci_function(void**) {
+TEST(x86__driver__is_that_of_the_pci_function) {
     const Machine machine("x86-server");
     assert_string_equal(ask(machine, "mlx5_0").kernel_driver.value, "mlx5_core");
     assert_string_equal(ask(machine, "irdma0").kernel_driver.value, "ice");
 }
 
-void x86__pci_control_bits__tell_ordering_and_snooping(void**) {
+TEST(x86__pci_control_bits__tell_ordering_and_snooping) {
     const Machine machine("x86-server");
     const auto mlx5 = ask(machine, "mlx5_0");
     assert_attribute(mlx5.relaxed_ordering, SLUICE_ANSWER_YES, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_LIKELY);
@@ -69,7 +69,7 @@ void x86__pci_control_bits__tell_ordering_and_snooping(void**) {
     assert_attribute(irdma.no_snoop, SLUICE_ANSWER_NO, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_CERTAIN);
 }
 
-void arm64__dma_coherent_at_the_host_bridge__is_coherent(void**) {
+TEST(arm64__dma_coherent_at_the_host_bridge__is_coherent) {
     const Machine machine("arm64-coherent");
     const auto device = ask(machine, "hns_0");
     assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_DEVICE_TREE,
@@ -78,7 +78,7 @@ void arm64__dma_coherent_at_the_host_bridge__is_coherent(void**) {
                         "/sys/firmware/devicetree/base/pcie@a0000000/dma-coherent");
 }
 
-void arm64__no_property__is_noncoherent(void**) {
+TEST(arm64__no_property__is_noncoherent) {
     for (const auto& [machine, name] :
          std::map<const char*, const char*>{{"arm64-noncoherent", "mlx5_0"}, {"raspberry-pi", "mlx4_0"}}) {
         const auto device = ask(Machine(machine), name);
@@ -87,14 +87,14 @@ void arm64__no_property__is_noncoherent(void**) {
     }
 }
 
-void arm64__acpi__is_unknown_and_says_why(void**) {
+TEST(arm64__acpi__is_unknown_and_says_why) {
     const auto device = ask(Machine("arm64-acpi"), "efa_0");
     assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_UNKNOWN, SLUICE_SOURCE_NONE,
                      SLUICE_CONFIDENCE_NONE);
     assert_non_null(std::strstr(device.coherence_evidence, "_CCA"));
 }
 
-void arm64__firmware_hidden__is_unknown_not_noncoherent(void**) {
+TEST(arm64__firmware_hidden__is_unknown_not_noncoherent) {
     Machine machine("raspberry-pi");
     machine.remove("/sys/firmware");
     assert_int_equal(ask(machine, "mlx4_0").cpu_coherence.value, SLUICE_COHERENCE_UNKNOWN);
@@ -104,7 +104,7 @@ void arm64__firmware_hidden__is_unknown_not_noncoherent(void**) {
     assert_non_null(std::strstr(device.coherence_evidence, "hidden"));
 }
 
-void arm64__nearest_property__wins_over_those_above(void**) {
+TEST(arm64__nearest_property__wins_over_those_above) {
     Machine machine("arm64-noncoherent");
     machine.add("/sys/firmware/devicetree/base/dma-coherent =");
     assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.value, SLUICE_COHERENCE_COHERENT);
@@ -114,14 +114,14 @@ void arm64__nearest_property__wins_over_those_above(void**) {
     assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.value, SLUICE_COHERENCE_COHERENT);
 }
 
-void arm64__memory_reached_another_way__is_only_assumed(void**) {
+TEST(arm64__memory_reached_another_way__is_only_assumed) {
     Machine machine("arm64-noncoherent");
     machine.add("/sys/firmware/devicetree/base/pcie@fe150000/interconnect-names = dma-mem");
     assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_NONCOHERENT,
                      SLUICE_SOURCE_DEVICE_TREE, SLUICE_CONFIDENCE_ASSUMED);
 }
 
-void arm64__no_node_at_all__is_the_cautious_default(void**) {
+TEST(arm64__no_node_at_all__is_the_cautious_default) {
     Machine machine("arm64-noncoherent");
     machine.remove("/sys/devices/platform/fe150000.pcie/of_node");
     machine.remove("/sys/devices/platform/fe150000.pcie/pci0000:00/0000:00:00.0/of_node");
@@ -129,7 +129,7 @@ void arm64__no_node_at_all__is_the_cautious_default(void**) {
                      SLUICE_SOURCE_DEFAULT, SLUICE_CONFIDENCE_ASSUMED);
 }
 
-void arm64__software_device__is_coherent(void**) {
+TEST(arm64__software_device__is_coherent) {
     Machine machine("rxe");
     machine.add("/proc/sys/kernel/arch = aarch64");
     machine.add("/sys/firmware/devicetree/base/compatible = raspberrypi,4-compute-module");
@@ -138,7 +138,7 @@ void arm64__software_device__is_coherent(void**) {
                      SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
 }
 
-void riscv64__dma_noncoherent_above__is_noncoherent(void**) {
+TEST(riscv64__dma_noncoherent_above__is_noncoherent) {
     Machine machine("riscv64-noncoherent");
     assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_NONCOHERENT,
                      SLUICE_SOURCE_DEVICE_TREE, SLUICE_CONFIDENCE_LIKELY);
@@ -147,14 +147,14 @@ void riscv64__dma_noncoherent_above__is_noncoherent(void**) {
                      SLUICE_SOURCE_DEVICE_TREE, SLUICE_CONFIDENCE_LIKELY);
 }
 
-void ppc64le__silent_device_tree__is_coherent_by_architecture(void**) {
+TEST(ppc64le__silent_device_tree__is_coherent_by_architecture) {
     const auto device = ask(Machine("ppc64le-server"), "mlx5_0");
     assert_attribute(device.cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_ARCHITECTURE,
                      SLUICE_CONFIDENCE_CERTAIN);
     assert_int_equal(device.line_bytes.value, 128);
 }
 
-void s390x__secure_execution__bounces(void**) {
+TEST(s390x__secure_execution__bounces) {
     Machine machine("s390x-guest");
     assert_attribute(ask(machine, "mlx5_0").dma_bounce, SLUICE_ANSWER_YES, SLUICE_SOURCE_KERNEL,
                      SLUICE_CONFIDENCE_LIKELY);
@@ -163,7 +163,7 @@ void s390x__secure_execution__bounces(void**) {
                      SLUICE_CONFIDENCE_ASSUMED);
 }
 
-void unknown_architecture__is_unknown(void**) {
+TEST(unknown_architecture__is_unknown) {
     Machine machine("x86-server");
     machine.remove("/proc");
     const auto device = ask(machine, "mlx5_0");
@@ -173,14 +173,14 @@ void unknown_architecture__is_unknown(void**) {
                      SLUICE_CONFIDENCE_NONE);
 }
 
-void architecture_that_nobody_listed__is_coherent_by_default(void**) {
+TEST(architecture_that_nobody_listed__is_coherent_by_default) {
     Machine machine("x86-server");
     machine.write("/proc/sys/kernel/arch", "sparc64\n");
     assert_attribute(ask(machine, "mlx5_0").cpu_coherence, SLUICE_COHERENCE_COHERENT, SLUICE_SOURCE_DEFAULT,
                      SLUICE_CONFIDENCE_ASSUMED);
 }
 
-void software_devices__are_known_and_have_no_bus(void**) {
+TEST(software_devices__are_known_and_have_no_bus) {
     for (const auto& [name, driver] :
          std::map<std::string, std::string>{{"rxe", "rdma_rxe"}, {"siw", "siw"}}) {
         const auto device = ask(Machine(name), (name + "0").c_str());
@@ -193,7 +193,7 @@ void software_devices__are_known_and_have_no_bus(void**) {
     }
 }
 
-void recorded_machine__what_only_an_open_device_tells__is_unknown(void**) {
+TEST(recorded_machine__what_only_an_open_device_tells__is_unknown) {
     const auto device = ask(Machine("x86-server"), "mlx5_0");
     for (const sluice_attribute& attribute :
          {device.native_atomic_write, device.flush, device.on_demand_paging, device.in_order_placement,
@@ -205,7 +205,7 @@ void recorded_machine__what_only_an_open_device_tells__is_unknown(void**) {
     assert_string_equal(device.clean.value, "");
 }
 
-void open_device__capability_bits__become_answers(void**) {
+TEST(open_device__capability_bits__become_answers) {
     const Machine machine("x86-server");
     const auto none =
         ask_live(machine, "mlx5_0", {.provider_path = "/lib/libmlx5-rdmav34.so", .capabilities = 0});
@@ -233,7 +233,7 @@ void open_device__capability_bits__become_answers(void**) {
     assert_int_equal(atomic.flush.value, SLUICE_FLUSH_NONE);
 }
 
-void registration__on_linux_7__proves_coherence(void**) {
+TEST(registration__on_linux_7__proves_coherence) {
     Machine machine("raspberry-pi");
     const LiveFacts registered{.provider_path = "", .registered = true};
     assert_int_equal(ask_live(machine, "mlx4_0", registered).cpu_coherence.value,
@@ -245,7 +245,7 @@ void registration__on_linux_7__proves_coherence(void**) {
     assert_int_equal(ask_live(machine, "mlx4_0", refused).cpu_coherence.value, SLUICE_COHERENCE_NONCOHERENT);
 }
 
-void registration__is_tried_only_where_it_proves_something(void**) {
+TEST(registration__is_tried_only_where_it_proves_something) {
     static bool tried;
     const auto note = [](void*, bool try_registration) {
         tried = try_registration;
@@ -265,7 +265,7 @@ void registration__is_tried_only_where_it_proves_something(void**) {
     assert_false(tried);
 }
 
-void this_machine__cpu__is_what_the_engine_uses(void**) {
+TEST(this_machine__cpu__is_what_the_engine_uses) {
     const attributes::CpuCache cache = attributes::find_cpu_cache(FileTree());
     const auto ops = sluice::coherence::native_ops();
     assert_int_equal(cache.clean.source, SLUICE_SOURCE_CPU);
@@ -282,7 +282,7 @@ void this_machine__cpu__is_what_the_engine_uses(void**) {
     assert_int_equal(cache.granule_bytes.confidence, SLUICE_CONFIDENCE_CERTAIN);
 }
 
-void unknown_device__error_names_those_that_there_are(void**) {
+TEST(unknown_device__error_names_those_that_there_are) {
     const Machine machine("x86-server");
     auto result = attributes::query(FileTree(machine.root()), "mlx5_9", nullptr, nullptr);
     assert_false(result.ok());
@@ -290,7 +290,7 @@ void unknown_device__error_names_those_that_there_are(void**) {
     assert_non_null(std::strstr(result.error().text(), "irdma0, mlx5_0"));
 }
 
-void no_device_at_all__error_says_how_to_make_one(void**) {
+TEST(no_device_at_all__error_says_how_to_make_one) {
     const Machine machine;
     auto result = attributes::query(FileTree(machine.root()), "rxe0", nullptr, nullptr);
     assert_false(result.ok());
@@ -300,31 +300,5 @@ void no_device_at_all__error_says_how_to_make_one(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(x86__every_device__is_coherent_by_architecture),
-        cmocka_unit_test(x86__driver__is_that_of_the_pci_function),
-        cmocka_unit_test(x86__pci_control_bits__tell_ordering_and_snooping),
-        cmocka_unit_test(arm64__dma_coherent_at_the_host_bridge__is_coherent),
-        cmocka_unit_test(arm64__no_property__is_noncoherent),
-        cmocka_unit_test(arm64__acpi__is_unknown_and_says_why),
-        cmocka_unit_test(arm64__firmware_hidden__is_unknown_not_noncoherent),
-        cmocka_unit_test(arm64__nearest_property__wins_over_those_above),
-        cmocka_unit_test(arm64__memory_reached_another_way__is_only_assumed),
-        cmocka_unit_test(arm64__no_node_at_all__is_the_cautious_default),
-        cmocka_unit_test(arm64__software_device__is_coherent),
-        cmocka_unit_test(riscv64__dma_noncoherent_above__is_noncoherent),
-        cmocka_unit_test(ppc64le__silent_device_tree__is_coherent_by_architecture),
-        cmocka_unit_test(s390x__secure_execution__bounces),
-        cmocka_unit_test(unknown_architecture__is_unknown),
-        cmocka_unit_test(architecture_that_nobody_listed__is_coherent_by_default),
-        cmocka_unit_test(software_devices__are_known_and_have_no_bus),
-        cmocka_unit_test(recorded_machine__what_only_an_open_device_tells__is_unknown),
-        cmocka_unit_test(open_device__capability_bits__become_answers),
-        cmocka_unit_test(registration__on_linux_7__proves_coherence),
-        cmocka_unit_test(registration__is_tried_only_where_it_proves_something),
-        cmocka_unit_test(this_machine__cpu__is_what_the_engine_uses),
-        cmocka_unit_test(unknown_device__error_names_those_that_there_are),
-        cmocka_unit_test(no_device_at_all__error_says_how_to_make_one),
-    };
-    return cmocka_run_group_tests_name("attributes.machines", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("attributes.machines");
 }

@@ -31,7 +31,7 @@ void assert_attribute(const sluice_attribute& attribute, std::uint64_t value, sl
     assert_int_equal(attribute.confidence, SLUICE_CONFIDENCE_CERTAIN);
 }
 
-void query__own_device__coherent_because_of_this_process(void**) {
+TEST(query__own_device__coherent_because_of_this_process) {
     const Registered registered;
     const auto found = attributes::query(FileTree(), "uroce0", nullptr, nullptr);
     assert_true(found.ok());
@@ -43,7 +43,7 @@ void query__own_device__coherent_because_of_this_process(void**) {
     assert_string_equal(found->kernel_driver.value, "none");
 }
 
-void query__own_device_that_is_open__tells_its_provider(void**) {
+TEST(query__own_device_that_is_open__tells_its_provider) {
     const Registered registered;
     LiveFacts facts;
     facts.provider_path = "/lib/libsluice.so.1";
@@ -56,7 +56,7 @@ void query__own_device_that_is_open__tells_its_provider(void**) {
     assert_string_equal(found->provider.value, "/lib/libsluice.so.1");
 }
 
-void query__nobody_owns_the_name__not_found(void**) {
+TEST(query__nobody_owns_the_name__not_found) {
     {
         const Registered registered;
         assert_false(attributes::query(FileTree(), "x-uroce0", nullptr, nullptr).ok());
@@ -66,7 +66,7 @@ void query__nobody_owns_the_name__not_found(void**) {
     assert_int_equal(static_cast<int>(found.error().kind()), static_cast<int>(ErrorKind::kNotFound));
 }
 
-void query__recorded_machine__knows_no_devices_of_this_process(void**) {
+TEST(query__recorded_machine__knows_no_devices_of_this_process) {
     const Registered registered;
     const Machine machine("x86-server");
     assert_false(attributes::query(FileTree(machine.root()), "uroce0", nullptr, nullptr).ok());
@@ -75,11 +75,5 @@ void query__recorded_machine__knows_no_devices_of_this_process(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(query__own_device__coherent_because_of_this_process),
-        cmocka_unit_test(query__own_device_that_is_open__tells_its_provider),
-        cmocka_unit_test(query__nobody_owns_the_name__not_found),
-        cmocka_unit_test(query__recorded_machine__knows_no_devices_of_this_process),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -246,7 +246,7 @@ void one_batch(Random& random, World& world, std::uint64_t number) {
     }
 }
 
-void random_batches__every_one__as_the_model_says(void**) {
+TEST(random_batches__every_one__as_the_model_says) {
     Random random(seed);
     constexpr std::size_t kLines[] = {32, 64, 128, 256};
     constexpr std::uint64_t kBatchesPerWorld = 50;
@@ -260,7 +260,7 @@ void random_batches__every_one__as_the_model_says(void**) {
     }
 }
 
-void random_batches__all_cases__were_among_them(void**) {
+TEST(random_batches__all_cases__were_among_them) {
     for (const std::uint64_t count : met.outcomes) {
         assert_true(count > batches / 500);
     }
@@ -277,9 +277,5 @@ int main(int argc, char** argv) {
     const Seeded run(argc, argv, 100000);
     seed = run.seed;
     batches = run.count;
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(random_batches__every_one__as_the_model_says),
-        cmocka_unit_test(random_batches__all_cases__were_among_them),
-    };
-    return cmocka_run_group_tests_name("coherence.batch_model", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("coherence.batch_model");
 }

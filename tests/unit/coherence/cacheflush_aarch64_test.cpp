@@ -27,7 +27,7 @@ void assert_sizes(const CpuFacts& facts, std::size_t line_bytes, std::size_t gra
     assert_int_equal(ops->granule_bytes, granule_bytes);
 }
 
-void choose__line_sizes__dminline_steps_and_cwg_is_the_granule(void**) {
+TEST(choose__line_sizes__dminline_steps_and_cwg_is_the_granule) {
     assert_sizes(ctr(4, 4), 64, 64);   // most
     assert_sizes(ctr(3, 3), 32, 32);   // smallest in use
     assert_sizes(ctr(5, 5), 128, 128); // some servers
@@ -35,15 +35,15 @@ void choose__line_sizes__dminline_steps_and_cwg_is_the_granule(void**) {
     assert_sizes(ctr(4, 3), 32, 64);   // big and little cores
 }
 
-void choose__cwg_unknown__worst_case_granule(void**) {
+TEST(choose__cwg_unknown__worst_case_granule) {
     assert_sizes(ctr(0, 4), 64, 2048);
 }
 
-void choose__cwg_smaller_than_a_line__line_is_the_granule(void**) {
+TEST(choose__cwg_smaller_than_a_line__line_is_the_granule) {
     assert_sizes(ctr(3, 5), 128, 128);
 }
 
-void choose__best__cvac_and_civac_with_dsb(void**) {
+TEST(choose__best__cvac_and_civac_with_dsb) {
     const Result<Ops> ops = choose(ctr(4, 4), "");
     assert_string_equal(ops->clean.name, "cvac");
     assert_string_equal(ops->invalidate.name, "civac");
@@ -53,17 +53,17 @@ void choose__best__cvac_and_civac_with_dsb(void**) {
     assert_string_equal(ops->after_invalidate.name, "dsb sy");
 }
 
-void choose__forced__weaker_taken_and_unknown_refused(void**) {
+TEST(choose__forced__weaker_taken_and_unknown_refused) {
     assert_string_equal(choose(ctr(4, 4), "civac")->clean.name, "civac");
     assert_true(choose(ctr(4, 4), "cvap").error().kind() == ErrorKind::kInvalidArgument);
 }
 
-void barriers__outer_shareable(void**) {
+TEST(barriers__outer_shareable) {
     assert_string_equal(sluice::coherence::native_barriers().to_device.name, "dmb oshst");
     assert_string_equal(sluice::coherence::native_barriers().from_device.name, "dmb oshld");
 }
 
-void read_facts__this_cpu__line_of_a_sane_size(void**) {
+TEST(read_facts__this_cpu__line_of_a_sane_size) {
     const Result<Ops> ops = sluice::coherence::choose_for_this_cpu("");
     assert_true(std::has_single_bit(ops->line_bytes));
     assert_in_range(ops->line_bytes, 16, 2048);
@@ -73,14 +73,5 @@ void read_facts__this_cpu__line_of_a_sane_size(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(choose__line_sizes__dminline_steps_and_cwg_is_the_granule),
-        cmocka_unit_test(choose__cwg_unknown__worst_case_granule),
-        cmocka_unit_test(choose__cwg_smaller_than_a_line__line_is_the_granule),
-        cmocka_unit_test(choose__best__cvac_and_civac_with_dsb),
-        cmocka_unit_test(choose__forced__weaker_taken_and_unknown_refused),
-        cmocka_unit_test(barriers__outer_shareable),
-        cmocka_unit_test(read_facts__this_cpu__line_of_a_sane_size),
-    };
-    return cmocka_run_group_tests_name("cacheflush.aarch64", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("cacheflush.aarch64");
 }

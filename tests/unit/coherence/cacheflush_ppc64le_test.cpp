@@ -15,24 +15,24 @@ using sluice::coherence::Ops;
 
 namespace {
 
-void choose__block_size__from_the_vector(void**) {
+TEST(choose__block_size__from_the_vector) {
     assert_int_equal(choose({128, 0}, "")->line_bytes, 128); // servers
     assert_int_equal(choose({32, 0}, "")->line_bytes, 32);   // embedded
     assert_int_equal(choose({32, 0}, "")->granule_bytes, 32);
 }
 
-void choose__block_size_only_in_the_geometry__taken_from_there(void**) {
+TEST(choose__block_size_only_in_the_geometry__taken_from_there) {
     assert_int_equal(choose({0, 0x80080}, "")->line_bytes, 128); // 8 ways of 128 bytes
 }
 
-void choose__no_or_odd_block_size__not_supported(void**) {
+TEST(choose__no_or_odd_block_size__not_supported) {
     const Result<Ops> none = choose({0, 0}, "");
     assert_true(none.error().kind() == ErrorKind::kNotSupported);
     assert_non_null(std::strstr(none.error().text(), "AT_DCACHEBSIZE"));
     assert_false(choose({96, 0}, "").ok());
 }
 
-void choose__best__dcbst_and_dcbf_with_sync(void**) {
+TEST(choose__best__dcbst_and_dcbf_with_sync) {
     const Result<Ops> ops = choose({128, 0}, "");
     assert_string_equal(ops->clean.name, "dcbst");
     assert_string_equal(ops->invalidate.name, "dcbf");
@@ -42,31 +42,22 @@ void choose__best__dcbst_and_dcbf_with_sync(void**) {
     assert_string_equal(ops->after_invalidate.name, "sync");
 }
 
-void choose__forced__weaker_taken_and_unknown_refused(void**) {
+TEST(choose__forced__weaker_taken_and_unknown_refused) {
     assert_string_equal(choose({128, 0}, "dcbf")->clean.name, "dcbf");
     assert_true(choose({128, 0}, "dcbi").error().kind() == ErrorKind::kInvalidArgument);
 }
 
-void barriers__sync_and_lwsync(void**) {
+TEST(barriers__sync_and_lwsync) {
     assert_string_equal(sluice::coherence::native_barriers().to_device.name, "sync");
     assert_string_equal(sluice::coherence::native_barriers().from_device.name, "lwsync");
 }
 
-void read_facts__this_cpu__block_of_128_bytes(void**) {
+TEST(read_facts__this_cpu__block_of_128_bytes) {
     assert_int_equal(sluice::coherence::choose_for_this_cpu("")->line_bytes, 128);
 }
 
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(choose__block_size__from_the_vector),
-        cmocka_unit_test(choose__block_size_only_in_the_geometry__taken_from_there),
-        cmocka_unit_test(choose__no_or_odd_block_size__not_supported),
-        cmocka_unit_test(choose__best__dcbst_and_dcbf_with_sync),
-        cmocka_unit_test(choose__forced__weaker_taken_and_unknown_refused),
-        cmocka_unit_test(barriers__sync_and_lwsync),
-        cmocka_unit_test(read_facts__this_cpu__block_of_128_bytes),
-    };
-    return cmocka_run_group_tests_name("cacheflush.ppc64le", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("cacheflush.ppc64le");
 }

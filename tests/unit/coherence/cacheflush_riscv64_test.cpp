@@ -26,7 +26,7 @@ void assert_not_supported(const CpuFacts& facts, const char* reason) {
     assert_non_null(std::strstr(ops.error().text(), reason));
 }
 
-void choose__zicbom__clean_and_flush_with_fences(void**) {
+TEST(choose__zicbom__clean_and_flush_with_fences) {
     const Result<Ops> ops = choose(kWithZicbom, "");
     assert_string_equal(ops->clean.name, "cbo.clean");
     assert_string_equal(ops->invalidate.name, "cbo.flush");
@@ -36,37 +36,37 @@ void choose__zicbom__clean_and_flush_with_fences(void**) {
     assert_string_equal(ops->after_invalidate.name, "fence iorw,iorw");
 }
 
-void choose__block_size__steps_by_it(void**) {
+TEST(choose__block_size__steps_by_it) {
     assert_int_equal(choose({0, kZicbom, 128}, "")->line_bytes, 128);
     assert_int_equal(choose({0, kZicbom, 32}, "")->granule_bytes, 32);
 }
 
-void choose__no_hwprobe__not_supported_with_errno(void**) {
+TEST(choose__no_hwprobe__not_supported_with_errno) {
     assert_not_supported({ENOSYS, 0, 0}, "no riscv_hwprobe()");
     assert_int_equal(choose({ENOSYS, 0, 0}, "").error().os_errno(), ENOSYS);
 }
 
-void choose__no_zicbom__not_supported(void**) {
+TEST(choose__no_zicbom__not_supported) {
     assert_not_supported({0, ~kZicbom, 64}, "doesn't report Zicbom");
 }
 
-void choose__block_size_missing_or_odd__not_supported(void**) {
+TEST(choose__block_size_missing_or_odd__not_supported) {
     assert_not_supported({0, kZicbom, 0}, "size of its blocks");
     assert_not_supported({0, kZicbom, 48}, "size of its blocks");
 }
 
-void choose__forced__weaker_taken_and_inval_never(void**) {
+TEST(choose__forced__weaker_taken_and_inval_never) {
     assert_string_equal(choose(kWithZicbom, "cbo.flush")->clean.name, "cbo.flush");
     assert_true(choose(kWithZicbom, "cbo.inval").error().kind() == ErrorKind::kInvalidArgument);
 }
 
-void barriers__device_output_and_input(void**) {
+TEST(barriers__device_output_and_input) {
     assert_string_equal(sluice::coherence::native_barriers().to_device.name, "fence ow,ow");
     assert_string_equal(sluice::coherence::native_barriers().from_device.name, "fence ir,ir");
 }
 
 // The emulator that runs this has neither; a newer one, or a board, has both.
-void this_machine__without_means__says_so(void**) {
+TEST(this_machine__without_means__says_so) {
     const CpuFacts facts = sluice::coherence::read_facts();
     const Result<Ops> ops = sluice::coherence::choose_for_this_cpu("");
     assert_int_equal(ops.ok(), (facts.ima_ext_0 & kZicbom) != 0);
@@ -79,15 +79,5 @@ void this_machine__without_means__says_so(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(choose__zicbom__clean_and_flush_with_fences),
-        cmocka_unit_test(choose__block_size__steps_by_it),
-        cmocka_unit_test(choose__no_hwprobe__not_supported_with_errno),
-        cmocka_unit_test(choose__no_zicbom__not_supported),
-        cmocka_unit_test(choose__block_size_missing_or_odd__not_supported),
-        cmocka_unit_test(choose__forced__weaker_taken_and_inval_never),
-        cmocka_unit_test(barriers__device_output_and_input),
-        cmocka_unit_test(this_machine__without_means__says_so),
-    };
-    return cmocka_run_group_tests_name("cacheflush.riscv64", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("cacheflush.riscv64");
 }

@@ -15,7 +15,7 @@ using sluice::coherence::Ops;
 
 namespace {
 
-void choose__always__no_instruction_and_serialising_fences(void**) {
+TEST(choose__always__no_instruction_and_serialising_fences) {
     const Result<Ops> ops = choose({}, "");
     assert_string_equal(ops->clean.name, "nothing: coherent");
     assert_string_equal(ops->invalidate.name, "nothing: coherent");
@@ -25,29 +25,23 @@ void choose__always__no_instruction_and_serialising_fences(void**) {
     assert_int_equal(ops->line_bytes, 256);
 }
 
-void choose__anything_forced__refused(void**) {
+TEST(choose__anything_forced__refused) {
     const Result<Ops> ops = choose({}, "clflush");
     assert_true(ops.error().kind() == ErrorKind::kInvalidArgument);
     assert_non_null(std::strstr(ops.error().text(), "SLUICE_CACHEFLUSH=clflush"));
 }
 
-void barriers__serialise(void**) {
+TEST(barriers__serialise) {
     assert_string_equal(sluice::coherence::native_barriers().to_device.name, "bcr 15,0");
     assert_string_equal(sluice::coherence::native_barriers().from_device.name, "bcr 15,0");
 }
 
-void this_machine__chooses(void**) {
+TEST(this_machine__chooses) {
     assert_true(sluice::coherence::choose_for_this_cpu("").ok());
 }
 
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(choose__always__no_instruction_and_serialising_fences),
-        cmocka_unit_test(choose__anything_forced__refused),
-        cmocka_unit_test(barriers__serialise),
-        cmocka_unit_test(this_machine__chooses),
-    };
-    return cmocka_run_group_tests_name("cacheflush.s390x", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("cacheflush.s390x");
 }

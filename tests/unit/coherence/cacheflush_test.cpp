@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::uintptr_t kTop = ~std::uintptr_t{0};
 
-void lines_of__any_range__first_and_last_line(void**) {
+TEST(lines_of__any_range__first_and_last_line) {
     const LineRun one = coherence::lines_of(127, 1, 64);
     assert_int_equal(one.first, 64);
     assert_int_equal(one.last, 64);
@@ -46,7 +46,7 @@ void lines_of__any_range__first_and_last_line(void**) {
     assert_int_equal(all.last, kTop - 63);
 }
 
-void issue__run__every_line_once_and_the_last_too(void**) {
+TEST(issue__run__every_line_once_and_the_last_too) {
     Recorder recorder;
     const Ops& ops = recorder.ops();
     ops.clean.issue(ops, {64, 192});
@@ -56,7 +56,7 @@ void issue__run__every_line_once_and_the_last_too(void**) {
                  std::vector<std::uintptr_t>{64, 128, 192, 512, kTop - 127, kTop - 63}));
 }
 
-void clean__range__fences_around_its_lines(void**) {
+TEST(clean__range__fences_around_its_lines) {
     Recorder recorder;
     coherence::clean(recorder.ops(), 100, 100);
     const std::vector<Recorded> expected{{Event::kBeforeClean, 0},
@@ -67,7 +67,7 @@ void clean__range__fences_around_its_lines(void**) {
     assert_true(recorder.events() == expected);
 }
 
-void invalidate__range__fences_around_its_lines(void**) {
+TEST(invalidate__range__fences_around_its_lines) {
     Recorder recorder;
     coherence::invalidate(recorder.ops(), 64, 64);
     const std::vector<Recorded> expected{
@@ -75,7 +75,7 @@ void invalidate__range__fences_around_its_lines(void**) {
     assert_true(recorder.events() == expected);
 }
 
-void range__no_bytes__fences_only(void**) {
+TEST(range__no_bytes__fences_only) {
     Recorder recorder;
     coherence::clean(recorder.ops(), 64, 0);
     coherence::invalidate(recorder.ops(), 64, 0);
@@ -88,22 +88,22 @@ void range__no_bytes__fences_only(void**) {
 
 constexpr Candidate kCandidates[] = {{"best", false}, {"good", true}, {"poor", true}};
 
-void choose_candidate__nothing_forced__best_present(void**) {
+TEST(choose_candidate__nothing_forced__best_present) {
     assert_int_equal(*coherence::choose_candidate(kCandidates, ""), 1);
 }
 
-void choose_candidate__weaker_forced__taken(void**) {
+TEST(choose_candidate__weaker_forced__taken) {
     assert_int_equal(*coherence::choose_candidate(kCandidates, "poor"), 2);
 }
 
-void choose_candidate__absent_forced__refused_with_what_there_is(void**) {
+TEST(choose_candidate__absent_forced__refused_with_what_there_is) {
     const Result<std::size_t> choice = coherence::choose_candidate(kCandidates, "best");
     assert_true(choice.error().kind() == ErrorKind::kNotSupported);
     assert_non_null(std::strstr(choice.error().text(), "SLUICE_CACHEFLUSH=best"));
     assert_non_null(std::strstr(choice.error().text(), "good poor"));
 }
 
-void choose_candidate__unknown_forced__refused_with_what_is_known(void**) {
+TEST(choose_candidate__unknown_forced__refused_with_what_is_known) {
     const Result<std::size_t> choice = coherence::choose_candidate(kCandidates, "wbinvd");
     assert_true(choice.error().kind() == ErrorKind::kInvalidArgument);
     assert_non_null(std::strstr(choice.error().text(), "SLUICE_CACHEFLUSH=wbinvd"));
@@ -129,7 +129,7 @@ int kind_under(const char* forced) {
 }
 
 // Before anything in this process has chosen.
-void native_ops__environment_names_an_instruction__obeyed_or_refused(void**) {
+TEST(native_ops__environment_names_an_instruction__obeyed_or_refused) {
     unsetenv("SLUICE_CACHEFLUSH");
 #if defined(__riscv)
     const int none = static_cast<int>(ErrorKind::kNotSupported);
@@ -146,7 +146,7 @@ void native_ops__environment_names_an_instruction__obeyed_or_refused(void**) {
 #endif
 }
 
-void native_ops__twice__same_answer(void**) {
+TEST(native_ops__twice__same_answer) {
     const Result<const Ops*> first = coherence::native_ops();
     const Result<const Ops*> second = coherence::native_ops();
     assert_int_equal(first.ok(), second.ok());
@@ -169,7 +169,7 @@ const Ops* ops_of_this_cpu() {
     return *ops;
 }
 
-void this_cpu__clean_and_invalidate__leave_the_bytes_alone(void**) {
+TEST(this_cpu__clean_and_invalidate__leave_the_bytes_alone) {
     const Ops* ops = ops_of_this_cpu();
     if (ops == nullptr) {
         skip();
@@ -205,7 +205,7 @@ int signal_of_flushing(const Ops& ops, int protection) {
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-void this_cpu__page_that_may_only_be_read__can_be_flushed(void**) {
+TEST(this_cpu__page_that_may_only_be_read__can_be_flushed) {
     const Ops* ops = ops_of_this_cpu();
     if (ops == nullptr) {
         skip();
@@ -215,7 +215,7 @@ void this_cpu__page_that_may_only_be_read__can_be_flushed(void**) {
 
 #if defined(__x86_64__)
 // Emulators of the other architectures don't look at the page.
-void this_cpu__page_without_access__faults(void**) {
+TEST(this_cpu__page_without_access__faults) {
     assert_int_equal(signal_of_flushing(*ops_of_this_cpu(), PROT_NONE), SIGSEGV);
 }
 #endif
@@ -223,23 +223,5 @@ void this_cpu__page_without_access__faults(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(native_ops__environment_names_an_instruction__obeyed_or_refused),
-        cmocka_unit_test(lines_of__any_range__first_and_last_line),
-        cmocka_unit_test(issue__run__every_line_once_and_the_last_too),
-        cmocka_unit_test(clean__range__fences_around_its_lines),
-        cmocka_unit_test(invalidate__range__fences_around_its_lines),
-        cmocka_unit_test(range__no_bytes__fences_only),
-        cmocka_unit_test(choose_candidate__nothing_forced__best_present),
-        cmocka_unit_test(choose_candidate__weaker_forced__taken),
-        cmocka_unit_test(choose_candidate__absent_forced__refused_with_what_there_is),
-        cmocka_unit_test(choose_candidate__unknown_forced__refused_with_what_is_known),
-        cmocka_unit_test(native_ops__twice__same_answer),
-        cmocka_unit_test(this_cpu__clean_and_invalidate__leave_the_bytes_alone),
-        cmocka_unit_test(this_cpu__page_that_may_only_be_read__can_be_flushed),
-#if defined(__x86_64__)
-        cmocka_unit_test(this_cpu__page_without_access__faults),
-#endif
-    };
-    return cmocka_run_group_tests_name("cacheflush", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("cacheflush");
 }

@@ -60,47 +60,47 @@ void assert_fences(const CpuFacts& facts, const char* before_clean, const char* 
     assert_string_equal(ops->after_invalidate.name, "mfence");
 }
 
-void choose__intel__best_that_is_present(void**) {
+TEST(choose__intel__best_that_is_present) {
     assert_instructions(kHaswell, "", "clflush", "clflush");
     assert_instructions(kSkylakeClient, "", "clflushopt", "clflushopt");
     assert_instructions(kIceLake, "", "clwb", "clflushopt");
 }
 
-void choose__amd__best_that_is_present(void**) {
+TEST(choose__amd__best_that_is_present) {
     assert_instructions(kBulldozer, "", "clflush", "clflush");
     assert_instructions(kZen1, "", "clflushopt", "clflushopt");
     assert_instructions(kZen4, "", "clwb", "clflushopt");
 }
 
-void choose__atom__last_line_flushed_twice_by_invalidate_only(void**) {
+TEST(choose__atom__last_line_flushed_twice_by_invalidate_only) {
     assert_instructions(kBayTrail, "", "clflush", "clflush, last line twice");
     assert_instructions(kGoldmont, "", "clflushopt", "clflushopt, last line twice");
     assert_instructions(kTremont, "", "clwb", "clflushopt, last line twice");
     assert_instructions(kTremont, "clflush", "clflush", "clflush, last line twice");
 }
 
-void choose__same_model_number_of_another_vendor_or_family__not_an_atom(void**) {
+TEST(choose__same_model_number_of_another_vendor_or_family__not_an_atom) {
     assert_instructions(cpu("AuthenticAMD", 0x00030678, kClflushopt), "", "clflushopt", "clflushopt");
     assert_instructions(cpu("GenuineIntel", 0x00030f78, kClflushopt), "", "clflushopt", "clflushopt");
 }
 
-void choose__clwb_without_clflushopt__invalidate_uses_clflush(void**) {
+TEST(choose__clwb_without_clflushopt__invalidate_uses_clflush) {
     assert_instructions(cpu("GenuineIntel", 0x000606a6, kClwb), "", "clwb", "clflush");
 }
 
-void choose__fences__sfence_after_clean_and_mfence_around_invalidate(void**) {
+TEST(choose__fences__sfence_after_clean_and_mfence_around_invalidate) {
     assert_fences(kIceLake, "none", "sfence");
     assert_fences(kHaswell, "none", "sfence");
     assert_fences(kBayTrail, "none", "sfence");
     assert_fences(kZen4, "none", "sfence");
 }
 
-void choose__amd_and_hygon_without_clflushopt__mfence_around_everything(void**) {
+TEST(choose__amd_and_hygon_without_clflushopt__mfence_around_everything) {
     assert_fences(kBulldozer, "mfence", "mfence");
     assert_fences(kHygonHidden, "mfence", "mfence");
 }
 
-void choose__weaker_forced__both_operations_follow(void**) {
+TEST(choose__weaker_forced__both_operations_follow) {
     assert_instructions(kIceLake, "clwb", "clwb", "clflushopt");
     assert_instructions(kIceLake, "clflushopt", "clflushopt", "clflushopt");
     assert_instructions(kIceLake, "clflush", "clflush", "clflush");
@@ -113,24 +113,24 @@ void assert_refused(const CpuFacts& facts, const char* forced, ErrorKind kind, c
     assert_non_null(std::strstr(ops.error().text(), reason));
 }
 
-void choose__forced_one_is_absent__refused(void**) {
+TEST(choose__forced_one_is_absent__refused) {
     assert_refused(kHaswell, "clwb", ErrorKind::kNotSupported, "use one of: clflush,");
     assert_refused(kSkylakeClient, "clwb", ErrorKind::kNotSupported, "use one of: clflushopt clflush,");
     assert_refused(kHaswell, "clflushopt", ErrorKind::kNotSupported, "SLUICE_CACHEFLUSH=clflushopt");
 }
 
-void choose__forced_one_is_unknown__refused(void**) {
+TEST(choose__forced_one_is_unknown__refused) {
     assert_refused(kIceLake, "wbinvd", ErrorKind::kInvalidArgument, "clwb clflushopt clflush");
 }
 
-void choose__no_clflush__not_supported(void**) {
+TEST(choose__no_clflush__not_supported) {
     CpuFacts facts = kHaswell;
     facts.leaf1_edx = 0;
     assert_refused(facts, "", ErrorKind::kNotSupported, "no clflush");
     assert_refused(facts, "clflush", ErrorKind::kNotSupported, "no clflush");
 }
 
-void choose__no_or_odd_line_size__not_supported(void**) {
+TEST(choose__no_or_odd_line_size__not_supported) {
     CpuFacts facts = kHaswell;
     facts.leaf1_ebx = 0;
     assert_refused(facts, "", ErrorKind::kNotSupported, "line size");
@@ -138,13 +138,13 @@ void choose__no_or_odd_line_size__not_supported(void**) {
     assert_refused(facts, "", ErrorKind::kNotSupported, "line size");
 }
 
-void choose__line_of_32_bytes__steps_by_it(void**) {
+TEST(choose__line_of_32_bytes__steps_by_it) {
     CpuFacts facts = kHaswell;
     facts.leaf1_ebx = 4 << 8;
     assert_int_equal(choose(facts, "")->line_bytes, 32);
 }
 
-void read_facts__this_cpu__what_every_x86_64_has(void**) {
+TEST(read_facts__this_cpu__what_every_x86_64_has) {
     const CpuFacts facts = sluice::coherence::read_facts();
     assert_true((facts.leaf1_edx & kClflush) != 0);
     assert_int_equal(facts.leaf1_ebx >> 8 & 0xff, 8);
@@ -154,21 +154,5 @@ void read_facts__this_cpu__what_every_x86_64_has(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(choose__intel__best_that_is_present),
-        cmocka_unit_test(choose__amd__best_that_is_present),
-        cmocka_unit_test(choose__atom__last_line_flushed_twice_by_invalidate_only),
-        cmocka_unit_test(choose__same_model_number_of_another_vendor_or_family__not_an_atom),
-        cmocka_unit_test(choose__clwb_without_clflushopt__invalidate_uses_clflush),
-        cmocka_unit_test(choose__fences__sfence_after_clean_and_mfence_around_invalidate),
-        cmocka_unit_test(choose__amd_and_hygon_without_clflushopt__mfence_around_everything),
-        cmocka_unit_test(choose__weaker_forced__both_operations_follow),
-        cmocka_unit_test(choose__forced_one_is_absent__refused),
-        cmocka_unit_test(choose__forced_one_is_unknown__refused),
-        cmocka_unit_test(choose__no_clflush__not_supported),
-        cmocka_unit_test(choose__no_or_odd_line_size__not_supported),
-        cmocka_unit_test(choose__line_of_32_bytes__steps_by_it),
-        cmocka_unit_test(read_facts__this_cpu__what_every_x86_64_has),
-    };
-    return cmocka_run_group_tests_name("cacheflush.x86_64", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("cacheflush.x86_64");
 }

@@ -60,7 +60,7 @@ void assert_fault(const BatchResult& result, SegmentFault fault, std::uint64_t i
     assert_int_equal(result.index, index);
 }
 
-void clean__one_segment__lines_then_one_fence(void**) {
+TEST(clean__one_segment__lines_then_one_fence) {
     Bench bench;
     assert_true(bench.clean({bench.segment(0, 128)}).ok());
     const std::vector<Recorded> expected{{Event::kBeforeClean, 0},
@@ -70,7 +70,7 @@ void clean__one_segment__lines_then_one_fence(void**) {
     assert_true(bench.recorder.events() == expected);
 }
 
-void invalidate__one_segment__fence_lines_fence(void**) {
+TEST(invalidate__one_segment__fence_lines_fence) {
     Bench bench;
     assert_true(bench.invalidate({bench.segment(64, 64)}).ok());
     const std::vector<Recorded> expected{
@@ -78,7 +78,7 @@ void invalidate__one_segment__fence_lines_fence(void**) {
     assert_true(bench.recorder.events() == expected);
 }
 
-void batch__empty__still_fences(void**) {
+TEST(batch__empty__still_fences) {
     Bench bench;
     assert_true(bench.clean({}).ok());
     assert_int_equal(bench.recorder.count(Event::kAfterClean), 1);
@@ -88,19 +88,19 @@ void batch__empty__still_fences(void**) {
     assert_true(bench.engine->before_device_reads(nullptr, 0).ok());
 }
 
-void clean__unaligned_sub_line_segment__its_whole_line(void**) {
+TEST(clean__unaligned_sub_line_segment__its_whole_line) {
     Bench bench;
     assert_true(bench.clean({bench.segment(70, 3)}).ok());
     assert_true(bench.recorder.lines_of(Event::kClean) == Lines{kBase + 64});
 }
 
-void clean__segment_across_a_boundary__both_lines(void**) {
+TEST(clean__segment_across_a_boundary__both_lines) {
     Bench bench;
     assert_true(bench.clean({bench.segment(63, 2)}).ok());
     assert_true((bench.recorder.lines_of(Event::kClean) == Lines{kBase, kBase + 64}));
 }
 
-void clean__packed_sub_line_segments__each_line_once(void**) {
+TEST(clean__packed_sub_line_segments__each_line_once) {
     Bench bench;
     std::vector<Segment> segments;
     for (std::uint64_t i = 0; i < 256; ++i) {
@@ -114,20 +114,20 @@ void clean__packed_sub_line_segments__each_line_once(void**) {
     }
 }
 
-void clean__descending_neighbours__each_line_once(void**) {
+TEST(clean__descending_neighbours__each_line_once) {
     Bench bench;
     assert_true(bench.clean({bench.segment(100, 64), bench.segment(64, 36), bench.segment(0, 70)}).ok());
     assert_true((bench.recorder.lines_of(Event::kClean) == Lines{kBase + 64, kBase + 128, kBase}));
 }
 
-void clean__segment_around_the_earlier_ones__adds_both_ends(void**) {
+TEST(clean__segment_around_the_earlier_ones__adds_both_ends) {
     Bench bench;
     assert_true(bench.clean({bench.segment(128, 64), bench.segment(0, 320)}).ok());
     assert_true((bench.recorder.lines_of(Event::kClean) ==
                  Lines{kBase + 128, kBase + 192, kBase + 256, kBase, kBase + 64}));
 }
 
-void clean__scattered_segments__in_the_order_given(void**) {
+TEST(clean__scattered_segments__in_the_order_given) {
     Bench bench;
     std::vector<Segment> segments;
     Lines expected;
@@ -139,14 +139,14 @@ void clean__scattered_segments__in_the_order_given(void**) {
     assert_true(bench.recorder.lines_of(Event::kClean) == expected);
 }
 
-void batch__segments_of_different_regions__all_done(void**) {
+TEST(batch__segments_of_different_regions__all_done) {
     Bench bench;
     const std::uint32_t other = bench.add(0x90000, 64);
     assert_true(bench.invalidate({bench.segment(0, 64), {other, 0, 0x90000, 64}}).ok());
     assert_true((bench.recorder.lines_of(Event::kInvalidate) == Lines{kBase, 0x90000}));
 }
 
-void zero_length_segment__garbage_in_the_rest__skipped(void**) {
+TEST(zero_length_segment__garbage_in_the_rest__skipped) {
     Bench bench;
     assert_true(bench.clean({{0xdeadbeef, 7, 3, 0}, bench.segment(0, 1), {0, 0, kTop, 0}}).ok());
     assert_true(bench.recorder.lines_of(Event::kClean) == Lines{kBase});
@@ -154,13 +154,13 @@ void zero_length_segment__garbage_in_the_rest__skipped(void**) {
     assert_int_equal(bench.recorder.count(Event::kInvalidate), 0);
 }
 
-void zero_length_segment__between_neighbours__does_not_split_the_run(void**) {
+TEST(zero_length_segment__between_neighbours__does_not_split_the_run) {
     Bench bench;
     assert_true(bench.clean({bench.segment(0, 16), {0, 0, 0, 0}, bench.segment(16, 16)}).ok());
     assert_true(bench.recorder.lines_of(Event::kClean) == Lines{kBase});
 }
 
-void bad_segment__first_offender__earlier_ones_done_and_fenced(void**) {
+TEST(bad_segment__first_offender__earlier_ones_done_and_fenced) {
     Bench bench;
     const std::vector<Segment> segments{bench.segment(0, 64),
                                         {0, 0, 0, 0},
@@ -177,7 +177,7 @@ void bad_segment__first_offender__earlier_ones_done_and_fenced(void**) {
     assert_true(bench.recorder.events().back().event == Event::kAfterInvalidate);
 }
 
-void range__every_kind_of_overrun__refused(void**) {
+TEST(range__every_kind_of_overrun__refused) {
     Bench bench;
     const std::uint64_t lengths[] = {1, 4096, 4097, kTop, kTop - kBase + 1, kTop - 4095};
     for (const std::uint64_t length : lengths) {
@@ -194,7 +194,7 @@ void range__every_kind_of_overrun__refused(void**) {
     assert_true(bench.clean({bench.segment(4095, 1)}).ok());
 }
 
-void range__last_bytes_of_the_address_space__done_without_wrapping(void**) {
+TEST(range__last_bytes_of_the_address_space__done_without_wrapping) {
     Bench bench;
     const std::uint64_t last_lines = kTop - 127;
     const std::uint32_t top = bench.add(last_lines, 128);
@@ -206,7 +206,7 @@ void range__last_bytes_of_the_address_space__done_without_wrapping(void**) {
     assert_true((bench.recorder.lines_of(Event::kClean) == Lines{last_lines + 64, 0}));
 }
 
-void context__never_given_out__refused(void**) {
+TEST(context__never_given_out__refused) {
     Bench bench;
     const std::uint32_t contexts[] = {0, 1u << 16, bench.context + 1, bench.context + (1u << 16), 0xffffffff};
     for (const std::uint32_t context : contexts) {
@@ -215,7 +215,7 @@ void context__never_given_out__refused(void**) {
     }
 }
 
-void context__freed__refused_even_when_its_slot_lives_again(void**) {
+TEST(context__freed__refused_even_when_its_slot_lives_again) {
     Bench bench;
     assert_true(bench.engine->remove(bench.context).ok());
     assert_fault(bench.clean({bench.segment(0, 1)}), SegmentFault::kUnknownContext, 0);
@@ -225,20 +225,20 @@ void context__freed__refused_even_when_its_slot_lives_again(void**) {
     assert_true(bench.clean({{again, 0, kBase, 1}}).ok());
 }
 
-void add__range_that_wraps__refused(void**) {
+TEST(add__range_that_wraps__refused) {
     Bench bench;
     const Result<std::uint32_t> context = bench.engine->add({.address = kTop, .length = 2}, false);
     assert_true(context.error().kind() == ErrorKind::kOutOfRange);
     assert_true(bench.engine->add({.address = 1, .length = kTop}, false).ok());
 }
 
-void add__flags_of_the_engine__refused(void**) {
+TEST(add__flags_of_the_engine__refused) {
     Bench bench;
     const Region region{.address = kBase, .length = 1, .flags = sluice::coherence::kSharedHead};
     assert_true(bench.engine->add(region, false).error().kind() == ErrorKind::kInvalidArgument);
 }
 
-void add__device_writes__region_cleaned_once(void**) {
+TEST(add__device_writes__region_cleaned_once) {
     Bench bench;
     bench.recorder.clear();
     bench.add(0x20010, 64, true);
@@ -249,7 +249,7 @@ void add__device_writes__region_cleaned_once(void**) {
     assert_true(bench.recorder.events().empty());
 }
 
-void find__live_region__everything_back_with_edges_marked(void**) {
+TEST(find__live_region__everything_back_with_edges_marked) {
     Bench bench;
     const Region region{.address = 0x50008, .length = 120, .flags = 0x1234, .zone = 7, .user = 0xabcd};
     const std::uint32_t context = *bench.engine->add(region, false);
@@ -264,7 +264,7 @@ void find__live_region__everything_back_with_edges_marked(void**) {
     assert_false(bench.engine->find(context, found));
 }
 
-void edges__granule_larger_than_a_line__decides(void**) {
+TEST(edges__granule_larger_than_a_line__decides) {
     Bench bench(EdgePolicy::kCount, 64, 256);
     assert_int_equal(bench.engine->granule(), 256);
     bench.add(0x40040, 448); // aligned to lines, not to the granule: head shared, tail not
@@ -274,7 +274,7 @@ void edges__granule_larger_than_a_line__decides(void**) {
     assert_int_equal(bench.engine->edge_counts().regions, 2);
 }
 
-void edges__counted_by_invalidate_only_where_met(void**) {
+TEST(edges__counted_by_invalidate_only_where_met) {
     Bench bench;
     const std::uint32_t region = bench.add(0x20010, 256); // 0x20010 .. 0x2010f: both edges shared
     assert_true(bench.invalidate({{region, 0, 0x20040, 128}}).ok());
@@ -287,7 +287,7 @@ void edges__counted_by_invalidate_only_where_met(void**) {
     assert_int_equal(bench.engine->edge_counts().segments, 2);
 }
 
-void edges__refused_under_the_strict_policy(void**) {
+TEST(edges__refused_under_the_strict_policy) {
     Bench bench(EdgePolicy::kRefuse);
     const std::uint32_t region = bench.add(0x20010, 256);
     assert_fault(bench.invalidate({bench.segment(0, 64), {region, 0, 0x20010, 1}}), SegmentFault::kSharedEdge,
@@ -305,7 +305,7 @@ constexpr sluice::coherence::Barriers kCountedBarriers{
     .to_device = {"counted", []() noexcept { ++barriers_to_device; }},
     .from_device = {"counted", []() noexcept { ++barriers_from_device; }}};
 
-void coherent__same_checks_one_barrier_and_no_lines(void**) {
+TEST(coherent__same_checks_one_barrier_and_no_lines) {
     const std::unique_ptr<Engine> engine = *Engine::make_coherent(kCountedBarriers);
     assert_false(engine->sync_required());
     assert_int_equal(engine->granule(), 1);
@@ -322,7 +322,7 @@ void coherent__same_checks_one_barrier_and_no_lines(void**) {
     assert_int_equal(engine->edge_counts().regions, 0);
 }
 
-void validate__bad_segment_in_the_middle__its_index_and_no_line(void**) {
+TEST(validate__bad_segment_in_the_middle__its_index_and_no_line) {
     Bench bench;
     const std::vector<Segment> bad{bench.segment(0, 64), bench.segment(4090, 7), bench.segment(64, 64)};
     bench.recorder.clear();
@@ -331,7 +331,7 @@ void validate__bad_segment_in_the_middle__its_index_and_no_line(void**) {
     assert_true(bench.recorder.events().empty());
 }
 
-void coherent__native_barriers__work(void**) {
+TEST(coherent__native_barriers__work) {
     const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     const std::uint32_t context = *engine->add({.address = kBase, .length = 64}, true);
     const Segment segment{context, 0, kBase, 64};
@@ -342,34 +342,5 @@ void coherent__native_barriers__work(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(clean__one_segment__lines_then_one_fence),
-        cmocka_unit_test(invalidate__one_segment__fence_lines_fence),
-        cmocka_unit_test(batch__empty__still_fences),
-        cmocka_unit_test(clean__unaligned_sub_line_segment__its_whole_line),
-        cmocka_unit_test(clean__segment_across_a_boundary__both_lines),
-        cmocka_unit_test(clean__packed_sub_line_segments__each_line_once),
-        cmocka_unit_test(clean__descending_neighbours__each_line_once),
-        cmocka_unit_test(clean__segment_around_the_earlier_ones__adds_both_ends),
-        cmocka_unit_test(clean__scattered_segments__in_the_order_given),
-        cmocka_unit_test(batch__segments_of_different_regions__all_done),
-        cmocka_unit_test(zero_length_segment__garbage_in_the_rest__skipped),
-        cmocka_unit_test(zero_length_segment__between_neighbours__does_not_split_the_run),
-        cmocka_unit_test(bad_segment__first_offender__earlier_ones_done_and_fenced),
-        cmocka_unit_test(range__every_kind_of_overrun__refused),
-        cmocka_unit_test(range__last_bytes_of_the_address_space__done_without_wrapping),
-        cmocka_unit_test(context__never_given_out__refused),
-        cmocka_unit_test(context__freed__refused_even_when_its_slot_lives_again),
-        cmocka_unit_test(add__range_that_wraps__refused),
-        cmocka_unit_test(add__flags_of_the_engine__refused),
-        cmocka_unit_test(add__device_writes__region_cleaned_once),
-        cmocka_unit_test(find__live_region__everything_back_with_edges_marked),
-        cmocka_unit_test(edges__granule_larger_than_a_line__decides),
-        cmocka_unit_test(edges__counted_by_invalidate_only_where_met),
-        cmocka_unit_test(edges__refused_under_the_strict_policy),
-        cmocka_unit_test(coherent__same_checks_one_barrier_and_no_lines),
-        cmocka_unit_test(validate__bad_segment_in_the_middle__its_index_and_no_line),
-        cmocka_unit_test(coherent__native_barriers__work),
-    };
-    return cmocka_run_group_tests_name("coherence.engine", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("coherence.engine");
 }

@@ -59,7 +59,7 @@ bool same(const Region& a, const Region& b) {
            a.user == b.user;
 }
 
-void find__region_replaced_at_any_instruction__old_one_or_none(void**) {
+TEST(find__region_replaced_at_any_instruction__old_one_or_none) {
     long found = 0;
     long refused = 0;
     for (long n = 1;; ++n) {
@@ -83,7 +83,7 @@ void find__region_replaced_at_any_instruction__old_one_or_none(void**) {
     assert_true(found > 0 && refused > 0);
 }
 
-void bounds__region_replaced_at_any_instruction__old_ones_or_none(void**) {
+TEST(bounds__region_replaced_at_any_instruction__old_ones_or_none) {
     long found = 0;
     long refused = 0;
     for (long n = 1;; ++n) {
@@ -107,7 +107,7 @@ void bounds__region_replaced_at_any_instruction__old_ones_or_none(void**) {
     assert_true(found > 0 && refused > 0);
 }
 
-void replace__reader_comes_after_each_instruction__whole_region_or_none(void**) {
+TEST(replace__reader_comes_after_each_instruction__whole_region_or_none) {
     RegionTable table = *RegionTable::make();
     const std::uint32_t old_context = *table.add(kOld);
     const std::uint32_t new_context = old_context + (1u << RegionTable::kIndexBits);
@@ -148,10 +148,5 @@ int main() {
     if (sigaction(SIGTRAP, &action, nullptr) != 0) {
         return 1;
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(find__region_replaced_at_any_instruction__old_one_or_none),
-        cmocka_unit_test(bounds__region_replaced_at_any_instruction__old_ones_or_none),
-        cmocka_unit_test(replace__reader_comes_after_each_instruction__whole_region_or_none),
-    };
-    return cmocka_run_group_tests_name("coherence.interleavings", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("coherence.interleavings");
 }

@@ -183,23 +183,23 @@ void assert_corrupts(Transfer transfer, const Contract& contract) {
     assert_true(corrupted > rounds / 50);
 }
 
-void receive__contract_kept__never_corrupt(void**) {
+TEST(receive__contract_kept__never_corrupt) {
     assert_int_equal(corruptions(receive, {}), 0);
 }
 
-void receive__unaligned_but_neighbour_quiet__never_corrupt(void**) {
+TEST(receive__unaligned_but_neighbour_quiet__never_corrupt) {
     assert_int_equal(corruptions(receive, {.aligned = false, .neighbour_quiet = true}), 0);
 }
 
-void receive__dirty_lines_left_in_the_target__written_over_the_data(void**) {
+TEST(receive__dirty_lines_left_in_the_target__written_over_the_data) {
     assert_corrupts(receive, {.cleaned_at_registration = false});
 }
 
-void receive__neighbour_dirties_an_edge_line__reverts_the_data(void**) {
+TEST(receive__neighbour_dirties_an_edge_line__reverts_the_data) {
     assert_corrupts(receive, {.aligned = false});
 }
 
-void receive__neighbour_dirties_an_edge_line__strict_policy_refuses(void**) {
+TEST(receive__neighbour_dirties_an_edge_line__strict_policy_refuses) {
     Random random(seed);
     for (std::uint64_t i = 0; i < rounds; ++i) {
         Round round(random, {.aligned = false});
@@ -211,35 +211,35 @@ void receive__neighbour_dirties_an_edge_line__strict_policy_refuses(void**) {
     }
 }
 
-void receive__invalidated_only_before_the_write__prefetch_brings_stale_lines(void**) {
+TEST(receive__invalidated_only_before_the_write__prefetch_brings_stale_lines) {
     assert_corrupts(receive, {.invalidated_before = true});
 }
 
-void receive__not_synchronised__stale(void**) {
+TEST(receive__not_synchronised__stale) {
     assert_corrupts(receive, {.invalidated_afterwards = false});
 }
 
-void receive__cleaned_instead_of_invalidated__stale(void**) {
+TEST(receive__cleaned_instead_of_invalidated__stale) {
     assert_corrupts(receive, {.cleaned_instead = true});
 }
 
-void receive__without_fences__stale(void**) {
+TEST(receive__without_fences__stale) {
     assert_corrupts(receive, {.fences = false});
 }
 
-void send__contract_kept__never_corrupt(void**) {
+TEST(send__contract_kept__never_corrupt) {
     assert_int_equal(corruptions(send, {}), 0);
 }
 
-void send__edges_shared_with_dirty_neighbours__never_corrupt(void**) {
+TEST(send__edges_shared_with_dirty_neighbours__never_corrupt) {
     assert_int_equal(corruptions(send, {.aligned = false}), 0);
 }
 
-void send__not_synchronised__device_reads_stale(void**) {
+TEST(send__not_synchronised__device_reads_stale) {
     assert_corrupts(send, {.cleaned_before_sending = false});
 }
 
-void send__without_fences__device_reads_stale(void**) {
+TEST(send__without_fences__device_reads_stale) {
     assert_corrupts(send, {.fences = false});
 }
 
@@ -249,20 +249,5 @@ int main(int argc, char** argv) {
     const Seeded run(argc, argv, 2000);
     seed = run.seed;
     rounds = run.count;
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(receive__contract_kept__never_corrupt),
-        cmocka_unit_test(receive__unaligned_but_neighbour_quiet__never_corrupt),
-        cmocka_unit_test(receive__dirty_lines_left_in_the_target__written_over_the_data),
-        cmocka_unit_test(receive__neighbour_dirties_an_edge_line__reverts_the_data),
-        cmocka_unit_test(receive__neighbour_dirties_an_edge_line__strict_policy_refuses),
-        cmocka_unit_test(receive__invalidated_only_before_the_write__prefetch_brings_stale_lines),
-        cmocka_unit_test(receive__not_synchronised__stale),
-        cmocka_unit_test(receive__cleaned_instead_of_invalidated__stale),
-        cmocka_unit_test(receive__without_fences__stale),
-        cmocka_unit_test(send__contract_kept__never_corrupt),
-        cmocka_unit_test(send__edges_shared_with_dirty_neighbours__never_corrupt),
-        cmocka_unit_test(send__not_synchronised__device_reads_stale),
-        cmocka_unit_test(send__without_fences__device_reads_stale),
-    };
-    return cmocka_run_group_tests_name("coherence.non_coherent_machine", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("coherence.non_coherent_machine");
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kFrees = 1u << 16;
 
-void add__then_find__gives_the_region_back(void**) {
+TEST(add__then_find__gives_the_region_back) {
     RegionTable table = *RegionTable::make();
     const Region region{.address = 0x1000, .length = 77, .flags = 5, .zone = 3, .user = 0xdeadbeef};
     const std::uint32_t context = *table.add(region);
@@ -32,7 +32,7 @@ void add__then_find__gives_the_region_back(void**) {
     assert_int_equal(table.live(), 1);
 }
 
-void find__not_live__region_left_alone(void**) {
+TEST(find__not_live__region_left_alone) {
     RegionTable table = *RegionTable::make();
     Region found{.address = 42};
     for (std::uint32_t context : {0u, 1u, 0xffffu, 0x10000u, 0x10001u, 0xffffffffu}) {
@@ -41,7 +41,7 @@ void find__not_live__region_left_alone(void**) {
     assert_int_equal(found.address, 42);
 }
 
-void remove__live__gone(void**) {
+TEST(remove__live__gone) {
     RegionTable table = *RegionTable::make();
     const std::uint32_t context = *table.add({.length = 1});
     assert_true(table.remove(context).ok());
@@ -50,7 +50,7 @@ void remove__live__gone(void**) {
     assert_int_equal(table.live(), 0);
 }
 
-void remove__not_live__invalid_handle(void**) {
+TEST(remove__not_live__invalid_handle) {
     RegionTable table = *RegionTable::make();
     const std::uint32_t context = *table.add({.length = 1});
     assert_true(table.remove(context).ok());
@@ -60,7 +60,7 @@ void remove__not_live__invalid_handle(void**) {
     assert_int_equal(table.live(), 0);
 }
 
-void context__of_one_slot__comes_back_only_after_2_to_the_16_frees(void**) {
+TEST(context__of_one_slot__comes_back_only_after_2_to_the_16_frees) {
     RegionTable table = *RegionTable::make();
     std::vector<bool> seen(kFrees);
     std::uint32_t first = 0;
@@ -75,7 +75,7 @@ void context__of_one_slot__comes_back_only_after_2_to_the_16_frees(void**) {
     assert_int_equal(*table.add({.length = 1}), first);
 }
 
-void slots__freed__used_again_in_the_order_they_were_freed(void**) {
+TEST(slots__freed__used_again_in_the_order_they_were_freed) {
     RegionTable table = *RegionTable::make();
     const std::uint32_t a = *table.add({.length = 1});
     const std::uint32_t b = *table.add({.length = 1});
@@ -86,7 +86,7 @@ void slots__freed__used_again_in_the_order_they_were_freed(void**) {
     assert_int_equal(*table.add({.length = 1}) & RegionTable::kIndexMask, 3);
 }
 
-void add__table_full__refused_until_one_is_freed(void**) {
+TEST(add__table_full__refused_until_one_is_freed) {
     RegionTable table = *RegionTable::make();
     std::set<std::uint32_t> contexts;
     for (std::uint32_t i = 0; i < RegionTable::kMaxRegions; ++i) {
@@ -106,7 +106,7 @@ void add__table_full__refused_until_one_is_freed(void**) {
     assert_true(table.add({.length = 1}).ok());
 }
 
-void make__moved_from__does_not_free_twice(void**) {
+TEST(make__moved_from__does_not_free_twice) {
     RegionTable first = *RegionTable::make();
     const RegionTable second(std::move(first));
     assert_int_equal(second.live(), 0);
@@ -120,7 +120,7 @@ long resident_pages() {
     return resident;
 }
 
-void memory__per_live_region__at_most_64_bytes(void**) {
+TEST(memory__per_live_region__at_most_64_bytes) {
     assert_true(sizeof(RegionTable::Slot) <= 64);
     constexpr std::uint32_t kRegions = 20000;
     RegionTable table = *RegionTable::make();
@@ -139,16 +139,5 @@ void memory__per_live_region__at_most_64_bytes(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(add__then_find__gives_the_region_back),
-        cmocka_unit_test(find__not_live__region_left_alone),
-        cmocka_unit_test(remove__live__gone),
-        cmocka_unit_test(remove__not_live__invalid_handle),
-        cmocka_unit_test(context__of_one_slot__comes_back_only_after_2_to_the_16_frees),
-        cmocka_unit_test(slots__freed__used_again_in_the_order_they_were_freed),
-        cmocka_unit_test(add__table_full__refused_until_one_is_freed),
-        cmocka_unit_test(make__moved_from__does_not_free_twice),
-        cmocka_unit_test(memory__per_live_region__at_most_64_bytes),
-    };
-    return cmocka_run_group_tests_name("coherence.region_table", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("coherence.region_table");
 }

@@ -70,7 +70,7 @@ struct Readers {
     }
 };
 
-void find__slot_churned_by_a_writer__whole_region_or_none(void**) {
+TEST(find__slot_churned_by_a_writer__whole_region_or_none) {
     RegionTable table = *RegionTable::make();
     std::atomic<std::uint32_t> current{0};
     Readers readers;
@@ -96,7 +96,7 @@ void find__slot_churned_by_a_writer__whole_region_or_none(void**) {
 
 // The slot is a long region at one place, then a short one at another. A check that took the
 // address of one and the length of the other would let this segment pass.
-void check__slot_churned_by_a_writer__never_passes_a_mixture(void**) {
+TEST(check__slot_churned_by_a_writer__never_passes_a_mixture) {
     const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     constexpr Region kLong{.address = 0x100000, .length = 0x10000};
     constexpr Region kShort{.address = 0x900000, .length = 0x100};
@@ -123,7 +123,7 @@ void check__slot_churned_by_a_writer__never_passes_a_mixture(void**) {
     assert_int_equal(readers.mixed.load(), 0);
 }
 
-void check__regions_that_nobody_frees__pass_while_others_come_and_go(void**) {
+TEST(check__regions_that_nobody_frees__pass_while_others_come_and_go) {
     const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     std::vector<Segment> stable;
     for (std::uint64_t i = 1; i <= 64; ++i) {
@@ -155,7 +155,7 @@ void check__regions_that_nobody_frees__pass_while_others_come_and_go(void**) {
     assert_int_equal(readers.lost.load(), 0);
 }
 
-void table__grows_to_its_limit__readers_never_fail(void**) {
+TEST(table__grows_to_its_limit__readers_never_fail) {
     RegionTable table = *RegionTable::make();
     const std::uint32_t stable = *table.add(region_of(7));
     std::atomic<std::uint32_t> newest{stable};
@@ -174,7 +174,7 @@ void table__grows_to_its_limit__readers_never_fail(void**) {
     assert_int_equal(table.live(), RegionTable::kMaxRegions);
 }
 
-void writers__four_at_once__no_context_is_given_twice(void**) {
+TEST(writers__four_at_once__no_context_is_given_twice) {
     RegionTable table = *RegionTable::make();
     std::atomic<std::uint64_t> wrong{0};
     std::vector<std::thread> writers;
@@ -203,12 +203,5 @@ int main(int argc, char** argv) {
     const Seeded run(argc, argv, 50000);
     seed = run.seed;
     rounds = run.count;
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(find__slot_churned_by_a_writer__whole_region_or_none),
-        cmocka_unit_test(check__slot_churned_by_a_writer__never_passes_a_mixture),
-        cmocka_unit_test(check__regions_that_nobody_frees__pass_while_others_come_and_go),
-        cmocka_unit_test(table__grows_to_its_limit__readers_never_fail),
-        cmocka_unit_test(writers__four_at_once__no_context_is_given_twice),
-    };
-    return cmocka_run_group_tests_name("coherence.threads", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("coherence.threads");
 }

@@ -45,7 +45,7 @@ sluice_device_attributes ask(const Machine& machine, const char* name) {
     return *result;
 }
 
-void override__in_the_file__wins_over_discovery(void**) {
+TEST(override__in_the_file__wins_over_discovery, setup, teardown) {
     Machine machine("x86-server");
     machine.write(
         config::kPath,
@@ -61,14 +61,14 @@ void override__in_the_file__wins_over_discovery(void**) {
     assert_int_equal(irdma.io_coherence.source, SLUICE_SOURCE_ARCHITECTURE);
 }
 
-void override__auto_for_a_device__finds_out_again(void**) {
+TEST(override__auto_for_a_device__finds_out_again, setup, teardown) {
     Machine machine("x86-server");
     machine.write(config::kPath, "coherence = noncoherent\n[device mlx5_0]\ncoherence = auto\n");
     assert_int_equal(ask(machine, "mlx5_0").cpu_coherence.source, SLUICE_SOURCE_ARCHITECTURE);
     assert_int_equal(ask(machine, "irdma0").cpu_coherence.source, SLUICE_SOURCE_CONFIG);
 }
 
-void override__in_the_environment__wins_over_the_file(void**) {
+TEST(override__in_the_environment__wins_over_the_file, setup, teardown) {
     Machine machine("x86-server");
     machine.write(config::kPath, "[device mlx5_0]\ncoherence = noncoherent\n");
     setenv("SLUICE_COHERENCE", "mlx5_0=simulated", 1);
@@ -79,7 +79,7 @@ void override__in_the_environment__wins_over_the_file(void**) {
     assert_int_equal(ask(machine, "irdma0").cpu_coherence.source, SLUICE_SOURCE_ARCHITECTURE);
 }
 
-void override__that_can_t_be_understood__fails_the_query(void**) {
+TEST(override__that_can_t_be_understood__fails_the_query, setup, teardown) {
     Machine machine("x86-server");
     const FileTree tree(machine.root());
     machine.write(config::kPath, "coherence = noncoherent\ncoherance = x\n");
@@ -93,7 +93,7 @@ void override__that_can_t_be_understood__fails_the_query(void**) {
     assert_int_equal(result.error().to_errno(), EINVAL);
 }
 
-void file__that_is_a_directory_a_loop_or_huge__fails_the_query(void**) {
+TEST(file__that_is_a_directory_a_loop_or_huge__fails_the_query, setup, teardown) {
     Machine machine("x86-server");
     const FileTree tree(machine.root());
     machine.add(std::string(config::kPath) + "/");
@@ -106,7 +106,7 @@ void file__that_is_a_directory_a_loop_or_huge__fails_the_query(void**) {
     assert_false(config::load(tree).ok());
 }
 
-void trust__only_root_may_have_written_it(void**) {
+TEST(trust__only_root_may_have_written_it) {
     assert_true(sluice::is_trustworthy({0, 0100644}));
     assert_true(sluice::is_trustworthy({0, 0100600}));
     assert_false(sluice::is_trustworthy({1000, 0100644}));
@@ -114,7 +114,7 @@ void trust__only_root_may_have_written_it(void**) {
     assert_false(sluice::is_trustworthy({0, 0100646}));
 }
 
-void file__that_others_may_write__is_ignored_by_root_with_a_line(void**) {
+TEST(file__that_others_may_write__is_ignored_by_root_with_a_line, setup, teardown) {
     Machine machine("x86-server");
     machine.write(config::kPath, "coherence = noncoherent\nclaim = rxe\n");
     const std::string outside = machine.root() + config::kPath;
@@ -132,7 +132,7 @@ void file__that_others_may_write__is_ignored_by_root_with_a_line(void**) {
     }
 }
 
-void claim__default__follows_provider_enable(void**) {
+TEST(claim__default__follows_provider_enable, setup, teardown) {
     Machine machine;
     const FileTree tree(machine.root());
     assert_false(config::claimed_drivers(tree).rxe || config::claimed_drivers(tree).siw);
@@ -145,7 +145,7 @@ void claim__default__follows_provider_enable(void**) {
     assert_false(config::claimed_drivers(tree).siw);
 }
 
-void claim__file_not_understood__claims_nothing_with_a_line(void**) {
+TEST(claim__file_not_understood__claims_nothing_with_a_line, setup, teardown) {
     Machine machine;
     machine.write(config::kDriverFile, "driver sluice\n");
     machine.write(config::kPath, "claim = everything\n");
@@ -153,7 +153,7 @@ void claim__file_not_understood__claims_nothing_with_a_line(void**) {
     assert_non_null(std::strstr(last_message.c_str(), "sluice.conf:1"));
 }
 
-void list__names_every_variable_and_key_with_its_origin(void**) {
+TEST(list__names_every_variable_and_key_with_its_origin, setup, teardown) {
     Machine machine;
     machine.write(config::kPath, "claim = rxe\n[device rxe0]\ncoherence = simulated\n");
     setenv("SLUICE_COHERENCE", "coherent", 1);
@@ -184,20 +184,5 @@ void list__names_every_variable_and_key_with_its_origin(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(override__in_the_file__wins_over_discovery, setup, teardown),
-        cmocka_unit_test_setup_teardown(override__auto_for_a_device__finds_out_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(override__in_the_environment__wins_over_the_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(override__that_can_t_be_understood__fails_the_query, setup, teardown),
-        cmocka_unit_test_setup_teardown(file__that_is_a_directory_a_loop_or_huge__fails_the_query, setup,
-                                        teardown),
-        cmocka_unit_test(trust__only_root_may_have_written_it),
-        cmocka_unit_test_setup_teardown(file__that_others_may_write__is_ignored_by_root_with_a_line, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(claim__default__follows_provider_enable, setup, teardown),
-        cmocka_unit_test_setup_teardown(claim__file_not_understood__claims_nothing_with_a_line, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(list__names_every_variable_and_key_with_its_origin, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("config.config", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("config.config");
 }

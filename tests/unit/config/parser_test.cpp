@@ -28,7 +28,7 @@ void assert_refused(std::string_view text, const char* where, const char* what) 
     }
 }
 
-void file__empty_or_comments__says_nothing(void**) {
+TEST(file__empty_or_comments__says_nothing) {
     for (const char* text : {"", "\n\n", "# comment", "  # comment\n\t\n", "\r\n"}) {
         auto file = parse_file(text, kPath);
         assert_true(file.ok());
@@ -37,7 +37,7 @@ void file__empty_or_comments__says_nothing(void**) {
     }
 }
 
-void file__keys_and_sections__are_taken_with_their_lines(void**) {
+TEST(file__keys_and_sections__are_taken_with_their_lines) {
     auto file = parse_file("claim = siw rxe\r\n"
                            "coherence=coherent\n"
                            "\n"
@@ -62,14 +62,14 @@ void file__keys_and_sections__are_taken_with_their_lines(void**) {
     assert_null(file->find("rxe"));
 }
 
-void claim__none__is_said_and_claims_nothing(void**) {
+TEST(claim__none__is_said_and_claims_nothing) {
     auto file = parse_file("claim = none", kPath);
     assert_true(file->claim.is_said());
     assert_false(file->claim.value.rxe || file->claim.value.siw);
     assert_string_equal(to_string(file->claim.value).c_str(), "none");
 }
 
-void error__names_line_and_what_is_valid(void**) {
+TEST(error__names_line_and_what_is_valid) {
     assert_refused("\ncoherence", "2", "KEY = VALUE");
     assert_refused("coherance = auto", "1", "valid: claim, coherence, io-coherence");
     assert_refused("[device a]\nx = 1", "2", "valid: coherence, io-coherence, address");
@@ -94,14 +94,14 @@ void error__names_line_and_what_is_valid(void**) {
     assert_refused(("[device " + std::string(64, 'x') + "]"), "1", "[device NAME]");
 }
 
-void error__second_setting_of_a_key__names_the_first(void**) {
+TEST(error__second_setting_of_a_key__names_the_first) {
     assert_refused("coherence = auto\n\ncoherence = auto", "3", "line 1");
     assert_refused("claim = rxe\nclaim = siw", "2", "line 1");
     assert_refused("\n[device a]\n[device b]\n[device a]", "4", "line 2");
     assert_refused("[device a]\nio-coherence=auto\nio-coherence=auto", "3", "line 2");
 }
 
-void hostile__too_long_or_too_many__is_refused(void**) {
+TEST(hostile__too_long_or_too_many__is_refused) {
     assert_refused(std::string(65537, '\n'), "0", "65536");
     assert_true(parse_file(std::string(65536, '\n'), kPath).ok());
     std::string sections;
@@ -111,7 +111,7 @@ void hostile__too_long_or_too_many__is_refused(void**) {
     assert_refused(sections, "257", "more than 256");
 }
 
-void hostile__bytes_that_move_a_cursor__are_not_repeated(void**) {
+TEST(hostile__bytes_that_move_a_cursor__are_not_repeated) {
     const std::string text("a\x1b[2J\0\x7f = 1", 11);
     auto file = parse_file(text, kPath);
     assert_false(file.ok());
@@ -121,7 +121,7 @@ void hostile__bytes_that_move_a_cursor__are_not_repeated(void**) {
     assert_refused(std::string(50000, 'x') + " = 1", "1", "xxx...");
 }
 
-void environment__value_for_all_or_single_devices(void**) {
+TEST(environment__value_for_all_or_single_devices) {
     assert_int_equal(*parse_environment("", "rxe0"), Coherence::kAuto);
     assert_int_equal(*parse_environment("noncoherent", "rxe0"), Coherence::kNoncoherent);
     assert_int_equal(*parse_environment("rxe0=simulated,mlx5_0=coherent", "rxe0"), Coherence::kSimulated);
@@ -132,7 +132,7 @@ void environment__value_for_all_or_single_devices(void**) {
     assert_int_equal(*parse_environment("noncoherent,rxe0=coherent", "siw0"), Coherence::kNoncoherent);
 }
 
-void environment__wrong__error_names_values_even_for_other_devices(void**) {
+TEST(environment__wrong__error_names_values_even_for_other_devices) {
     for (const char* text : {"yes", "rxe0=", "=coherent", "rxe0=maybe", "siw0=maybe", "coherent,,coherent",
                              ",", "rxe0=coherent=coherent", "Coherent", " coherent", "a/b=coherent"}) {
         auto value = parse_environment(text, "rxe0");
@@ -144,7 +144,7 @@ void environment__wrong__error_names_values_even_for_other_devices(void**) {
 }
 
 // What the packages install must change nothing, with or without its comments' advice.
-void file__as_packages_install_it__says_nothing_and_its_examples_hold(void**) {
+TEST(file__as_packages_install_it__says_nothing_and_its_examples_hold) {
     std::ifstream shipped(TEST_SHIPPED_CONFIG);
     std::string text{std::istreambuf_iterator<char>(shipped), {}};
     assert_true(text.size() > 100);
@@ -168,17 +168,5 @@ void file__as_packages_install_it__says_nothing_and_its_examples_hold(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(file__empty_or_comments__says_nothing),
-        cmocka_unit_test(file__keys_and_sections__are_taken_with_their_lines),
-        cmocka_unit_test(claim__none__is_said_and_claims_nothing),
-        cmocka_unit_test(error__names_line_and_what_is_valid),
-        cmocka_unit_test(error__second_setting_of_a_key__names_the_first),
-        cmocka_unit_test(hostile__too_long_or_too_many__is_refused),
-        cmocka_unit_test(hostile__bytes_that_move_a_cursor__are_not_repeated),
-        cmocka_unit_test(environment__value_for_all_or_single_devices),
-        cmocka_unit_test(environment__wrong__error_names_values_even_for_other_devices),
-        cmocka_unit_test(file__as_packages_install_it__says_nothing_and_its_examples_hold),
-    };
-    return cmocka_run_group_tests_name("config.parser", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("config.parser");
 }

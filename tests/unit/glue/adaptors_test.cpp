@@ -21,35 +21,35 @@ void assert_error(const Result<T>& result, ErrorKind kind, int os_errno) {
     assert_string_equal(result.error().text(), kTried);
 }
 
-void null__errno_is_taken(void**) {
+TEST(null__errno_is_taken) {
     int object = 0;
     errno = EPERM;
     assert_ptr_equal(*glue::from_null(&object, kTried), &object);
     assert_error(glue::from_null<int>(nullptr, kTried), ErrorKind::kPermission, EPERM);
 }
 
-void rc__is_the_errno_whatever_its_sign(void**) {
+TEST(rc__is_the_errno_whatever_its_sign) {
     errno = EBUSY;
     assert_true(glue::from_rc(0, kTried).ok());
     assert_error(glue::from_rc(ENOMEM, kTried), ErrorKind::kInsufficientResources, ENOMEM);
     assert_error(glue::from_rc(-EINVAL, kTried), ErrorKind::kInvalidArgument, EINVAL);
 }
 
-void rc__minus_one__is_errno_s_business(void**) {
+TEST(rc__minus_one__is_errno_s_business) {
     // Also EPERM, whose number is 1, when it is said as a negative: then errno says the same.
     errno = EBUSY;
     assert_error(glue::from_rc(-1, kTried), ErrorKind::kBusy, EBUSY);
     assert_error(glue::from_rc(EPERM, kTried), ErrorKind::kPermission, EPERM);
 }
 
-void minus_one__alone_is_an_error(void**) {
+TEST(minus_one__alone_is_an_error) {
     errno = EAGAIN;
     assert_int_equal(*glue::from_minus_one(0, kTried), 0);
     assert_int_equal(*glue::from_minus_one(5, kTried), 5);
     assert_error(glue::from_minus_one(-1, kTried), ErrorKind::kBusy, EAGAIN);
 }
 
-void nl__codes_of_its_own_become_errnos(void**) {
+TEST(nl__codes_of_its_own_become_errnos) {
     errno = EIO; // which it doesn't look at
     assert_int_equal(*glue::from_nl(0, kTried), 0);
     assert_int_equal(*glue::from_nl(64, kTried), 64);
@@ -67,12 +67,5 @@ void nl__codes_of_its_own_become_errnos(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(null__errno_is_taken),
-        cmocka_unit_test(rc__is_the_errno_whatever_its_sign),
-        cmocka_unit_test(rc__minus_one__is_errno_s_business),
-        cmocka_unit_test(minus_one__alone_is_an_error),
-        cmocka_unit_test(nl__codes_of_its_own_become_errnos),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

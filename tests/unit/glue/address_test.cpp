@@ -23,7 +23,7 @@ Address ipv6(const char* text, std::uint32_t scope = 0) {
     return Address::ipv6(&bytes, scope);
 }
 
-void from__each_family__is_copied_and_others_refused(void**) {
+TEST(from__each_family__is_copied_and_others_refused) {
     const Address four = ipv4("192.0.2.1", 7);
     const auto copy = Address::from(four.get());
     assert_true(copy.ok() && copy->is_same_host(four));
@@ -38,7 +38,7 @@ void from__each_family__is_copied_and_others_refused(void**) {
     assert_int_equal(Address::from(nullptr).error().os_errno(), EAFNOSUPPORT);
 }
 
-void port__is_in_the_host_s_order_and_changes_a_copy(void**) {
+TEST(port__is_in_the_host_s_order_and_changes_a_copy) {
     const Address address = ipv4("192.0.2.1", 0x1234);
     assert_int_equal(address.port(), 0x1234);
     assert_int_equal(address.with_port(80).port(), 80);
@@ -48,7 +48,7 @@ void port__is_in_the_host_s_order_and_changes_a_copy(void**) {
     assert_false(Address().is_set());
 }
 
-void same_host__compares_address_and_scope_but_no_port(void**) {
+TEST(same_host__compares_address_and_scope_but_no_port) {
     assert_true(ipv4("192.0.2.1", 1).is_same_host(ipv4("192.0.2.1", 2)));
     assert_false(ipv4("192.0.2.1").is_same_host(ipv4("192.0.2.2")));
     assert_false(ipv4("192.0.2.1").is_same_host(ipv6("::ffff:192.0.2.1")));
@@ -56,7 +56,7 @@ void same_host__compares_address_and_scope_but_no_port(void**) {
     assert_false(ipv6("fe80::1", 2).is_same_host(ipv6("fe80::1", 3)));
 }
 
-void text__is_as_people_write_it(void**) {
+TEST(text__is_as_people_write_it) {
     assert_string_equal(ipv4("192.0.2.1", 9).to_string().c_str(), "192.0.2.1");
     assert_string_equal(ipv6("2001:db8:0:0::1").to_string().c_str(), "2001:db8::1");
     assert_string_equal(Address().to_string().c_str(), "");
@@ -65,11 +65,5 @@ void text__is_as_people_write_it(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(from__each_family__is_copied_and_others_refused),
-        cmocka_unit_test(port__is_in_the_host_s_order_and_changes_a_copy),
-        cmocka_unit_test(same_host__compares_address_and_scope_but_no_port),
-        cmocka_unit_test(text__is_as_people_write_it),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -22,7 +22,7 @@ using sluice::test::own_address;
 
 namespace {
 
-void open__loopback_address__uroce_there(void**) {
+TEST(open__loopback_address__uroce_there) {
     const Result<Device> device = sluice::glue::resolve_device(own_address());
     assert_true(device.ok());
     assert_int_equal(device->addresses.size(), 1);
@@ -45,7 +45,7 @@ std::optional<Address> outward_address() {
     return std::nullopt;
 }
 
-void context_at__address_that_uroce_was_given__uroce_there(void**) {
+TEST(context_at__address_that_uroce_was_given__uroce_there) {
     const std::optional<Address> address = outward_address();
     if (!address) {
         print_message("this machine has only loopback addresses\n");
@@ -58,13 +58,13 @@ void context_at__address_that_uroce_was_given__uroce_there(void**) {
     assert_string_equal(ibv_get_device_name((*context)->device), "uroce7");
 }
 
-void open__other_address_without_a_device__not_found(void**) {
+TEST(open__other_address_without_a_device__not_found) {
     const Result<Context> context = Context::open("192.0.2.1");
     assert_false(context.ok());
     assert_int_equal(context.error().kind(), ErrorKind::kNotFound);
 }
 
-void query_coherence__uroce__coherent(void**) {
+TEST(query_coherence__uroce__coherent) {
     const Result<Context> context = Context::open(own_address());
     assert_true(context.ok());
     const Result<Coherence> coherence = context->query_coherence();
@@ -75,11 +75,5 @@ void query_coherence__uroce__coherent(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(open__loopback_address__uroce_there),
-        cmocka_unit_test(context_at__address_that_uroce_was_given__uroce_there),
-        cmocka_unit_test(open__other_address_without_a_device__not_found),
-        cmocka_unit_test(query_coherence__uroce__coherent),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -38,7 +38,7 @@ void assert_found(const char* name, const char* device) {
     assert_string_equal(found->name.c_str(), device);
 }
 
-void find__by_name_interface_or_address(void**) {
+TEST(find__by_name_interface_or_address) {
     assert_found("rxe0", "rxe0");
     assert_found("eth1", "eth0");
     assert_found("192.0.2.2", "rxe0");
@@ -46,11 +46,11 @@ void find__by_name_interface_or_address(void**) {
     assert_found("bare", "bare");
 }
 
-void find__two_could_be_meant__its_own_name_wins(void**) {
+TEST(find__two_could_be_meant__its_own_name_wins) {
     assert_found("eth0", "eth0");
 }
 
-void find__nobody_s_name__null(void**) {
+TEST(find__nobody_s_name__null) {
     assert_null(find_device(devices(), "rxe1"));
     assert_null(find_device(devices(), "192.0.2.9"));
     assert_null(find_device(devices(), ""));
@@ -58,7 +58,7 @@ void find__nobody_s_name__null(void**) {
 }
 
 // Whose an address is, is asked by binding its port: a list that opens devices would take them from others.
-void list__uroce_of_somebody_else__there_and_not_opened(void**) {
+TEST(list__uroce_of_somebody_else__there_and_not_opened) {
     const std::string text = sluice::test::own_address();
     const Address address = ipv4(text.c_str());
     const Address port = address.with_port(4791);
@@ -80,11 +80,5 @@ void list__uroce_of_somebody_else__there_and_not_opened(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(find__by_name_interface_or_address),
-        cmocka_unit_test(find__two_could_be_meant__its_own_name_wins),
-        cmocka_unit_test(find__nobody_s_name__null),
-        cmocka_unit_test(list__uroce_of_somebody_else__there_and_not_opened),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -40,7 +40,7 @@ Message good_answer() {
     return message;
 }
 
-void parse__whole_answer__is_understood(void**) {
+TEST(parse__whole_answer__is_understood) {
     const Message message = good_answer();
     const Result<RdmaLink> link = sluice::glue::parse_rdma_link(nlmsg_hdr(message.get()));
     assert_true(link.ok());
@@ -51,7 +51,7 @@ void parse__whole_answer__is_understood(void**) {
     assert_int_equal(link->netdev_index, 2);
 }
 
-void parse__device_without_interface__has_none(void**) {
+TEST(parse__device_without_interface__has_none) {
     const Message message(nlmsg_alloc(), nlmsg_free);
     nlmsg_put(message.get(), 0, 0, 0, 0, 0);
     nla_put_u32(message.get(), RDMA_NLDEV_ATTR_DEV_INDEX, 3);
@@ -62,7 +62,7 @@ void parse__device_without_interface__has_none(void**) {
     assert_int_equal(link->netdev_index, 0);
 }
 
-void parse__cut_anywhere__never_reads_further(void**) {
+TEST(parse__cut_anywhere__never_reads_further) {
     const Message message = good_answer();
     const nlmsghdr* const whole = nlmsg_hdr(message.get());
     for (std::uint32_t length = 0; length < whole->nlmsg_len; ++length) {
@@ -80,7 +80,7 @@ void parse__cut_anywhere__never_reads_further(void**) {
     }
 }
 
-void parse__wrong_attributes__protocol_error(void**) {
+TEST(parse__wrong_attributes__protocol_error) {
     const auto assert_refused = [](auto fill) {
         const Message message(nlmsg_alloc(), nlmsg_free);
         nlmsg_put(message.get(), 0, 0, 0, 0, 0);
@@ -113,7 +113,7 @@ bool has(const std::vector<NetdevAddress>& addresses, const char* text) {
     });
 }
 
-void addresses__of_this_namespace__all_of_them(void**) {
+TEST(addresses__of_this_namespace__all_of_them) {
     Result<std::vector<NetdevAddress>> addresses = sluice::glue::netdev_addresses();
     assert_true(addresses.ok());
     assert_int_equal(addresses->size(), 0);
@@ -136,7 +136,7 @@ void addresses__of_this_namespace__all_of_them(void**) {
     }
 }
 
-void links__kernel_without_rdma_or_devices__none(void**) {
+TEST(links__kernel_without_rdma_or_devices__none) {
     const Result<std::vector<RdmaLink>> links = sluice::glue::rdma_links();
     if (links) {
         assert_int_equal(links->size(), 0); // of a namespace that was made a moment ago
@@ -153,13 +153,5 @@ int main() {
         std::puts("SKIP: no network namespace can be made here");
         return 77;
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(parse__whole_answer__is_understood),
-        cmocka_unit_test(parse__device_without_interface__has_none),
-        cmocka_unit_test(parse__cut_anywhere__never_reads_further),
-        cmocka_unit_test(parse__wrong_attributes__protocol_error),
-        cmocka_unit_test(addresses__of_this_namespace__all_of_them),
-        cmocka_unit_test(links__kernel_without_rdma_or_devices__none),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -26,7 +26,7 @@ void count_line(void*, int, const char*, const char*) {
     ++log_lines;
 }
 
-void owner__goes__destroys_once(void**) {
+TEST(owner__goes__destroys_once) {
     Thing thing;
     {
         OwnedThing first(&thing);
@@ -38,7 +38,7 @@ void owner__goes__destroys_once(void**) {
     assert_int_equal(thing.destroyed, 1);
 }
 
-void owner__is_assigned_another__destroys_its_own(void**) {
+TEST(owner__is_assigned_another__destroys_its_own) {
     Thing one;
     Thing two;
     {
@@ -50,7 +50,7 @@ void owner__is_assigned_another__destroys_its_own(void**) {
     assert_int_equal(two.destroyed, 1);
 }
 
-void destroy__refused__keeps_the_object(void**) {
+TEST(destroy__refused__keeps_the_object) {
     Thing thing;
     thing.answer = EBUSY;
     OwnedThing owner(&thing);
@@ -65,7 +65,7 @@ void destroy__refused__keeps_the_object(void**) {
     assert_int_equal(thing.destroyed, 2);
 }
 
-void owner__goes_and_is_refused__is_logged(void**) {
+TEST(owner__goes_and_is_refused__is_logged) {
     Thing thing;
     thing.answer = EBUSY;
     log_lines = 0;
@@ -78,11 +78,5 @@ void owner__goes_and_is_refused__is_logged(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(owner__goes__destroys_once),
-        cmocka_unit_test(owner__is_assigned_another__destroys_its_own),
-        cmocka_unit_test(destroy__refused__keeps_the_object),
-        cmocka_unit_test(owner__goes_and_is_refused__is_logged),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

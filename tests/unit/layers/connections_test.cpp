@@ -153,7 +153,7 @@ void send_one(rdma_cm_id* from, rdma_cm_id* to) {
     assert_int_equal(rdma_dereg_mr(target), 0);
 }
 
-void connect__both_sides__data_moves_and_the_end_is_told_to_both(void**) {
+TEST(connect__both_sides__data_moves_and_the_end_is_told_to_both) {
     Pair pair;
     send_one(pair.active.get(), pair.passive.get());
     send_one(pair.passive.get(), pair.active.get());
@@ -163,7 +163,7 @@ void connect__both_sides__data_moves_and_the_end_is_told_to_both(void**) {
 }
 
 // As rping and many do.
-void destroy__queue_pair_before_its_id__end_touches_nothing(void**) {
+TEST(destroy__queue_pair_before_its_id__end_touches_nothing) {
     Pair pair;
     rdma_destroy_qp(pair.passive.get());
     assert_null(pair.passive->qp);
@@ -172,7 +172,7 @@ void destroy__queue_pair_before_its_id__end_touches_nothing(void**) {
     (void)next(pair.channel, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-void channel__descriptor__is_readable_while_an_event_waits(void**) {
+TEST(channel__descriptor__is_readable_while_an_event_waits) {
     const Channel channel(rdma_create_event_channel());
     pollfd waiting = {.fd = channel->fd, .events = POLLIN, .revents = 0};
     assert_int_equal(poll(&waiting, 1, 0), 0);
@@ -188,7 +188,7 @@ void channel__descriptor__is_readable_while_an_event_waits(void**) {
     assert_int_equal(poll(&waiting, 1, 0), 0);
 }
 
-void connect__nobody_listens__rejected_with_the_protocol_s_reason(void**) {
+TEST(connect__nobody_listens__rejected_with_the_protocol_s_reason) {
     constexpr int kInvalidService = 8;
     const Channel channel(rdma_create_event_channel());
     const Id id = make_resolved(channel, htons(1));
@@ -197,7 +197,7 @@ void connect__nobody_listens__rejected_with_the_protocol_s_reason(void**) {
     assert_int_equal(next(channel, RDMA_CM_EVENT_REJECTED)->status, kInvalidService);
 }
 
-void reject__by_the_program__its_data_and_reason_arrive(void**) {
+TEST(reject__by_the_program__its_data_and_reason_arrive) {
     constexpr int kConsumer = 28;
     const Channel channel(rdma_create_event_channel());
     const Id listener = make_listener(channel);
@@ -217,7 +217,7 @@ void reject__by_the_program__its_data_and_reason_arrive(void**) {
 }
 
 // The program leads its queue pair, which is no id's.
-void connect__queue_pair_of_the_program_s__response_and_establish(void**) {
+TEST(connect__queue_pair_of_the_program_s__response_and_establish) {
     const Channel channel(rdma_create_event_channel());
     const Id listener = make_listener(channel);
     const Channel peers_channel(rdma_create_event_channel());
@@ -249,7 +249,7 @@ void connect__queue_pair_of_the_program_s__response_and_establish(void**) {
     send_one(active.get(), passive.get());
 }
 
-void datagrams__look_up__queue_pair_and_key_of_the_service(void**) {
+TEST(datagrams__look_up__queue_pair_and_key_of_the_service) {
     const Channel channel(rdma_create_event_channel());
     const Id listener = make_listener(channel, RDMA_PS_UDP);
     const Channel peers_channel(rdma_create_event_channel());
@@ -275,7 +275,7 @@ void datagrams__look_up__queue_pair_and_key_of_the_service(void**) {
     assert_memory_equal(found->param.ud.ah_attr.grh.dgid.raw, gid.raw, sizeof gid);
 }
 
-void migrate__with_an_event_that_waits__arrives_at_the_new_channel(void**) {
+TEST(migrate__with_an_event_that_waits__arrives_at_the_new_channel) {
     const Channel from(rdma_create_event_channel());
     const Channel to(rdma_create_event_channel());
     const Id id = make_id(from);
@@ -288,7 +288,7 @@ void migrate__with_an_event_that_waits__arrives_at_the_new_channel(void**) {
     assert_int_equal(poll(&waiting, 1, 0), 0);
 }
 
-void destroy__event_not_acknowledged__waits_for_it(void**) {
+TEST(destroy__event_not_acknowledged__waits_for_it) {
     const Channel channel(rdma_create_event_channel());
     Id id = make_id(channel);
     sockaddr_in peer = address_at(htons(7174));
@@ -326,7 +326,7 @@ ibv_qp_init_attr endpoint_queues() {
 }
 
 // Calls of sync ids end when their event has come.
-void endpoints__sync__connect_and_accept_wait_for_each_other(void**) {
+TEST(endpoints__sync__connect_and_accept_wait_for_each_other) {
     rdma_addrinfo* const here = look_up(RAI_PASSIVE, 0);
     ibv_qp_init_attr queues = endpoint_queues();
     rdma_cm_id* listener = nullptr;
@@ -354,7 +354,7 @@ void endpoints__sync__connect_and_accept_wait_for_each_other(void**) {
     rdma_destroy_ep(listener);
 }
 
-void sync_connect__nobody_listens__connection_refused(void**) {
+TEST(sync_connect__nobody_listens__connection_refused) {
     rdma_addrinfo* const there = look_up(0, htons(1));
     rdma_cm_id* id = nullptr;
     ibv_qp_init_attr queues = endpoint_queues();
@@ -365,7 +365,7 @@ void sync_connect__nobody_listens__connection_refused(void**) {
     rdma_destroy_ep(id);
 }
 
-void wildcard__listener__has_no_device_and_hears_uroce(void**) {
+TEST(wildcard__listener__has_no_device_and_hears_uroce) {
     const Channel channel(rdma_create_event_channel());
     const Id listener = make_id(channel);
     sockaddr_in everywhere{};
@@ -383,7 +383,7 @@ void wildcard__listener__has_no_device_and_hears_uroce(void**) {
     assert_int_equal(rdma_reject(passive.get(), nullptr, 0), 0);
 }
 
-void what_uroce_has_not__is_an_error_and_no_more(void**) {
+TEST(what_uroce_has_not__is_an_error_and_no_more) {
     const Channel channel(rdma_create_event_channel());
     const Id id = make_resolved(channel, htons(7174));
     sockaddr_in group{};
@@ -398,7 +398,7 @@ void what_uroce_has_not__is_an_error_and_no_more(void**) {
     assert_int_equal(errno, EINVAL);
 }
 
-void id__in_no_state_for_it__invalid(void**) {
+TEST(id__in_no_state_for_it__invalid) {
     if (access("/dev/infiniband/rdma_cm", F_OK) == 0) {
         skip(); // then librdmacm answers
     }
@@ -416,7 +416,7 @@ void id__in_no_state_for_it__invalid(void**) {
     assert_int_equal(errno, ENODEV);
 }
 
-void devices__of_librdmacm__have_uroce_s(void**) {
+TEST(devices__of_librdmacm__have_uroce_s) {
     int count = 0;
     ibv_context** const list = rdma_get_devices(&count);
     assert_non_null(list);
@@ -429,22 +429,5 @@ void devices__of_librdmacm__have_uroce_s(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(connect__both_sides__data_moves_and_the_end_is_told_to_both),
-        cmocka_unit_test(destroy__queue_pair_before_its_id__end_touches_nothing),
-        cmocka_unit_test(channel__descriptor__is_readable_while_an_event_waits),
-        cmocka_unit_test(connect__nobody_listens__rejected_with_the_protocol_s_reason),
-        cmocka_unit_test(reject__by_the_program__its_data_and_reason_arrive),
-        cmocka_unit_test(connect__queue_pair_of_the_program_s__response_and_establish),
-        cmocka_unit_test(datagrams__look_up__queue_pair_and_key_of_the_service),
-        cmocka_unit_test(migrate__with_an_event_that_waits__arrives_at_the_new_channel),
-        cmocka_unit_test(destroy__event_not_acknowledged__waits_for_it),
-        cmocka_unit_test(endpoints__sync__connect_and_accept_wait_for_each_other),
-        cmocka_unit_test(sync_connect__nobody_listens__connection_refused),
-        cmocka_unit_test(wildcard__listener__has_no_device_and_hears_uroce),
-        cmocka_unit_test(what_uroce_has_not__is_an_error_and_no_more),
-        cmocka_unit_test(id__in_no_state_for_it__invalid),
-        cmocka_unit_test(devices__of_librdmacm__have_uroce_s),
-    };
-    return cmocka_run_group_tests_name("preload.connections", tests, use_own_device, nullptr);
+    return sluice::test::run_all_tests("preload.connections", use_own_device);
 }

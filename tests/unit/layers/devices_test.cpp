@@ -26,7 +26,7 @@ ibv_device* own_device(const List& list, int count) {
     return list.get()[count - 1];
 }
 
-void list__uroce_device__is_the_last_and_has_its_name(void**) {
+TEST(list__uroce_device__is_the_last_and_has_its_name) {
     int count = -1;
     const List list(ibv_get_device_list(&count));
     const ibv_device* device = own_device(list, count);
@@ -36,7 +36,7 @@ void list__uroce_device__is_the_last_and_has_its_name(void**) {
     assert_int_equal(ibv_get_device_index(const_cast<ibv_device*>(device)), -1);
 }
 
-void list__no_place_for_the_count__still_null_terminated(void**) {
+TEST(list__no_place_for_the_count__still_null_terminated) {
     const List list(ibv_get_device_list(nullptr));
     assert_non_null(list.get());
     int count = 0;
@@ -46,7 +46,7 @@ void list__no_place_for_the_count__still_null_terminated(void**) {
     assert_string_equal(ibv_get_device_name(own_device(list, count)), "uroce0");
 }
 
-void open__listed_device__context_of_that_address_and_guid(void**) {
+TEST(open__listed_device__context_of_that_address_and_guid) {
     int count = 0;
     List list(ibv_get_device_list(&count));
     ibv_device* const device = own_device(list, count);
@@ -65,7 +65,7 @@ void open__listed_device__context_of_that_address_and_guid(void**) {
     assert_memory_equal(gid.raw + 12, &address, sizeof address);
 }
 
-void open__twice__two_contexts(void**) {
+TEST(open__twice__two_contexts) {
     int count = 0;
     const List list(ibv_get_device_list(&count));
     const Context one(ibv_open_device(own_device(list, count)));
@@ -73,7 +73,7 @@ void open__twice__two_contexts(void**) {
     assert_true(one != nullptr && other != nullptr && one != other);
 }
 
-void comp_channel__of_uroce__is_made_by_the_ordinary_call(void**) {
+TEST(comp_channel__of_uroce__is_made_by_the_ordinary_call) {
     int count = 0;
     const List list(ibv_get_device_list(&count));
     const Context context(ibv_open_device(own_device(list, count)));
@@ -86,7 +86,7 @@ void comp_channel__of_uroce__is_made_by_the_ordinary_call(void**) {
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-void attributes__listed_device__those_of_uroce(void**) {
+TEST(attributes__listed_device__those_of_uroce) {
     int count = 0;
     const List list(ibv_get_device_list(&count));
     sluice_device_attributes attributes{};
@@ -97,13 +97,5 @@ void attributes__listed_device__those_of_uroce(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(list__uroce_device__is_the_last_and_has_its_name),
-        cmocka_unit_test(list__no_place_for_the_count__still_null_terminated),
-        cmocka_unit_test(open__listed_device__context_of_that_address_and_guid),
-        cmocka_unit_test(open__twice__two_contexts),
-        cmocka_unit_test(comp_channel__of_uroce__is_made_by_the_ordinary_call),
-        cmocka_unit_test(attributes__listed_device__those_of_uroce),
-    };
-    return cmocka_run_group_tests_name("preload.devices", tests, use_own_device, nullptr);
+    return sluice::test::run_all_tests("preload.devices", use_own_device);
 }

@@ -51,7 +51,7 @@ constexpr Expected kKnown[] = {
     {"v59", 59, {79, 672, 360}}, {"v62", 59, {81, 680, 360}}, {"v64", 64, {83, 696, 360}},
 };
 
-void measure__each_known_layout__is_found(void**) {
+TEST(measure__each_known_layout__is_found) {
     for (const Expected& expected : kKnown) {
         const Library library(expected.name);
         const Result<Symbols> symbols = find_symbols(library.handle());
@@ -67,7 +67,7 @@ void measure__each_known_layout__is_found(void**) {
     }
 }
 
-void measure__larger_context__is_still_found(void**) {
+TEST(measure__larger_context__is_still_found) {
     const Library library("larger");
     const Result<Symbols> symbols = find_symbols(library.handle());
     const Result<Layout> layout = measure(*symbols);
@@ -86,33 +86,33 @@ void expect_declined(const char* name, const char* because) {
     assert_int_equal(library.live_contexts(), 0);
 }
 
-void measure__unknown_number_of_operations__declines(void**) {
+TEST(measure__unknown_number_of_operations__declines) {
     expect_declined("unknown", "85 operations");
 }
 
-void measure__known_number_in_another_order__declines(void**) {
+TEST(measure__known_number_in_another_order__declines) {
     expect_declined("shuffled", "not in the known order");
 }
 
-void measure__queue_pair_mask_nowhere__declines(void**) {
+TEST(measure__queue_pair_mask_nowhere__declines) {
     expect_declined("nomask", "mask can't be told");
 }
 
-void find_symbols__a_function_missing__declines(void**) {
+TEST(find_symbols__a_function_missing__declines) {
     const Library library("incomplete");
     const Result<Symbols> symbols = find_symbols(library.handle());
     assert_false(symbols.ok());
     assert_int_equal(static_cast<int>(symbols.error().kind()), static_cast<int>(ErrorKind::kNotFound));
 }
 
-void find_symbols__no_libibverbs_at_all__declines(void**) {
+TEST(find_symbols__no_libibverbs_at_all__declines) {
     void* self = dlopen(nullptr, RTLD_NOW);
     assert_false(find_symbols(self).ok());
     dlclose(self);
 }
 
 // Counted by hand, so that the table in the code can be wrong.
-void slot_index__known_layouts__are_as_observed(void**) {
+TEST(slot_index__known_layouts__are_as_observed) {
     struct Observed {
         std::size_t slots, advise_mr, alloc_pd, create_qp, post_send, query_port, reg_mr, unimport_pd;
     };
@@ -134,7 +134,7 @@ void slot_index__known_layouts__are_as_observed(void**) {
     assert_false(slot_index(Slot::post_send, 77).has_value());
 }
 
-void device_abi_version__oldest_layout__is_one_word_earlier(void**) {
+TEST(device_abi_version__oldest_layout__is_one_word_earlier) {
     sluice::abi::VerbsSysfsDevice device{};
     device.num_ports = 2;
     device.abi_version = 7;
@@ -142,7 +142,7 @@ void device_abi_version__oldest_layout__is_one_word_earlier(void**) {
     assert_int_equal(device_abi_version(device, {76, 648, 352}), 7);
 }
 
-void list_names_sluice__names_and_paths__are_told_apart(void**) {
+TEST(list_names_sluice__names_and_paths__are_told_apart) {
     using sluice::provider::list_names_sluice;
     assert_true(list_names_sluice("sluice"));
     assert_true(list_names_sluice("rxe:sluice"));
@@ -155,7 +155,7 @@ void list_names_sluice__names_and_paths__are_told_apart(void**) {
     assert_false(list_names_sluice("libsluice"));
 }
 
-void is_provider_path__provider_names__are_recognised(void**) {
+TEST(is_provider_path__provider_names__are_recognised) {
     using sluice::provider::is_provider_path;
     assert_true(is_provider_path("/usr/lib/libibverbs/libsluice-rdmav34.so"));
     assert_true(is_provider_path("librxe-rdmav64.so"));
@@ -166,18 +166,5 @@ void is_provider_path__provider_names__are_recognised(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(measure__each_known_layout__is_found),
-        cmocka_unit_test(measure__larger_context__is_still_found),
-        cmocka_unit_test(measure__unknown_number_of_operations__declines),
-        cmocka_unit_test(measure__known_number_in_another_order__declines),
-        cmocka_unit_test(measure__queue_pair_mask_nowhere__declines),
-        cmocka_unit_test(find_symbols__a_function_missing__declines),
-        cmocka_unit_test(find_symbols__no_libibverbs_at_all__declines),
-        cmocka_unit_test(slot_index__known_layouts__are_as_observed),
-        cmocka_unit_test(device_abi_version__oldest_layout__is_one_word_earlier),
-        cmocka_unit_test(list_names_sluice__names_and_paths__are_told_apart),
-        cmocka_unit_test(is_provider_path__provider_names__are_recognised),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

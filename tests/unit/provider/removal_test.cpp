@@ -74,14 +74,14 @@ void expect_fatal_event(Rig& rig) {
     rig.device.kernel.events_of_last_cq = 1; // or closing waits for ever
 }
 
-void device_there__polled_in_vain__nothing_happens(void**) {
+TEST(device_there__polled_in_vain__nothing_happens) {
     Rig rig(rxe::open);
     rig.poll_in_vain();
     assert_false(rig.led_to_error());
     assert_int_equal(rig.device.kernel.last_cq, rig.own_cq);
 }
 
-void rxe_removed__polled_in_vain__error_state_and_fatal_event(void**) {
+TEST(rxe_removed__polled_in_vain__error_state_and_fatal_event) {
     Rig rig(rxe::open);
     rig.device.kernel.removed = true;
     rig.poll_in_vain();
@@ -93,21 +93,21 @@ void rxe_removed__polled_in_vain__error_state_and_fatal_event(void**) {
     assert_int_equal(kernel.ring(rings - 2).header().producer_index, 2);
 }
 
-void siw_removed__polled_in_vain__error_state_and_fatal_event(void**) {
+TEST(siw_removed__polled_in_vain__error_state_and_fatal_event) {
     Rig rig(siw::open, true);
     rig.device.kernel.removed = true;
     rig.poll_in_vain();
     expect_fatal_event(rig);
 }
 
-void rxe_removed__armed__error_state_and_fatal_event(void**) {
+TEST(rxe_removed__armed__error_state_and_fatal_event) {
     Rig rig(rxe::open);
     rig.device.kernel.removed = true;
     assert_int_equal(rig.cq->context->ops.req_notify_cq(rig.cq, 0), 0);
     expect_fatal_event(rig);
 }
 
-void siw_removed__armed__error_state_and_fatal_event(void**) {
+TEST(siw_removed__armed__error_state_and_fatal_event) {
     Rig rig(siw::open, true);
     rig.device.kernel.removed = true;
     assert_int_equal(rig.cq->context->ops.req_notify_cq(rig.cq, 0), 0);
@@ -115,7 +115,7 @@ void siw_removed__armed__error_state_and_fatal_event(void**) {
 }
 
 // The kernel of siw doesn't flush what is posted in the error state.
-void siw_removed__posting__refused_with_eio(void**) {
+TEST(siw_removed__posting__refused_with_eio) {
     Rig rig(siw::open, true);
     ibv_recv_wr recv{};
     ibv_recv_wr* bad_recv = nullptr;
@@ -131,7 +131,7 @@ void siw_removed__posting__refused_with_eio(void**) {
     assert_ptr_equal(bad_send, &send);
 }
 
-void removed__event_cannot_be_made__queue_pairs_are_led_all_the_same(void**) {
+TEST(removed__event_cannot_be_made__queue_pairs_are_led_all_the_same) {
     Rig rig(rxe::open);
     rig.device.kernel.removed = true;
     rig.device.kernel.fail_command = IB_USER_VERBS_CMD_CREATE_QP;
@@ -141,7 +141,7 @@ void removed__event_cannot_be_made__queue_pairs_are_led_all_the_same(void**) {
 }
 
 // The kernel would send the event to the process that the context comes from.
-void removed__imported_context__no_event_of_ours(void**) {
+TEST(removed__imported_context__no_event_of_ours) {
     Rig rig(import_rxe);
     assert_int_equal(rig.device.context()->num_comp_vectors, 1);
     rig.device.kernel.removed = true;
@@ -150,7 +150,7 @@ void removed__imported_context__no_event_of_ours(void**) {
     assert_int_equal(rig.device.kernel.last_cq, rig.own_cq);
 }
 
-void cut_off__fatal_event_of_the_kernel__is_believed(void**) {
+TEST(cut_off__fatal_event_of_the_kernel__is_believed) {
     Rig rig(rxe::open);
     ibv_async_event event{};
     event.event_type = IBV_EVENT_DEVICE_FATAL;
@@ -162,16 +162,5 @@ void cut_off__fatal_event_of_the_kernel__is_believed(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(device_there__polled_in_vain__nothing_happens),
-        cmocka_unit_test(rxe_removed__polled_in_vain__error_state_and_fatal_event),
-        cmocka_unit_test(siw_removed__polled_in_vain__error_state_and_fatal_event),
-        cmocka_unit_test(rxe_removed__armed__error_state_and_fatal_event),
-        cmocka_unit_test(siw_removed__armed__error_state_and_fatal_event),
-        cmocka_unit_test(siw_removed__posting__refused_with_eio),
-        cmocka_unit_test(removed__event_cannot_be_made__queue_pairs_are_led_all_the_same),
-        cmocka_unit_test(removed__imported_context__no_event_of_ours),
-        cmocka_unit_test(cut_off__fatal_event_of_the_kernel__is_believed),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

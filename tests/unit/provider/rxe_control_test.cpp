@@ -9,7 +9,7 @@ using namespace sluice::provider::testing;
 
 namespace {
 
-void resize_cq__smaller_than_what_is_owed__einval(void**) {
+TEST(resize_cq__smaller_than_what_is_owed__einval) {
     Rig rig;
     ibv_send_wr wr = send_request(nullptr, 0);
     for (int i = 0; i < 2; ++i) {
@@ -30,7 +30,7 @@ void resize_cq__smaller_than_what_is_owed__einval(void**) {
     assert_int_equal(rxe::resize_cq(rig.cq, 1), 0);
 }
 
-void create_cq__ring_can_not_be_mapped__leaves_nothing(void**) {
+TEST(create_cq__ring_can_not_be_mapped__leaves_nothing) {
     Rig rig;
     rig.device.kernel.mmap_error = ENOMEM;
     assert_null(rxe::create_cq(rig.device.context(), 3, nullptr, 0));
@@ -40,7 +40,7 @@ void create_cq__ring_can_not_be_mapped__leaves_nothing(void**) {
     rig.device.kernel.mmap_error = 0;
 }
 
-void resize_cq__moves_what_waits__and_the_old_ring_is_left(void**) {
+TEST(resize_cq__moves_what_waits__and_the_old_ring_is_left) {
     Rig rig;
     ibv_wc wc{};
     FakeKernel::complete(rig.cq_ring(), completion(1));
@@ -56,7 +56,7 @@ void resize_cq__moves_what_waits__and_the_old_ring_is_left(void**) {
     assert_int_equal(wc.wr_id, 3);
 }
 
-void create_cq_ex__what_rxe_can_not__eopnotsupp(void**) {
+TEST(create_cq_ex__what_rxe_can_not__eopnotsupp) {
     Rig rig;
     assert_null(make_cq_ex(rig, 0, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP));
     assert_int_equal(errno, EOPNOTSUPP);
@@ -64,7 +64,7 @@ void create_cq_ex__what_rxe_can_not__eopnotsupp(void**) {
     assert_int_equal(errno, EOPNOTSUPP);
 }
 
-void create_ah__kernel_without_numbers__eopnotsupp_and_no_leak(void**) {
+TEST(create_ah__kernel_without_numbers__eopnotsupp_and_no_leak) {
     Rig rig(IBV_QPT_UD);
     rig.device.kernel.ah_number = 0;
     ibv_ah_attr attr{};
@@ -72,7 +72,7 @@ void create_ah__kernel_without_numbers__eopnotsupp_and_no_leak(void**) {
     assert_int_equal(errno, EOPNOTSUPP);
 }
 
-void create_qp__wrong_arguments__fail_half_done_with_nothing(void**) {
+TEST(create_qp__wrong_arguments__fail_half_done_with_nothing) {
     Rig rig;
     assert_null(rig.make_qp(IBV_QPT_RAW_PACKET));
     assert_int_equal(errno, EOPNOTSUPP);
@@ -86,7 +86,7 @@ void create_qp__wrong_arguments__fail_half_done_with_nothing(void**) {
     assert_int_equal(errno, EINVAL);
 }
 
-void create_qp__parts_of_another_context__refused(void**) {
+TEST(create_qp__parts_of_another_context__refused) {
     Rig rig;
     refuse_foreign_parts(rig.cq, [&](int error, auto&& change) {
         ibv_qp_init_attr_ex attr{};
@@ -101,17 +101,17 @@ void create_qp__parts_of_another_context__refused(void**) {
     });
 }
 
-void create_cq__wrong_arguments__nothing_made(void**) {
+TEST(create_cq__wrong_arguments__nothing_made) {
     Rig rig;
     refuse_wrong_completion_queues(rig.device, rig.pd, rxe::create_cq, rxe::create_cq_ex);
 }
 
-void domains__of_another_context__refused(void**) {
+TEST(domains__of_another_context__refused) {
     Rig rig;
     refuse_foreign_domains(rig.device, rig.pd);
 }
 
-void query_device_ex__shorter_structure__is_filled_as_far(void**) {
+TEST(query_device_ex__shorter_structure__is_filled_as_far) {
     Rig rig;
     struct {
         ibv_device_attr attr;
@@ -130,7 +130,7 @@ void query_device_ex__shorter_structure__is_filled_as_far(void**) {
     assert_int_equal(room.guard, 0x1111);
 }
 
-void bind_mw__type_1__gives_a_new_key(void**) {
+TEST(bind_mw__type_1__gives_a_new_key) {
     Rig rig;
     ibv_mw* mw = rig.device.call<ibv_mw*(ibv_pd*, ibv_mw_type)>(Slot::alloc_mw, rig.pd, IBV_MW_TYPE_1);
     ibv_mr* mr = rig.device.call<ibv_mr*(ibv_pd*, void*, std::size_t, std::uint64_t, int)>(
@@ -172,18 +172,5 @@ void bind_mw__type_1__gives_a_new_key(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(resize_cq__smaller_than_what_is_owed__einval),
-        cmocka_unit_test(create_cq__ring_can_not_be_mapped__leaves_nothing),
-        cmocka_unit_test(resize_cq__moves_what_waits__and_the_old_ring_is_left),
-        cmocka_unit_test(create_cq_ex__what_rxe_can_not__eopnotsupp),
-        cmocka_unit_test(create_ah__kernel_without_numbers__eopnotsupp_and_no_leak),
-        cmocka_unit_test(create_qp__wrong_arguments__fail_half_done_with_nothing),
-        cmocka_unit_test(create_qp__parts_of_another_context__refused),
-        cmocka_unit_test(create_cq__wrong_arguments__nothing_made),
-        cmocka_unit_test(domains__of_another_context__refused),
-        cmocka_unit_test(query_device_ex__shorter_structure__is_filled_as_far),
-        cmocka_unit_test(bind_mw__type_1__gives_a_new_key),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

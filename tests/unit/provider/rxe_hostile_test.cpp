@@ -21,7 +21,7 @@ void each_word_of(FakeRing& ring, void (*act)(Rig&), Rig& rig) {
     }
 }
 
-void completion_ring__any_word_wrong__stays_inside(void**) {
+TEST(completion_ring__any_word_wrong__stays_inside) {
     Rig rig;
     for (std::uint64_t i = 0; i < kDepth; ++i) {
         FakeKernel::complete(rig.cq_ring(), completion(i));
@@ -38,7 +38,7 @@ void completion_ring__any_word_wrong__stays_inside(void**) {
         rig);
 }
 
-void send_ring__any_word_wrong__stays_inside(void**) {
+TEST(send_ring__any_word_wrong__stays_inside) {
     Rig rig;
     each_word_of(
         rig.send_ring(),
@@ -54,7 +54,7 @@ void send_ring__any_word_wrong__stays_inside(void**) {
         rig);
 }
 
-void receive_ring__any_word_wrong__stays_inside(void**) {
+TEST(receive_ring__any_word_wrong__stays_inside) {
     Rig rig;
     each_word_of(
         rig.recv_ring(),
@@ -70,7 +70,7 @@ void receive_ring__any_word_wrong__stays_inside(void**) {
         rig);
 }
 
-void flushing__rings_wrong__ends_and_stays_inside(void**) {
+TEST(flushing__rings_wrong__ends_and_stays_inside) {
     Rig rig;
     context_of(rig.device.context()).gone = true;
     each_word_of(
@@ -84,7 +84,7 @@ void flushing__rings_wrong__ends_and_stays_inside(void**) {
         rig);
 }
 
-void create_cq__geometry_wrong__is_refused(void**) {
+TEST(create_cq__geometry_wrong__is_refused) {
     Rig rig;
     FakeKernel& kernel = rig.device.kernel;
     constexpr void (*kSpoilers[])(FakeRing&) = {
@@ -106,7 +106,7 @@ void create_cq__geometry_wrong__is_refused(void**) {
     kernel.spoil = nullptr;
 }
 
-void send_ring__elements_smaller_than_promised__is_refused(void**) {
+TEST(send_ring__elements_smaller_than_promised__is_refused) {
     Rig rig;
     rig.device.kernel.spoil = [](FakeRing& ring) { ring.header().log2_elem_size = 6; };
     assert_null(rig.make_qp(IBV_QPT_RC));
@@ -117,13 +117,5 @@ void send_ring__elements_smaller_than_promised__is_refused(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(completion_ring__any_word_wrong__stays_inside),
-        cmocka_unit_test(send_ring__any_word_wrong__stays_inside),
-        cmocka_unit_test(receive_ring__any_word_wrong__stays_inside),
-        cmocka_unit_test(flushing__rings_wrong__ends_and_stays_inside),
-        cmocka_unit_test(create_cq__geometry_wrong__is_refused),
-        cmocka_unit_test(send_ring__elements_smaller_than_promised__is_refused),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -8,7 +8,7 @@ using namespace sluice::provider::testing;
 
 namespace {
 
-void reset__completions_of_several_queue_pairs__its_own_are_forgotten(void**) {
+TEST(reset__completions_of_several_queue_pairs__its_own_are_forgotten) {
     Rig rig;
     std::array<ibv_wc, 16> wc{};
     // Across the end of the ring, so that what stays has to move over it.
@@ -33,7 +33,7 @@ void reset__completions_of_several_queue_pairs__its_own_are_forgotten(void**) {
     assert_int_equal(wc[0].wr_id, 20);
 }
 
-void poll_cq__batch__takes_what_is_there(void**) {
+TEST(poll_cq__batch__takes_what_is_there) {
     Rig rig;
     std::array<ibv_wc, 16> wc{};
     assert_int_equal(rxe::poll_cq(rig.cq, 16, wc.data()), 0);
@@ -53,7 +53,7 @@ void poll_cq__batch__takes_what_is_there(void**) {
     assert_int_equal(rxe::poll_cq(rig.cq, 1, wc.data()), 1);
 }
 
-void poll_cq__around_the_end__wraps(void**) {
+TEST(poll_cq__around_the_end__wraps) {
     Rig rig;
     ibv_wc wc{};
     for (std::uint64_t i = 0; i < 100; ++i) {
@@ -63,7 +63,7 @@ void poll_cq__around_the_end__wraps(void**) {
     }
 }
 
-void start_poll__next_poll__end_poll__walk_the_ring(void**) {
+TEST(start_poll__next_poll__end_poll__walk_the_ring) {
     Rig rig;
     ibv_cq_ex* cq = make_cq_ex(rig, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
     assert_non_null(cq);
@@ -101,7 +101,7 @@ void start_poll__next_poll__end_poll__walk_the_ring(void**) {
     assert_int_equal(rxe::destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-void device_gone__by_doorbell__requests_come_back_flushed(void**) {
+TEST(device_gone__by_doorbell__requests_come_back_flushed) {
     Rig rig;
     ibv_recv_wr recv{};
     recv.wr_id = 100;
@@ -134,7 +134,7 @@ void device_gone__by_doorbell__requests_come_back_flushed(void**) {
     rig.device.kernel.live.clear();
 }
 
-void device_gone__by_polling_only__is_noticed(void**) {
+TEST(device_gone__by_polling_only__is_noticed) {
     Rig rig;
     ibv_send_wr wr = send_request(nullptr, 0, 0);
     assert_int_equal(rig.post(wr), 0);
@@ -151,13 +151,5 @@ void device_gone__by_polling_only__is_noticed(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(reset__completions_of_several_queue_pairs__its_own_are_forgotten),
-        cmocka_unit_test(poll_cq__batch__takes_what_is_there),
-        cmocka_unit_test(poll_cq__around_the_end__wraps),
-        cmocka_unit_test(start_poll__next_poll__end_poll__walk_the_ring),
-        cmocka_unit_test(device_gone__by_doorbell__requests_come_back_flushed),
-        cmocka_unit_test(device_gone__by_polling_only__is_noticed),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

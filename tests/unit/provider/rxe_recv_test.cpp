@@ -8,7 +8,7 @@ using namespace sluice::provider::testing;
 
 namespace {
 
-void post_recv__fills_the_element__and_takes_no_doorbell(void**) {
+TEST(post_recv__fills_the_element__and_takes_no_doorbell) {
     Rig rig;
     ibv_sge list = {.addr = 0x1000, .length = 100, .lkey = 5};
     ibv_recv_wr wr{.wr_id = 3, .next = nullptr, .sg_list = &list, .num_sge = 1};
@@ -23,7 +23,7 @@ void post_recv__fills_the_element__and_takes_no_doorbell(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 0);
 }
 
-void post_recv__bad_requests__are_refused(void**) {
+TEST(post_recv__bad_requests__are_refused) {
     Rig rig;
     ibv_sge list[3]{};
     ibv_recv_wr* bad = nullptr;
@@ -44,7 +44,7 @@ void post_recv__bad_requests__are_refused(void**) {
     assert_int_equal(rxe::post_recv(rig.qp, &wr, &bad), EINVAL);
 }
 
-void srq__post_and_resize__keeps_working(void**) {
+TEST(srq__post_and_resize__keeps_working) {
     Rig rig;
     ibv_srq_init_attr init{};
     init.attr = {.max_wr = 3, .max_sge = 2, .srq_limit = 0};
@@ -67,10 +67,5 @@ void srq__post_and_resize__keeps_working(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(post_recv__fills_the_element__and_takes_no_doorbell),
-        cmocka_unit_test(post_recv__bad_requests__are_refused),
-        cmocka_unit_test(srq__post_and_resize__keeps_working),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

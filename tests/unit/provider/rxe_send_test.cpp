@@ -10,7 +10,7 @@ using namespace sluice::provider::testing;
 
 namespace {
 
-void post_send__rdma_write__fills_the_element(void**) {
+TEST(post_send__rdma_write__fills_the_element) {
     Rig rig;
     ibv_sge list[2] = {{.addr = 0x1000, .length = 10, .lkey = 5}, {.addr = 0x2000, .length = 20, .lkey = 6}};
     ibv_send_wr wr = send_request(list, 2);
@@ -37,7 +37,7 @@ void post_send__rdma_write__fills_the_element(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
 }
 
-void post_send__inline__copies_the_bytes(void**) {
+TEST(post_send__inline__copies_the_bytes) {
     Rig rig;
     char first[] = "hello ";
     char second[] = "world";
@@ -49,7 +49,7 @@ void post_send__inline__copies_the_bytes(void**) {
     assert_int_equal(rig.sent(0).dma.length, 11);
 }
 
-void post_send__chain__rings_once(void**) {
+TEST(post_send__chain__rings_once) {
     Rig rig;
     ibv_send_wr wr[4];
     for (int i = 0; i < 4; ++i) {
@@ -61,7 +61,7 @@ void post_send__chain__rings_once(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
 }
 
-void post_send__queue_full__enomem_and_the_request(void**) {
+TEST(post_send__queue_full__enomem_and_the_request) {
     Rig rig;
     ibv_send_wr wr[kDepth + 2];
     for (std::uint32_t i = 0; i < kDepth + 2; ++i) {
@@ -80,7 +80,7 @@ void post_send__queue_full__enomem_and_the_request(void**) {
     assert_int_equal(rig.send_ring().header().producer_index, 0);
 }
 
-void post_send__bad_request__einval_and_no_trace(void**) {
+TEST(post_send__bad_request__einval_and_no_trace) {
     Rig rig;
     std::array<char, 64> bytes{};
     ibv_sge list[3] = {
@@ -125,7 +125,7 @@ void post_send__bad_request__einval_and_no_trace(void**) {
     expect_refused(rig, wr, EINVAL);
 }
 
-void post_send__atomic_write_on_a_kernel_without__einval(void**) {
+TEST(post_send__atomic_write_on_a_kernel_without__einval) {
     Rig rig;
     std::uint64_t value = 1;
     ibv_sge list = {.addr = reinterpret_cast<std::uintptr_t>(&value), .length = 8, .lkey = 0};
@@ -134,7 +134,7 @@ void post_send__atomic_write_on_a_kernel_without__einval(void**) {
     expect_refused(rig, wr, EINVAL);
 }
 
-void post_send__before_ready_to_send__einval(void**) {
+TEST(post_send__before_ready_to_send__einval) {
     Rig rig;
     ibv_send_wr wr = send_request(nullptr, 0);
     for (const ibv_qp_state state : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR}) {
@@ -145,7 +145,7 @@ void post_send__before_ready_to_send__einval(void**) {
     assert_int_equal(rig.post(wr), 0);
 }
 
-void post_send__datagram__needs_a_handle_of_this_device(void**) {
+TEST(post_send__datagram__needs_a_handle_of_this_device) {
     Rig rig(IBV_QPT_UD);
     ibv_send_wr wr = send_request(nullptr, 0);
     expect_refused(rig, wr, EINVAL);
@@ -167,7 +167,7 @@ void post_send__datagram__needs_a_handle_of_this_device(void**) {
     assert_int_equal(rxe::destroy_ah(ah), 0);
 }
 
-void post_send__kinds_mixed_in_a_chain__each_fills_its_element(void**) {
+TEST(post_send__kinds_mixed_in_a_chain__each_fills_its_element) {
     Rig rig;
     ibv_sge sges[2] = {{.addr = 0x1000, .length = 10, .lkey = 1}, {.addr = 0x2000, .length = 20, .lkey = 2}};
     char text[] = "inline";
@@ -206,7 +206,7 @@ void post_send__kinds_mixed_in_a_chain__each_fills_its_element(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
 }
 
-void doorbell__write_refused__goes_by_ioctl_from_then_on(void**) {
+TEST(doorbell__write_refused__goes_by_ioctl_from_then_on) {
     Rig rig;
     ibv_send_wr wr = send_request(nullptr, 0);
     assert_int_equal(rig.post(wr), 0);
@@ -218,13 +218,13 @@ void doorbell__write_refused__goes_by_ioctl_from_then_on(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_ioctl, 2);
 }
 
-void post_send__thread_domain__takes_no_lock(void**) {
+TEST(post_send__thread_domain__takes_no_lock) {
     const Rig rig(IBV_QPT_RC, true);
     assert_true(rxe::qp_of(rig.qp).send.lock.elided());
     assert_true(rxe::qp_of(rig.qp).recv.lock.elided());
 }
 
-void post_send__two_threads__lose_nothing(void**) {
+TEST(post_send__two_threads__lose_nothing) {
     Rig rig;
     constexpr int kRounds = 200;
     std::atomic<int> posted{0};
@@ -258,19 +258,5 @@ void post_send__two_threads__lose_nothing(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(post_send__rdma_write__fills_the_element),
-        cmocka_unit_test(post_send__inline__copies_the_bytes),
-        cmocka_unit_test(post_send__chain__rings_once),
-        cmocka_unit_test(post_send__queue_full__enomem_and_the_request),
-        cmocka_unit_test(post_send__bad_request__einval_and_no_trace),
-        cmocka_unit_test(post_send__atomic_write_on_a_kernel_without__einval),
-        cmocka_unit_test(post_send__before_ready_to_send__einval),
-        cmocka_unit_test(post_send__datagram__needs_a_handle_of_this_device),
-        cmocka_unit_test(post_send__kinds_mixed_in_a_chain__each_fills_its_element),
-        cmocka_unit_test(doorbell__write_refused__goes_by_ioctl_from_then_on),
-        cmocka_unit_test(post_send__thread_domain__takes_no_lock),
-        cmocka_unit_test(post_send__two_threads__lose_nothing),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -29,7 +29,7 @@ struct ExtendedRig : Rig {
     ibv_qp_ex* ex;
 };
 
-void wr_api__two_requests__are_published_together(void**) {
+TEST(wr_api__two_requests__are_published_together) {
     ExtendedRig rig;
     rig.ex->wr_start(rig.ex);
     rig.ex->wr_id = 1;
@@ -54,7 +54,7 @@ void wr_api__two_requests__are_published_together(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 1);
 }
 
-void wr_api__an_error__posts_nothing(void**) {
+TEST(wr_api__an_error__posts_nothing) {
     ExtendedRig rig;
     char bytes[40] = {};
     rig.ex->wr_flags = 0;
@@ -93,7 +93,7 @@ void wr_api__an_error__posts_nothing(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 0);
 }
 
-void create_qp_ex__operations_that_the_kernel_lacks__eopnotsupp(void**) {
+TEST(create_qp_ex__operations_that_the_kernel_lacks__eopnotsupp) {
     Rig rig;
     constexpr std::uint64_t kAtomicWrite = 1ULL << 12;
     constexpr std::uint64_t kFlush = 1ULL << 11;
@@ -134,10 +134,5 @@ void create_qp_ex__operations_that_the_kernel_lacks__eopnotsupp(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(wr_api__two_requests__are_published_together),
-        cmocka_unit_test(wr_api__an_error__posts_nothing),
-        cmocka_unit_test(create_qp_ex__operations_that_the_kernel_lacks__eopnotsupp),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

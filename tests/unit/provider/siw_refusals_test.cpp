@@ -9,7 +9,7 @@ using namespace sluice::provider::testing;
 
 namespace {
 
-void post_send__bad_requests__positive_errno_and_no_trace(void**) {
+TEST(post_send__bad_requests__positive_errno_and_no_trace) {
     Rig rig;
     std::array<char, 96> bytes{};
     ibv_sge list[3] = {
@@ -46,7 +46,7 @@ void post_send__bad_requests__positive_errno_and_no_trace(void**) {
     assert_int_equal(rig.post(wr), ENOMEM);
 }
 
-void post_recv__bad_requests__positive_errno_and_no_trace(void**) {
+TEST(post_recv__bad_requests__positive_errno_and_no_trace) {
     Rig rig;
     ibv_srq_init_attr init{};
     init.attr = {.max_wr = 4, .max_sge = 2, .srq_limit = 0};
@@ -79,7 +79,7 @@ void post_recv__bad_requests__positive_errno_and_no_trace(void**) {
     assert_int_equal(siw::destroy_srq(srq), 0);
 }
 
-void wr_api__an_error__hands_nothing_over(void**) {
+TEST(wr_api__an_error__hands_nothing_over) {
     Rig rig;
     auto* ex = reinterpret_cast<ibv_qp_ex*>(rig.qp);
     char bytes[100] = {};
@@ -103,7 +103,7 @@ void wr_api__an_error__hands_nothing_over(void**) {
     assert_int_equal(rig.sqe(1).flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED);
 }
 
-void wr_api__each_error__einval_and_nothing_handed_over(void**) {
+TEST(wr_api__each_error__einval_and_nothing_handed_over) {
     Rig rig;
     auto* ex = reinterpret_cast<ibv_qp_ex*>(rig.qp);
     char bytes[100] = {};
@@ -143,7 +143,7 @@ void wr_api__each_error__einval_and_nothing_handed_over(void**) {
     });
 }
 
-void create_qp__wrong_arguments__nothing_made(void**) {
+TEST(create_qp__wrong_arguments__nothing_made) {
     Rig rig;
     const auto refused = [&](int error, auto&& change) {
         ibv_qp_init_attr_ex attr = rig.usual_attributes();
@@ -165,14 +165,14 @@ void create_qp__wrong_arguments__nothing_made(void**) {
     rig.device.kernel.mmap_error = 0;
 }
 
-void create_cq__wrong_arguments__nothing_made(void**) {
+TEST(create_cq__wrong_arguments__nothing_made) {
     Rig rig;
     refuse_wrong_completion_queues(rig.device, rig.pd, siw::create_cq, siw::create_cq_ex);
     ibv_wc wc{};
     assert_int_equal(siw::poll_cq(rig.cq, -1, &wc), -EINVAL);
 }
 
-void domains__of_another_context__refused(void**) {
+TEST(domains__of_another_context__refused) {
     Rig rig;
     refuse_foreign_domains(rig.device, rig.pd);
 }
@@ -180,14 +180,5 @@ void domains__of_another_context__refused(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(post_send__bad_requests__positive_errno_and_no_trace),
-        cmocka_unit_test(post_recv__bad_requests__positive_errno_and_no_trace),
-        cmocka_unit_test(wr_api__an_error__hands_nothing_over),
-        cmocka_unit_test(wr_api__each_error__einval_and_nothing_handed_over),
-        cmocka_unit_test(create_qp__wrong_arguments__nothing_made),
-        cmocka_unit_test(create_cq__wrong_arguments__nothing_made),
-        cmocka_unit_test(domains__of_another_context__refused),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

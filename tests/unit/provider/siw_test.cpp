@@ -7,7 +7,7 @@ using sluice::abi::Slot;
 
 namespace {
 
-void post_send__write__hands_the_element_over(void**) {
+TEST(post_send__write__hands_the_element_over) {
     Rig rig;
     ibv_sge list = {.addr = 0x100, .length = 30, .lkey = 7};
     ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &list, 1);
@@ -28,7 +28,7 @@ void post_send__write__hands_the_element_over(void**) {
     assert_int_equal(rig.device.kernel.doorbells_by_write, 2);
 }
 
-void post_send__with_invalidate__sends_the_key_to_invalidate(void**) {
+TEST(post_send__with_invalidate__sends_the_key_to_invalidate) {
     Rig rig;
     ibv_send_wr wr = request(IBV_WR_SEND_WITH_INV);
     wr.invalidate_rkey = 0x77;
@@ -38,7 +38,7 @@ void post_send__with_invalidate__sends_the_key_to_invalidate(void**) {
     assert_int_equal(rig.sqe(0).rkey, 0x77);
 }
 
-void post_send__inline__lies_behind_the_first_place(void**) {
+TEST(post_send__inline__lies_behind_the_first_place) {
     Rig rig;
     char text[] = "inline";
     ibv_sge list = {.addr = reinterpret_cast<std::uintptr_t>(text), .length = 6, .lkey = 0};
@@ -48,7 +48,7 @@ void post_send__inline__lies_behind_the_first_place(void**) {
     assert_int_equal(rig.sqe(0).sge[0].length, 6);
 }
 
-void post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over(void**) {
+TEST(post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over) {
     Rig rig;
     ibv_sge list = {.addr = 0x100, .length = 30, .lkey = 7};
     ibv_send_wr wr[3] = {request(IBV_WR_SEND, &list, 1), request(IBV_WR_LOCAL_INV), request(IBV_WR_SEND)};
@@ -66,7 +66,7 @@ void post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over(void**
     assert_int_equal(rig.sqe(1).id, 77);
 }
 
-void post_send__flags__are_the_elements(void**) {
+TEST(post_send__flags__are_the_elements) {
     const struct {
         unsigned asked;
         unsigned written;
@@ -90,7 +90,7 @@ void post_send__flags__are_the_elements(void**) {
     }
 }
 
-void post_send__not_connected__takes_the_requests_back(void**) {
+TEST(post_send__not_connected__takes_the_requests_back) {
     Rig rig;
     rig.device.kernel.write_error = ENOTCONN;
     ibv_send_wr wr[2] = {request(IBV_WR_SEND), request(IBV_WR_SEND)};
@@ -107,7 +107,7 @@ void post_send__not_connected__takes_the_requests_back(void**) {
     assert_int_equal(rig.sqe(0).id, 99);
 }
 
-void post_recv__nothing_to_scatter__is_taken(void**) {
+TEST(post_recv__nothing_to_scatter__is_taken) {
     Rig rig;
     ibv_recv_wr wr{};
     wr.wr_id = 3;
@@ -124,7 +124,7 @@ void post_recv__nothing_to_scatter__is_taken(void**) {
     assert_int_equal(siw::post_recv(rig.qp, &wr, &bad), EINVAL);
 }
 
-void poll_cq__completions__are_translated_and_given_back(void**) {
+TEST(poll_cq__completions__are_translated_and_given_back) {
     Rig rig;
     std::array<ibv_wc, 16> wc{};
     assert_int_equal(siw::poll_cq(rig.cq, 16, wc.data()), 0);
@@ -146,7 +146,7 @@ void poll_cq__completions__are_translated_and_given_back(void**) {
     }
 }
 
-void poll_cq__one_at_a_time__is_translated_with_a_lock_and_without(void**) {
+TEST(poll_cq__one_at_a_time__is_translated_with_a_lock_and_without) {
     for (const std::uint32_t flags : {0U, std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
         Rig rig(flags);
         ibv_wc wc{};
@@ -170,7 +170,7 @@ void poll_cq__one_at_a_time__is_translated_with_a_lock_and_without(void**) {
     }
 }
 
-void completion_ring__any_byte_wrong__stays_inside(void**) {
+TEST(completion_ring__any_byte_wrong__stays_inside) {
     Rig rig;
     std::vector<std::uint8_t>& memory = rig.device.kernel.ring(0).memory;
     for (std::size_t at = 0; at < memory.size(); ++at) {
@@ -189,7 +189,7 @@ void completion_ring__any_byte_wrong__stays_inside(void**) {
     assert_int_equal(siw::poll_cq(rig.cq, 32, wc.data()), kDepth);
 }
 
-void send_ring__any_byte_wrong__stays_inside(void**) {
+TEST(send_ring__any_byte_wrong__stays_inside) {
     Rig rig;
     for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
         std::vector<std::uint8_t>& memory = rig.device.kernel.ring(number).memory;
@@ -208,7 +208,7 @@ void send_ring__any_byte_wrong__stays_inside(void**) {
     }
 }
 
-void create_cq__number_of_elements_wrong__is_refused(void**) {
+TEST(create_cq__number_of_elements_wrong__is_refused) {
     Rig rig;
     for (const std::uint32_t count : {3U, 9U, 1U << 23, 0xffff'ffffU}) {
         rig.device.kernel.siw_count = count;
@@ -217,7 +217,7 @@ void create_cq__number_of_elements_wrong__is_refused(void**) {
     }
 }
 
-void req_notify_cq__arms_by_a_word__and_no_system_call(void**) {
+TEST(req_notify_cq__arms_by_a_word__and_no_system_call) {
     Rig rig;
     const auto& control = *reinterpret_cast<siw_cq_ctrl*>(&rig.cqe(kDepth));
     assert_int_equal(siw::req_notify_cq(rig.cq, 0), 0);
@@ -225,7 +225,7 @@ void req_notify_cq__arms_by_a_word__and_no_system_call(void**) {
 }
 
 // The kernel's siw notifies nobody who asks for solicited receives alone.
-void req_notify_cq__solicited_only__arms_for_each(void**) {
+TEST(req_notify_cq__solicited_only__arms_for_each) {
     Rig rig;
     const auto& control = *reinterpret_cast<siw_cq_ctrl*>(&rig.cqe(kDepth));
     assert_int_equal(siw::req_notify_cq(rig.cq, 1), 0);
@@ -235,21 +235,5 @@ void req_notify_cq__solicited_only__arms_for_each(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(post_send__write__hands_the_element_over),
-        cmocka_unit_test(post_send__with_invalidate__sends_the_key_to_invalidate),
-        cmocka_unit_test(post_send__inline__lies_behind_the_first_place),
-        cmocka_unit_test(post_send__a_bad_request_in_a_chain__those_before_it_are_handed_over),
-        cmocka_unit_test(post_send__flags__are_the_elements),
-        cmocka_unit_test(post_send__not_connected__takes_the_requests_back),
-        cmocka_unit_test(post_recv__nothing_to_scatter__is_taken),
-        cmocka_unit_test(poll_cq__completions__are_translated_and_given_back),
-        cmocka_unit_test(poll_cq__one_at_a_time__is_translated_with_a_lock_and_without),
-        cmocka_unit_test(completion_ring__any_byte_wrong__stays_inside),
-        cmocka_unit_test(send_ring__any_byte_wrong__stays_inside),
-        cmocka_unit_test(create_cq__number_of_elements_wrong__is_refused),
-        cmocka_unit_test(req_notify_cq__arms_by_a_word__and_no_system_call),
-        cmocka_unit_test(req_notify_cq__solicited_only__arms_for_each),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

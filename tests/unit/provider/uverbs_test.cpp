@@ -22,7 +22,7 @@ struct Pipe {
     int ends[2] = {-1, -1};
 };
 
-void write__to_a_pipe__arrives(void**) {
+TEST(write__to_a_pipe__arrives) {
     const Pipe pipe;
     assert_int_equal(kRealKernelCalls.write(pipe.ends[1], "bell", 4), 4);
     char read_back[8] = {};
@@ -30,7 +30,7 @@ void write__to_a_pipe__arrives(void**) {
     assert_string_equal(read_back, "bell");
 }
 
-void write__to_nothing__fails_with_errno(void**) {
+TEST(write__to_nothing__fails_with_errno) {
     errno = 0;
     assert_int_equal(kRealKernelCalls.write(-1, "bell", 4), -1);
     assert_int_equal(errno, EBADF);
@@ -44,7 +44,7 @@ void* write_while_cancelled(void* argument) {
     return written ? argument : nullptr;
 }
 
-void write__thread_is_being_cancelled__goes_through(void**) {
+TEST(write__thread_is_being_cancelled__goes_through) {
     Pipe pipe;
     pthread_t thread{};
     assert_int_equal(pthread_create(&thread, nullptr, write_while_cancelled, &pipe.ends[1]), 0);
@@ -56,10 +56,5 @@ void write__thread_is_being_cancelled__goes_through(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(write__to_a_pipe__arrives),
-        cmocka_unit_test(write__to_nothing__fails_with_errno),
-        cmocka_unit_test(write__thread_is_being_cancelled__goes_through),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -69,15 +69,15 @@ void expect_flush_in_ring(const char* library) {
     assert_int_equal(request.type, 1);
 }
 
-void wr_flush__library_has_no_place_for_it__added(void**) {
+TEST(wr_flush__library_has_no_place_for_it__added) {
     expect_flush_in_ring("v44");
 }
 
-void wr_flush__library_has_a_place_for_it__added(void**) {
+TEST(wr_flush__library_has_a_place_for_it__added) {
     expect_flush_in_ring("v45");
 }
 
-void wr_flush__not_asked_for_when_made__eopnotsupp_and_nothing_added(void**) {
+TEST(wr_flush__not_asked_for_when_made__eopnotsupp_and_nothing_added) {
     Rig rig("v44", IBV_QP_EX_WITH_SEND);
     rig.ex->wr_start(rig.ex);
     assert_int_equal(wr_flush(rig.ex, kRange), EOPNOTSUPP);
@@ -107,23 +107,16 @@ void expect_foreign(const char* library, int expected) {
     assert_int_equal(seen.remote_addr, expected == 0 ? 0x2000 : 0);
 }
 
-void wr_flush__queue_pair_of_another_provider__its_function_is_called(void**) {
+TEST(wr_flush__queue_pair_of_another_provider__its_function_is_called) {
     expect_foreign("v45", 0);
 }
 
-void wr_flush__another_provider_in_a_library_without_the_place__eopnotsupp(void**) {
+TEST(wr_flush__another_provider_in_a_library_without_the_place__eopnotsupp) {
     expect_foreign("v44", EOPNOTSUPP);
 }
 
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(wr_flush__library_has_no_place_for_it__added),
-        cmocka_unit_test(wr_flush__library_has_a_place_for_it__added),
-        cmocka_unit_test(wr_flush__not_asked_for_when_made__eopnotsupp_and_nothing_added),
-        cmocka_unit_test(wr_flush__queue_pair_of_another_provider__its_function_is_called),
-        cmocka_unit_test(wr_flush__another_provider_in_a_library_without_the_place__eopnotsupp),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -50,7 +50,7 @@ Packet packet_of(const Frame& frame) {
     return packet;
 }
 
-void recordings__decoded_and_encoded__same_bytes(void**) {
+TEST(recordings__decoded_and_encoded__same_bytes) {
     for (const Witness& witness : witnesses) {
         const Frame frame = frame_of(witness);
         const Packet packet = packet_of(frame);
@@ -67,7 +67,7 @@ void recordings__decoded_and_encoded__same_bytes(void**) {
 }
 
 // As a UDP socket would see them: identification unknown.
-void recordings__identification_unknown__solved(void**) {
+TEST(recordings__identification_unknown__solved) {
     for (const Witness& witness : witnesses) {
         Frame frame = frame_of(witness);
         const std::uint16_t truth = frame.ipv4.identification;
@@ -77,7 +77,7 @@ void recordings__identification_unknown__solved(void**) {
 }
 
 // A bit that somebody turned over is noticed, unless it is one of those that may change.
-void recordings__one_bit_flipped__wrong_icrc(void**) {
+TEST(recordings__one_bit_flipped__wrong_icrc) {
     for (std::size_t i = 0; i < witnesses.size(); i += 7) {
         Witness damaged = witnesses[i];
         const std::size_t transport = Ipv4Header::kBytes + UdpHeader::kBytes;
@@ -88,7 +88,7 @@ void recordings__one_bit_flipped__wrong_icrc(void**) {
     }
 }
 
-void recordings__programs_of_the_field__used_every_kind_of_packet(void**) {
+TEST(recordings__programs_of_the_field__used_every_kind_of_packet) {
     std::map<std::string_view, int> seen;
     for (const Witness& witness : witnesses) {
         ++seen[packet_of(frame_of(witness)).info().name];
@@ -105,7 +105,7 @@ void recordings__programs_of_the_field__used_every_kind_of_packet(void**) {
     }
 }
 
-void recordings__management_datagrams__same_bytes_again(void**) {
+TEST(recordings__management_datagrams__same_bytes_again) {
     std::map<std::uint16_t, int> seen;
     for (const Witness& witness : witnesses) {
         const Frame frame = frame_of(witness);
@@ -138,7 +138,7 @@ void recordings__management_datagrams__same_bytes_again(void**) {
 }
 
 // The REQ of rdma_cm makes sense field by field, not only byte by byte.
-void recordings__connection_request__reads_as_rdma_cm_meant_it(void**) {
+TEST(recordings__connection_request__reads_as_rdma_cm_meant_it) {
     int requests = 0;
     for (const Witness& witness : witnesses) {
         const Frame frame = frame_of(witness);
@@ -169,13 +169,5 @@ void recordings__connection_request__reads_as_rdma_cm_meant_it(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(recordings__decoded_and_encoded__same_bytes),
-        cmocka_unit_test(recordings__identification_unknown__solved),
-        cmocka_unit_test(recordings__one_bit_flipped__wrong_icrc),
-        cmocka_unit_test(recordings__programs_of_the_field__used_every_kind_of_packet),
-        cmocka_unit_test(recordings__management_datagrams__same_bytes_again),
-        cmocka_unit_test(recordings__connection_request__reads_as_rdma_cm_meant_it),
-    };
-    return cmocka_run_group_tests_name("roce.capture", tests, load_recordings, nullptr);
+    return sluice::test::run_all_tests("roce.capture", load_recordings);
 }

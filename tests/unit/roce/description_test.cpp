@@ -84,7 +84,7 @@ Packet packet(std::uint8_t opcode) {
     return made;
 }
 
-void describe__recordings__names_are_unique_and_checksums_ok(void**) {
+TEST(describe__recordings__names_are_unique_and_checksums_ok) {
     for (const std::string& path : files_of(SLUICE_RXE_FIXTURES, ".pcap")) {
         for (const Bytes& datagram : read_pcap(path)) {
             const auto fields = fields_of(datagram);
@@ -101,7 +101,7 @@ void describe__recordings__names_are_unique_and_checksums_ok(void**) {
     }
 }
 
-void describe__each_header__its_fields(void**) {
+TEST(describe__each_header__its_fields) {
     Packet write = packet(kRcWriteOnlyImm);
     write.reth = {.remote_addr = 0x123456789a, .rkey = 0xbeef, .len_bytes = 0};
     write.imm.data = 0x55;
@@ -135,7 +135,7 @@ void describe__each_header__its_fields(void**) {
     assert_text(datagram_of(packet(kRcSendOnly), {1, 2, 3, 4}, true), "source", "fe80::1");
 }
 
-void describe__each_syndrome__in_words(void**) {
+TEST(describe__each_syndrome__in_words) {
     const auto with = [](std::uint8_t syndrome) {
         Packet made = packet(kRcAcknowledge);
         made.aeth.syndrome = syndrome;
@@ -163,7 +163,7 @@ Bytes management(const Message& message) {
     return datagram_of(made, payload);
 }
 
-void describe__each_message_of_the_connection_manager__named_with_its_fields(void**) {
+TEST(describe__each_message_of_the_connection_manager__named_with_its_fields) {
     const Bytes req =
         management(CmReq{.service_id = cm_service_id(kPortSpaceTcp, 7174), .local_qpn = 5, .path_mtu = 3});
     assert_text(req, "cm", "REQ");
@@ -186,7 +186,7 @@ void describe__each_message_of_the_connection_manager__named_with_its_fields(voi
     assert_text(management(CmApr{}), "cm", "APR");
 }
 
-void describe__transport_that_makes_no_sense__refusal_and_checksum(void**) {
+TEST(describe__transport_that_makes_no_sense__refusal_and_checksum) {
     Bytes datagram = datagram_of(packet(kRcAcknowledge));
     datagram[Ipv4Header::kBytes + UdpHeader::kBytes] = 0x1f;
     assert_text(datagram, "refusal", "unknown opcode");
@@ -195,7 +195,7 @@ void describe__transport_that_makes_no_sense__refusal_and_checksum(void**) {
     assert_false(find(fields_of(datagram), "opcode").has_value());
 }
 
-void describe__no_packet_or_wrong_arguments__errno_and_field_untouched(void**) {
+TEST(describe__no_packet_or_wrong_arguments__errno_and_field_untouched) {
     const Bytes good = datagram_of(packet(kRcAcknowledge));
     sluice_packet_field field;
     std::memset(&field, 0x5a, sizeof field);
@@ -214,7 +214,7 @@ void describe__no_packet_or_wrong_arguments__errno_and_field_untouched(void**) {
     assert_memory_equal(&field, &before, sizeof field);
 }
 
-void describe__random_bytes_behind_valid_ip__always_ends(void**) {
+TEST(describe__random_bytes_behind_valid_ip__always_ends) {
     constexpr std::uint64_t kSeed = 20260530;
     std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
     Random random(kSeed);
@@ -230,14 +230,5 @@ void describe__random_bytes_behind_valid_ip__always_ends(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(describe__recordings__names_are_unique_and_checksums_ok),
-        cmocka_unit_test(describe__each_header__its_fields),
-        cmocka_unit_test(describe__each_syndrome__in_words),
-        cmocka_unit_test(describe__each_message_of_the_connection_manager__named_with_its_fields),
-        cmocka_unit_test(describe__transport_that_makes_no_sense__refusal_and_checksum),
-        cmocka_unit_test(describe__no_packet_or_wrong_arguments__errno_and_field_untouched),
-        cmocka_unit_test(describe__random_bytes_behind_valid_ip__always_ends),
-    };
-    return cmocka_run_group_tests_name("roce.description", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.description");
 }

@@ -73,7 +73,7 @@ std::string drops(const char* text, std::size_t count) {
     return seen;
 }
 
-void parse__nothing__no_faults(void**) {
+TEST(parse__nothing__no_faults) {
     for (const char* text : {static_cast<const char*>(nullptr), "", "seed=5"}) {
         FaultSchedule schedule = parsed(text);
         assert_true(schedule.empty());
@@ -84,7 +84,7 @@ void parse__nothing__no_faults(void**) {
     assert_int_equal(parsed("drop=1").seed(), 1);
 }
 
-void when__each_form__strikes_as_written(void**) {
+TEST(when__each_form__strikes_as_written) {
     assert_string_equal(drops("drop=3", 8).c_str(), "00100000");
     assert_string_equal(drops("drop=3+", 8).c_str(), "00111111");
     assert_string_equal(drops("drop=2/3", 9).c_str(), "010010010");
@@ -94,7 +94,7 @@ void when__each_form__strikes_as_written(void**) {
     assert_string_equal(drops("drop=0%", 6).c_str(), "000000");
 }
 
-void when__chance__close_to_it_and_the_same_for_a_seed(void**) {
+TEST(when__chance__close_to_it_and_the_same_for_a_seed) {
     const std::string first = drops("seed=9,drop=12.5%", 8000);
     assert_in_range(std::count(first.begin(), first.end(), '1'), 900, 1100);
     assert_true(drops("drop=12.5%,seed=9", 8000) == first);
@@ -103,7 +103,7 @@ void when__chance__close_to_it_and_the_same_for_a_seed(void**) {
     assert_in_range(std::count(rare.begin(), rare.end(), '1'), 1, 30);
 }
 
-void when__another_fault_beside_it__strikes_at_the_same_packets(void**) {
+TEST(when__another_fault_beside_it__strikes_at_the_same_packets) {
     FaultSchedule alone = parsed("drop=30%");
     FaultSchedule together = parsed("drop=30%,duplicate=50%,stall-completions=10%:1ms");
     for (int i = 0; i < 500; ++i) {
@@ -114,7 +114,7 @@ void when__another_fault_beside_it__strikes_at_the_same_packets(void**) {
 }
 
 // Each fault with its suffix meets the packets of its kind only.
-void kinds__each_suffix__its_own_packets(void**) {
+TEST(kinds__each_suffix__its_own_packets) {
     struct Case {
         const char* text;
         const wire::Packet* hit;
@@ -135,7 +135,7 @@ void kinds__each_suffix__its_own_packets(void**) {
     }
 }
 
-void verdicts__each_fault__its_own_effect(void**) {
+TEST(verdicts__each_fault__its_own_effect) {
     FaultSchedule schedule =
         parsed("drop=1,duplicate=2,flip-icrc=3,delay=4:250us,kill-qp=5,delay=6:3ms,delay=6:1s");
     assert_true(send(schedule, kRequest).drop);
@@ -150,7 +150,7 @@ void verdicts__each_fault__its_own_effect(void**) {
     assert_int_equal(schedule.happened(), 7);
 }
 
-void on_receive__each_fault__its_own_effect(void**) {
+TEST(on_receive__each_fault__its_own_effect) {
     FaultSchedule schedule = parsed("recv-drop-ack=2,recv-duplicate=1,rnr=2");
     assert_true(schedule.on_receive(kAck).duplicate);
     assert_true(schedule.on_receive(kAck).drop);
@@ -165,7 +165,7 @@ void on_receive__each_fault__its_own_effect(void**) {
     assert_true(again.on_receive(kRequest).drop);
 }
 
-void on_completion__stalled__by_its_time(void**) {
+TEST(on_completion__stalled__by_its_time) {
     FaultSchedule schedule = parsed("stall-completions=2/2:10ms");
     assert_int_equal(schedule.on_completion().stall, 0);
     assert_int_equal(schedule.on_completion().stall, 10000000);
@@ -173,14 +173,14 @@ void on_completion__stalled__by_its_time(void**) {
     assert_int_equal(schedule.on_completion().stall, 10000000);
 }
 
-void on_send__header_too_short__left_alone(void**) {
+TEST(on_send__header_too_short__left_alone) {
     FaultSchedule schedule = parsed("drop=1");
     const std::array<std::uint8_t, 11> few{};
     assert_false(schedule.on_send(few).drop);
     assert_false(schedule.on_send({}).drop);
 }
 
-void parse__unknown_word__error_lists_the_words(void**) {
+TEST(parse__unknown_word__error_lists_the_words) {
     const std::string text = refusal("drop=1,dorp=3");
     assert_true(contains(text, "'dorp=3'"));
     for (const char* word : {"seed", "drop", "duplicate", "flip-icrc", "delay", "recv-drop", "recv-duplicate",
@@ -195,7 +195,7 @@ void parse__unknown_word__error_lists_the_words(void**) {
     assert_true(contains(refusal("drop=1,,"), "WORD=WHEN"));
 }
 
-void parse__wrong_value__error_says_what_may_stand_there(void**) {
+TEST(parse__wrong_value__error_says_what_may_stand_there) {
     for (const char* wrong : {"drop=", "drop=0", "drop=-1", "drop=3x", "drop=x", "drop=1/0", "drop=1/",
                               "drop=/2", "drop=+", "drop=101%", "drop=100.0001%", "drop=%", "drop=1.%",
                               "drop=1.23456%", "drop=-1%", "drop=1e1%", "drop=99999999999999999999"}) {
@@ -218,7 +218,7 @@ void parse__wrong_value__error_says_what_may_stand_there(void**) {
     assert_true(contains(refusal(many.c_str()), "more than 64"));
 }
 
-void parse__random_text__accepted_or_refused_never_worse(void**) {
+TEST(parse__random_text__accepted_or_refused_never_worse) {
     constexpr std::uint64_t kSeed = 20260520;
     std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
     constexpr std::string_view kAlphabet = "drop-ackdelay=%:,+/0123456789.msu";
@@ -249,7 +249,7 @@ std::uint8_t first_byte(const OutPacket& out) {
     return *static_cast<const std::uint8_t*>(out.pieces[0].iov_base);
 }
 
-void delay_line__held_packets__released_in_the_order_of_their_time(void**) {
+TEST(delay_line__held_packets__released_in_the_order_of_their_time) {
     PlainMemory memory;
     DelayLine line;
     assert_int_equal(line.next_deadline(), kNever);
@@ -271,7 +271,7 @@ void delay_line__held_packets__released_in_the_order_of_their_time(void**) {
     assert_false(line.release(out, 1000));
 }
 
-void delay_line__without_payload__still_a_packet(void**) {
+TEST(delay_line__without_payload__still_a_packet) {
     PlainMemory memory;
     DelayLine line;
     OutPacket ack;
@@ -286,7 +286,7 @@ void delay_line__without_payload__still_a_packet(void**) {
     assert_int_equal(out.header_bytes, 16);
 }
 
-void delay_line__too_many__the_next_is_lost(void**) {
+TEST(delay_line__too_many__the_next_is_lost) {
     PlainMemory memory;
     DelayLine line;
     const std::vector<std::uint8_t> payload(4);
@@ -302,22 +302,5 @@ void delay_line__too_many__the_next_is_lost(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(parse__nothing__no_faults),
-        cmocka_unit_test(when__each_form__strikes_as_written),
-        cmocka_unit_test(when__chance__close_to_it_and_the_same_for_a_seed),
-        cmocka_unit_test(when__another_fault_beside_it__strikes_at_the_same_packets),
-        cmocka_unit_test(kinds__each_suffix__its_own_packets),
-        cmocka_unit_test(verdicts__each_fault__its_own_effect),
-        cmocka_unit_test(on_receive__each_fault__its_own_effect),
-        cmocka_unit_test(on_completion__stalled__by_its_time),
-        cmocka_unit_test(on_send__header_too_short__left_alone),
-        cmocka_unit_test(parse__unknown_word__error_lists_the_words),
-        cmocka_unit_test(parse__wrong_value__error_says_what_may_stand_there),
-        cmocka_unit_test(parse__random_text__accepted_or_refused_never_worse),
-        cmocka_unit_test(delay_line__held_packets__released_in_the_order_of_their_time),
-        cmocka_unit_test(delay_line__without_payload__still_a_packet),
-        cmocka_unit_test(delay_line__too_many__the_next_is_lost),
-    };
-    return cmocka_run_group_tests_name("roce.faults", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.faults");
 }

@@ -27,7 +27,7 @@ std::uint32_t bit_by_bit(std::uint32_t state, ConstBytes data) {
     return state;
 }
 
-void crc32__check_value_of_the_polynomial__matches(void**) {
+TEST(crc32__check_value_of_the_polynomial__matches) {
     constexpr std::array<std::uint8_t, 9> kDigits = {'1', '2', '3', '4', '5', '6', '7', '8', '9'};
     for (const Crc32Implementation& one : crc32_implementations()) {
         if (one.usable()) {
@@ -36,7 +36,7 @@ void crc32__check_value_of_the_polynomial__matches(void**) {
     }
 }
 
-void crc32__all_implementations__agree_at_every_length_and_alignment(void**) {
+TEST(crc32__all_implementations__agree_at_every_length_and_alignment) {
     Random random(kSeed);
     const auto data = random.bytes(5000);
     for (const Crc32Implementation& one : crc32_implementations()) {
@@ -53,7 +53,7 @@ void crc32__all_implementations__agree_at_every_length_and_alignment(void**) {
     }
 }
 
-void crc32__in_pieces__same_as_whole(void**) {
+TEST(crc32__in_pieces__same_as_whole) {
     Random random(kSeed);
     const auto data = random.bytes(1500);
     const std::uint32_t whole = crc32_update(~0U, data);
@@ -64,7 +64,7 @@ void crc32__in_pieces__same_as_whole(void**) {
     }
 }
 
-void crc32__dummy_link_header__known_register(void**) {
+TEST(crc32__dummy_link_header__known_register) {
     constexpr std::array<std::uint8_t, 8> kOnes = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     assert_int_equal(crc32_update(~0U, kOnes), 0xdebb20e3);
 }
@@ -85,7 +85,7 @@ Example random_frame(Random& random, std::size_t transport_bytes, bool ipv6) {
     return example;
 }
 
-void icrc__what_routers_change__is_not_covered(void**) {
+TEST(icrc__what_routers_change__is_not_covered) {
     Random random(kSeed);
     for (const bool ipv6 : {false, true}) {
         Example example = random_frame(random, 60, ipv6);
@@ -103,7 +103,7 @@ void icrc__what_routers_change__is_not_covered(void**) {
 }
 
 // Each other bit of headers and transport matters.
-void icrc__any_other_bit__is_covered(void**) {
+TEST(icrc__any_other_bit__is_covered) {
     Random random(kSeed);
     Example example = random_frame(random, 40, false);
     const std::uint32_t before = expected_icrc(example.frame);
@@ -122,7 +122,7 @@ void icrc__any_other_bit__is_covered(void**) {
     assert_int_not_equal(expected_icrc(example.frame), before);
 }
 
-void solve_identification__every_identification__found(void**) {
+TEST(solve_identification__every_identification__found) {
     Random random(kSeed);
     Example example = random_frame(random, 28, false);
     example.frame.ipv4.identification = 0;
@@ -135,7 +135,7 @@ void solve_identification__every_identification__found(void**) {
     }
 }
 
-void solve_identification__every_length__found(void**) {
+TEST(solve_identification__every_length__found) {
     Random random(kSeed);
     for (std::size_t len = 12; len <= 5000; len += 4 + random.below(3) * 4) {
         Example example = random_frame(random, len, false);
@@ -147,7 +147,7 @@ void solve_identification__every_length__found(void**) {
 }
 
 // A single wrong bit of the checksum is no identification, however long the packet is.
-void solve_identification__one_bit_of_the_checksum__none_at_any_length(void**) {
+TEST(solve_identification__one_bit_of_the_checksum__none_at_any_length) {
     for (std::size_t len = 12; len <= 5000; ++len) {
         for (unsigned bit = 0; bit < 32; ++bit) {
             assert_false(solve_identification(std::uint32_t{1} << bit, 0, len).has_value());
@@ -156,7 +156,7 @@ void solve_identification__one_bit_of_the_checksum__none_at_any_length(void**) {
 }
 
 // The sixteen bits of redundancy that remain: 200 000 tries, 3.05 expected to pass.
-void solve_identification__random_damage__passes_one_in_65536(void**) {
+TEST(solve_identification__random_damage__passes_one_in_65536) {
     Random random(kSeed);
     int passed = 0;
     for (int i = 0; i < 200000; ++i) {
@@ -167,7 +167,7 @@ void solve_identification__random_damage__passes_one_in_65536(void**) {
     assert_in_range(passed, 0, 12);
 }
 
-void solve_identification__longer_than_ip_allows__none(void**) {
+TEST(solve_identification__longer_than_ip_allows__none) {
     assert_false(solve_identification(1, 2, 0x10000).has_value());
     assert_false(solve_identification(1, 2, ~std::size_t{0} - 64).has_value());
 }
@@ -176,18 +176,5 @@ void solve_identification__longer_than_ip_allows__none(void**) {
 
 int main() {
     std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(crc32__check_value_of_the_polynomial__matches),
-        cmocka_unit_test(crc32__all_implementations__agree_at_every_length_and_alignment),
-        cmocka_unit_test(crc32__in_pieces__same_as_whole),
-        cmocka_unit_test(crc32__dummy_link_header__known_register),
-        cmocka_unit_test(icrc__what_routers_change__is_not_covered),
-        cmocka_unit_test(icrc__any_other_bit__is_covered),
-        cmocka_unit_test(solve_identification__every_identification__found),
-        cmocka_unit_test(solve_identification__every_length__found),
-        cmocka_unit_test(solve_identification__one_bit_of_the_checksum__none_at_any_length),
-        cmocka_unit_test(solve_identification__random_damage__passes_one_in_65536),
-        cmocka_unit_test(solve_identification__longer_than_ip_allows__none),
-    };
-    return cmocka_run_group_tests_name("roce.icrc", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.icrc");
 }

@@ -17,7 +17,7 @@ using sluice::ErrorKind;
 
 namespace {
 
-void modify__every_pair_of_states__only_the_standards_transitions(void**) {
+TEST(modify__every_pair_of_states__only_the_standards_transitions) {
     constexpr QpState kStates[] = {QpState::kReset,       QpState::kInit,      QpState::kReadyToReceive,
                                    QpState::kReadyToSend, QpState::kSendError, QpState::kError};
     // Row: from reset, init, rtr, rts, error; column: to, in the order above.
@@ -45,7 +45,7 @@ void modify__every_pair_of_states__only_the_standards_transitions(void**) {
     }
 }
 
-void modify__mtu_that_is_none__invalid_argument(void**) {
+TEST(modify__mtu_that_is_none__invalid_argument) {
     Simulation net(1, Faults{});
     QueuePair& qp = **net.left.engine.create_queue_pair(usual_config(net.left));
     QpAttributes attributes = usual_attributes();
@@ -58,7 +58,7 @@ void modify__mtu_that_is_none__invalid_argument(void**) {
     assert_true(qp.state() == QpState::kInit);
 }
 
-void post__before_the_state_allows__invalid(void**) {
+TEST(post__before_the_state_allows__invalid) {
     Simulation net(1, Faults{});
     QueuePair& qp = **net.left.engine.create_queue_pair(usual_config(net.left));
     assert_true(qp.post_receive({}) == Post::kInvalid);
@@ -69,7 +69,7 @@ void post__before_the_state_allows__invalid(void**) {
     assert_true(qp.post_send({}) == Post::kInvalid);
 }
 
-void reset__after_error__works_again(void**) {
+TEST(reset__after_error__works_again) {
     Bench bench;
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8), 65536));
     assert_true(bench.net.run());
@@ -139,7 +139,7 @@ struct Datagrams {
     std::uint32_t right_key = 0;
 };
 
-void datagram__arrives__behind_forty_bytes_with_its_source(void**) {
+TEST(datagram__arrives__behind_forty_bytes_with_its_source) {
     Datagrams pair;
     pair.receive(300);
     assert_true(pair.send(201) == Post::kPosted);
@@ -154,7 +154,7 @@ void datagram__arrives__behind_forty_bytes_with_its_source(void**) {
     assert_int_equal(pair.room[241], 0);
 }
 
-void datagram__privileged_qkey__the_senders_own_is_used(void**) {
+TEST(datagram__privileged_qkey__the_senders_own_is_used) {
     Datagrams pair;
     pair.receive(300);
     pair.send(10, 0x80000000);
@@ -162,7 +162,7 @@ void datagram__privileged_qkey__the_senders_own_is_used(void**) {
     assert_true(Bench::poll(pair.net.right.recv_cq).has_value());
 }
 
-void datagram__other_qkey_no_receive_or_too_long__dropped_and_counted(void**) {
+TEST(datagram__other_qkey_no_receive_or_too_long__dropped_and_counted) {
     Datagrams pair;
     const Counters& counters = pair.net.right.engine.counters();
     pair.send(10);
@@ -180,7 +180,7 @@ void datagram__other_qkey_no_receive_or_too_long__dropped_and_counted(void**) {
     assert_int_equal(Bench::poll(pair.net.right.recv_cq)->len_bytes, 49);
 }
 
-void datagram__failed_send__send_error_state_and_back(void**) {
+TEST(datagram__failed_send__send_error_state_and_back) {
     Datagrams pair;
     pair.receive(300);
     pair.send(10, 0x11111111, 0x4242);
@@ -199,7 +199,7 @@ void datagram__failed_send__send_error_state_and_back(void**) {
     assert_true(Bench::poll(pair.net.right.recv_cq)->status == Status::kSuccess);
 }
 
-void datagram__operation_of_a_connection__invalid(void**) {
+TEST(datagram__operation_of_a_connection__invalid) {
     Datagrams pair;
     SendWr write;
     write.opcode = WrOpcode::kWrite;
@@ -208,7 +208,7 @@ void datagram__operation_of_a_connection__invalid(void**) {
 
 // Datagrams over a bad network: each that arrives is one that was sent, whole, and arrives at most
 // as often as the network copied it; over a good one all arrive, in order.
-void datagrams__seeded_networks__arrive_whole_or_not_at_all(void**) {
+TEST(datagrams__seeded_networks__arrive_whole_or_not_at_all) {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
         const Faults bad = {.loss = 0.1, .duplicate = 0.1, .reorder = 0.2, .corrupt = 0.1};
         const bool is_bad = seed % 4 != 0;
@@ -237,7 +237,7 @@ void datagrams__seeded_networks__arrive_whole_or_not_at_all(void**) {
     }
 }
 
-void srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event(void**) {
+TEST(srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event) {
     Simulation net(1, Faults{});
     ReceiveQueue srq(8, 2);
     QpConfig config = usual_config(net.right);
@@ -273,7 +273,7 @@ void srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event(void**
     assert_false(Bench::poll(net.right.recv_cq).has_value());
 }
 
-void completion_queue__full__keeps_the_old_and_tells(void**) {
+TEST(completion_queue__full__keeps_the_old_and_tells) {
     Simulation net(1, Faults{});
     CompletionQueue small(2);
     QpConfig config = usual_config(net.left);
@@ -295,7 +295,7 @@ void completion_queue__full__keeps_the_old_and_tells(void**) {
     assert_false(Bench::poll(small).has_value());
 }
 
-void completion_queue__armed__one_event_for_what_was_asked(void**) {
+TEST(completion_queue__armed__one_event_for_what_was_asked) {
     static int told;
     static bool deaf;
     told = 0;
@@ -327,7 +327,7 @@ void completion_queue__armed__one_event_for_what_was_asked(void**) {
     assert_true(take_event());
 }
 
-void completion_queue__resized__keeps_what_waits_in_order(void**) {
+TEST(completion_queue__resized__keeps_what_waits_in_order) {
     CompletionQueue queue(3);
     for (std::uint64_t id = 1; id <= 3; ++id) {
         assert_true(queue.push({.wr_id = id}));
@@ -348,7 +348,7 @@ void completion_queue__resized__keeps_what_waits_in_order(void**) {
     assert_false(queue.push({.wr_id = 8}));
 }
 
-void completion_queue__overrun_ignored__drops_in_silence(void**) {
+TEST(completion_queue__overrun_ignored__drops_in_silence) {
     CompletionQueue queue(2);
     queue.ignore_overrun();
     for (std::uint64_t id = 1; id <= 3; ++id) {
@@ -361,7 +361,7 @@ void completion_queue__overrun_ignored__drops_in_silence(void**) {
     assert_int_equal(Bench::poll(queue)->wr_id, 4);
 }
 
-void settle__datagrams_given_out__complete_only_then(void**) {
+TEST(settle__datagrams_given_out__complete_only_then) {
     Simulation net(1, Faults{});
     QpConfig config = usual_config(net.left);
     config.type = QpType::kUd;
@@ -395,7 +395,7 @@ void settle__datagrams_given_out__complete_only_then(void**) {
     assert_false(net.left.engine.settle());
 }
 
-void create__many__numbers_are_unique_and_not_in_order(void**) {
+TEST(create__many__numbers_are_unique_and_not_in_order) {
     HoledMemory memory;
     EventLog events;
     Engine engine({.max_queue_pairs = 64, .max_regions = 4, .seed = 9}, memory, events);
@@ -424,7 +424,7 @@ void create__many__numbers_are_unique_and_not_in_order(void**) {
 
 // A connection that has ended keeps its number for seconds, and a queue pair that got it again couldn't
 // connect. Seats are taken in turn; with so many of them there are 256 numbers for each.
-void create__seat_used_again__number_is_none_of_its_last_two(void**) {
+TEST(create__seat_used_again__number_is_none_of_its_last_two) {
     constexpr std::uint32_t kSeats = 1 << 16;
     HoledMemory memory;
     EventLog events;
@@ -443,7 +443,7 @@ void create__seat_used_again__number_is_none_of_its_last_two(void**) {
 }
 
 // Many timers at once: each fires at its own time, whatever the order of their making.
-void deadlines__of_many_queue_pairs__in_order(void**) {
+TEST(deadlines__of_many_queue_pairs__in_order) {
     HoledMemory memory;
     EventLog events;
     Engine engine({.max_queue_pairs = 64, .max_regions = 4, .seed = 9}, memory, events);
@@ -483,7 +483,7 @@ void deadlines__of_many_queue_pairs__in_order(void**) {
 }
 
 // Queue pairs take turns: one with much to say doesn't silence another.
-void transmit__two_busy_queue_pairs__alternate(void**) {
+TEST(transmit__two_busy_queue_pairs__alternate) {
     Bench bench;
     const Pair second = connect(bench.net, usual_attributes());
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 2560)));
@@ -501,27 +501,5 @@ void transmit__two_busy_queue_pairs__alternate(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(modify__every_pair_of_states__only_the_standards_transitions),
-        cmocka_unit_test(modify__mtu_that_is_none__invalid_argument),
-        cmocka_unit_test(post__before_the_state_allows__invalid),
-        cmocka_unit_test(reset__after_error__works_again),
-        cmocka_unit_test(datagram__arrives__behind_forty_bytes_with_its_source),
-        cmocka_unit_test(datagram__privileged_qkey__the_senders_own_is_used),
-        cmocka_unit_test(datagram__other_qkey_no_receive_or_too_long__dropped_and_counted),
-        cmocka_unit_test(datagram__failed_send__send_error_state_and_back),
-        cmocka_unit_test(datagram__operation_of_a_connection__invalid),
-        cmocka_unit_test(datagrams__seeded_networks__arrive_whole_or_not_at_all),
-        cmocka_unit_test(srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event),
-        cmocka_unit_test(completion_queue__full__keeps_the_old_and_tells),
-        cmocka_unit_test(completion_queue__armed__one_event_for_what_was_asked),
-        cmocka_unit_test(completion_queue__resized__keeps_what_waits_in_order),
-        cmocka_unit_test(completion_queue__overrun_ignored__drops_in_silence),
-        cmocka_unit_test(settle__datagrams_given_out__complete_only_then),
-        cmocka_unit_test(create__many__numbers_are_unique_and_not_in_order),
-        cmocka_unit_test(create__seat_used_again__number_is_none_of_its_last_two),
-        cmocka_unit_test(deadlines__of_many_queue_pairs__in_order),
-        cmocka_unit_test(transmit__two_busy_queue_pairs__alternate),
-    };
-    return cmocka_run_group_tests_name("roce.queue_pair", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.queue_pair");
 }

@@ -75,7 +75,7 @@ std::vector<std::uint32_t> checked_psns(const std::string& path) {
     return psns;
 }
 
-void record__both_ends__same_frames_with_valid_checksums(void**) {
+TEST(record__both_ends__same_frames_with_valid_checksums) {
     const Directory directory;
     const auto sent = recorder_to(directory.file("sent"));
     const auto received = recorder_to(directory.file("received"));
@@ -96,7 +96,7 @@ void record__both_ends__same_frames_with_valid_checksums(void**) {
 }
 
 // Whose identification had to be solved for; the checksum in the file is valid with it.
-void record__received_in_segments__with_their_identifications(void**) {
+TEST(record__received_in_segments__with_their_identifications) {
     const Directory directory;
     const auto received = recorder_to(directory.file());
     const auto from = open_free_port(memory);
@@ -113,7 +113,7 @@ void record__received_in_segments__with_their_identifications(void**) {
     assert_true(checked_psns(received->path()) == (std::vector<std::uint32_t>{0, 1, 2, 3}));
 }
 
-void record__received__with_the_hops_that_were_left(void**) {
+TEST(record__received__with_the_hops_that_were_left) {
     const Directory directory;
     const auto received = recorder_to(directory.file());
     const auto from = open_free_port(memory);
@@ -131,7 +131,7 @@ void record__received__with_the_hops_that_were_left(void**) {
     assert_int_equal(datagrams[0][8], hops);
 }
 
-void record__short_way__as_it_would_have_looked(void**) {
+TEST(record__short_way__as_it_would_have_looked) {
     const Directory directory;
     const auto recorder = recorder_to(directory.file());
     for (const char* text : {"127.0.0.2", "2001:db8::2"}) {
@@ -147,7 +147,7 @@ void record__short_way__as_it_would_have_looked(void**) {
     assert_int_equal(datagrams[1].size(), 40 + 8 + 12 + 300 + 4);
 }
 
-void record__more_than_the_buffer__all_of_it_in_order(void**) {
+TEST(record__more_than_the_buffer__all_of_it_in_order) {
     const Directory directory;
     const Address address = *parse_address("127.0.0.2");
     {
@@ -163,7 +163,7 @@ void record__more_than_the_buffer__all_of_it_in_order(void**) {
     }
 }
 
-void file__header__nanoseconds_and_bare_ip(void**) {
+TEST(file__header__nanoseconds_and_bare_ip) {
     const Directory directory;
     recorder_to(directory.file());
     const auto bytes = read_file(directory.file());
@@ -179,7 +179,7 @@ void file__header__nanoseconds_and_bare_ip(void**) {
     assert_int_equal(status.st_mode & 0777, 0600); // payload is nobody else's business
 }
 
-void open__old_recording__emptied(void**) {
+TEST(open__old_recording__emptied) {
     const Directory directory;
     const Address address = *parse_address("127.0.0.2");
     {
@@ -191,7 +191,7 @@ void open__old_recording__emptied(void**) {
     assert_true(checked_psns(directory.file()) == std::vector<std::uint32_t>{2});
 }
 
-void open__another_one_is_recording__file_of_its_own(void**) {
+TEST(open__another_one_is_recording__file_of_its_own) {
     const Directory directory;
     const Address address = *parse_address("127.0.0.2");
     const auto first = recorder_to(directory.file());
@@ -205,7 +205,7 @@ void open__another_one_is_recording__file_of_its_own(void**) {
     assert_true(checked_psns(second->path()) == std::vector<std::uint32_t>{2});
 }
 
-void open__impossible_path__error_names_file_and_setting(void**) {
+TEST(open__impossible_path__error_names_file_and_setting) {
     const auto recorder = PcapRecorder::open("/nonexistent/trace.pcap");
     assert_false(recorder.ok());
     assert_int_equal(recorder.error().os_errno(), ENOENT);
@@ -213,7 +213,7 @@ void open__impossible_path__error_names_file_and_setting(void**) {
     assert_non_null(std::strstr(recorder.error().text(), "SLUICE_UROCE_PCAP"));
 }
 
-void record__disk_full__said_once_and_life_goes_on(void**) {
+TEST(record__disk_full__said_once_and_life_goes_on) {
     static int messages;
     messages = 0;
     sluice::set_log_sink([](void*, int, const char*,
@@ -236,7 +236,7 @@ void record__disk_full__said_once_and_life_goes_on(void**) {
     assert_int_equal(messages, 1);
 }
 
-void flush__in_a_forked_child__writes_nothing(void**) {
+TEST(flush__in_a_forked_child__writes_nothing) {
     const Directory directory;
     const Address address = *parse_address("127.0.0.2");
     const auto recorder = recorder_to(directory.file());
@@ -251,7 +251,7 @@ void flush__in_a_forked_child__writes_nothing(void**) {
     assert_true(checked_psns(directory.file()) == std::vector<std::uint32_t>{1});
 }
 
-void by_setting__unset_or_impossible__null_or_error(void**) {
+TEST(by_setting__unset_or_impossible__null_or_error) {
     // Asked once per process, hence each in one of its own.
     const auto in_child = [](const char* value, int (*judge)(const sluice::Result<PcapRecorder*>&)) {
         const pid_t child = fork();
@@ -281,25 +281,11 @@ void by_setting__unset_or_impossible__null_or_error(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(record__both_ends__same_frames_with_valid_checksums),
-        cmocka_unit_test(record__received_in_segments__with_their_identifications),
-        cmocka_unit_test(record__received__with_the_hops_that_were_left),
-        cmocka_unit_test(record__short_way__as_it_would_have_looked),
-        cmocka_unit_test(record__more_than_the_buffer__all_of_it_in_order),
-        cmocka_unit_test(file__header__nanoseconds_and_bare_ip),
-        cmocka_unit_test(open__old_recording__emptied),
-        cmocka_unit_test(open__another_one_is_recording__file_of_its_own),
-        cmocka_unit_test(open__impossible_path__error_names_file_and_setting),
-        cmocka_unit_test(record__disk_full__said_once_and_life_goes_on),
-        cmocka_unit_test(flush__in_a_forked_child__writes_nothing),
-        cmocka_unit_test(by_setting__unset_or_impossible__null_or_error),
-    };
 #ifdef TEST_EMULATED
-    (void)tests; // user-mode emulation hands control messages of sockets through in part only
+    // User-mode emulation hands control messages of sockets through in part only.
     std::puts("skipped: sockets of an emulated program");
     return 0;
 #else
-    return cmocka_run_group_tests_name("roce.recorder", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.recorder");
 #endif
 }

@@ -32,13 +32,13 @@ struct Table {
     }
 };
 
-void remote__inside_region__host_address(void**) {
+TEST(remote__inside_region__host_address) {
     Table table;
     assert_int_equal(*table.regions.remote(table.key, kPd, kQpn, kIova + 5, 10, kRemoteRead), kHost + 5);
     assert_int_equal(*table.regions.local(table.key, kPd, kIova + 5, 10, kLocalWrite), kHost + 5);
 }
 
-void remote__every_edge_of_the_range__exactly_inside_opens(void**) {
+TEST(remote__every_edge_of_the_range__exactly_inside_opens) {
     Table table;
     assert_true(table.opens(table.key, kIova, kLen));
     assert_true(table.opens(table.key, kIova + kLen - 1, 1));
@@ -53,7 +53,7 @@ void remote__every_edge_of_the_range__exactly_inside_opens(void**) {
     assert_false(table.opens(table.key, ~std::uint64_t{0} - 4, 0x100));
 }
 
-void remote__other_key_pd_or_access__closed(void**) {
+TEST(remote__other_key_pd_or_access__closed) {
     Table table;
     assert_false(table.opens(table.key ^ 1, kIova, 1));
     assert_false(table.opens(table.key ^ 0x80000000, kIova, 1));
@@ -62,7 +62,7 @@ void remote__other_key_pd_or_access__closed(void**) {
     assert_false(table.opens(0, kIova, 1));
 }
 
-void remote__after_removal_and_reuse_of_the_slot__old_key_closed(void**) {
+TEST(remote__after_removal_and_reuse_of_the_slot__old_key_closed) {
     RegionTable regions(2, 1);
     std::set<std::uint32_t> keys;
     for (int i = 0; i < 1000; ++i) {
@@ -77,7 +77,7 @@ void remote__after_removal_and_reuse_of_the_slot__old_key_closed(void**) {
     assert_true(keys.size() > 990);
 }
 
-void add_region__remote_write_without_local__refused(void**) {
+TEST(add_region__remote_write_without_local__refused) {
     RegionTable regions(2, 1);
     assert_true(regions.add_region(kPd, kHost, kIova, kLen, kRemoteWrite).error().kind() ==
                 ErrorKind::kInvalidArgument);
@@ -85,7 +85,7 @@ void add_region__remote_write_without_local__refused(void**) {
                 ErrorKind::kOutOfRange);
 }
 
-void add_region__table_full__insufficient_resources(void**) {
+TEST(add_region__table_full__insufficient_resources) {
     RegionTable regions(2, 1);
     assert_true(regions.add_region(kPd, kHost, kIova, kLen, 0).ok());
     assert_true(regions.add_window(kPd, WindowType::kType1).ok());
@@ -93,7 +93,7 @@ void add_region__table_full__insufficient_resources(void**) {
                 ErrorKind::kInsufficientResources);
 }
 
-void window2__bound__opens_its_range_for_its_queue_pair_only(void**) {
+TEST(window2__bound__opens_its_range_for_its_queue_pair_only) {
     Table table;
     const std::uint32_t fresh = table.window(WindowType::kType2);
     assert_false(table.opens(fresh, kIova, 1));
@@ -107,7 +107,7 @@ void window2__bound__opens_its_range_for_its_queue_pair_only(void**) {
     assert_false(table.regions.local(fresh ^ 3, kPd, kIova + 0x10, 1, 0).has_value());
 }
 
-void window2__bound_twice__only_after_invalidation(void**) {
+TEST(window2__bound_twice__only_after_invalidation) {
     Table table;
     const std::uint32_t fresh = table.window(WindowType::kType2);
     assert_true(table.bind(fresh, fresh ^ 1));
@@ -121,7 +121,7 @@ void window2__bound_twice__only_after_invalidation(void**) {
     assert_true(table.opens(fresh ^ 2, kIova, 1));
 }
 
-void window1__rebound_and_unbound__key_follows(void**) {
+TEST(window1__rebound_and_unbound__key_follows) {
     Table table;
     const std::uint32_t fresh = table.window(WindowType::kType1);
     assert_true(table.bind(fresh, fresh ^ 1));
@@ -135,7 +135,7 @@ void window1__rebound_and_unbound__key_follows(void**) {
     assert_false(table.opens(fresh ^ 3, kIova + 0x20, 1));
 }
 
-void bind__what_the_region_forbids__refused(void**) {
+TEST(bind__what_the_region_forbids__refused) {
     Table table;
     const std::uint32_t fresh = table.window(WindowType::kType2);
     assert_false(table.bind(fresh, fresh ^ 0x100)); // another index
@@ -148,7 +148,7 @@ void bind__what_the_region_forbids__refused(void**) {
     assert_false(table.regions.bind({fresh, fresh ^ 1, table.key, kIova, 1, kRemoteRead}, kOtherPd, kQpn));
 }
 
-void remove_region__window_bound__busy_until_unbound(void**) {
+TEST(remove_region__window_bound__busy_until_unbound) {
     Table table;
     const std::uint32_t fresh = table.window(WindowType::kType2);
     assert_true(table.bind(fresh, fresh ^ 1));
@@ -165,18 +165,5 @@ void remove_region__window_bound__busy_until_unbound(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(remote__inside_region__host_address),
-        cmocka_unit_test(remote__every_edge_of_the_range__exactly_inside_opens),
-        cmocka_unit_test(remote__other_key_pd_or_access__closed),
-        cmocka_unit_test(remote__after_removal_and_reuse_of_the_slot__old_key_closed),
-        cmocka_unit_test(add_region__remote_write_without_local__refused),
-        cmocka_unit_test(add_region__table_full__insufficient_resources),
-        cmocka_unit_test(window2__bound__opens_its_range_for_its_queue_pair_only),
-        cmocka_unit_test(window2__bound_twice__only_after_invalidation),
-        cmocka_unit_test(window1__rebound_and_unbound__key_follows),
-        cmocka_unit_test(bind__what_the_region_forbids__refused),
-        cmocka_unit_test(remove_region__window_bound__busy_until_unbound),
-    };
-    return cmocka_run_group_tests_name("roce.regions", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.regions");
 }

@@ -24,7 +24,7 @@ wire::Packet parsed(const std::vector<std::uint8_t>& transport) {
     return packet;
 }
 
-void every_operation__at_every_size__data_and_completions(void**) {
+TEST(every_operation__at_every_size__data_and_completions) {
     constexpr std::uint32_t kSizes[] = {0, 1, 255, 4096, 4097, 1 << 20};
     constexpr WrOpcode kOpcodes[] = {WrOpcode::kSend, WrOpcode::kSendImm, WrOpcode::kWrite,
                                      WrOpcode::kWriteImm, WrOpcode::kRead};
@@ -59,7 +59,7 @@ void every_operation__at_every_size__data_and_completions(void**) {
     }
 }
 
-void read__more_packets_than_the_window__asked_once(void**) {
+TEST(read__more_packets_than_the_window__asked_once) {
     Bench bench;
     int requests = 0;
     bench.net.tap = [&](Host& from, std::vector<std::uint8_t>&) {
@@ -72,7 +72,7 @@ void read__more_packets_than_the_window__asked_once(void**) {
     assert_int_equal(requests, 1);
 }
 
-void write__peer_silent__window_of_128_and_an_answer_asked_for(void**) {
+TEST(write__peer_silent__window_of_128_and_an_answer_asked_for) {
     Bench bench;
     int packets = 0, asked = 0;
     bench.net.tap = [&](Host& from, std::vector<std::uint8_t>& transport) {
@@ -92,7 +92,7 @@ void write__peer_silent__window_of_128_and_an_answer_asked_for(void**) {
     assert_int_equal(asked, 2);
 }
 
-void send__no_answer__retries_then_retry_exceeded(void**) {
+TEST(send__no_answer__retries_then_retry_exceeded) {
     QpAttributes attributes = usual_attributes();
     attributes.retry_count = 3;
     Bench bench(attributes);
@@ -114,7 +114,7 @@ void send__no_answer__retries_then_retry_exceeded(void**) {
     assert_true(bench.pair.left->state() == QpState::kError);
 }
 
-void send__timeout_zero__never_retries(void**) {
+TEST(send__timeout_zero__never_retries) {
     QpAttributes attributes = usual_attributes();
     attributes.timeout = 0;
     Bench bench(attributes);
@@ -125,7 +125,7 @@ void send__timeout_zero__never_retries(void**) {
     assert_true(bench.net.left.engine.next_deadline() == kNever);
 }
 
-void retries__after_progress__count_anew(void**) {
+TEST(retries__after_progress__count_anew) {
     QpAttributes attributes = usual_attributes();
     attributes.retry_count = 1;
     Bench bench(attributes);
@@ -142,7 +142,7 @@ void retries__after_progress__count_anew(void**) {
     }
 }
 
-void send__receiver_not_ready__waits_as_told_and_gives_up_as_told(void**) {
+TEST(send__receiver_not_ready__waits_as_told_and_gives_up_as_told) {
     QpAttributes attributes = usual_attributes();
     attributes.rnr_retry = 2;
     attributes.min_rnr_timer = 14; // 1.28 ms
@@ -163,7 +163,7 @@ void send__receiver_not_ready__waits_as_told_and_gives_up_as_told(void**) {
     assert_true(bench.pair.right->state() == QpState::kReadyToSend);
 }
 
-void send__rnr_retry_seven__waits_forever(void**) {
+TEST(send__rnr_retry_seven__waits_forever) {
     Bench bench;
     bench.post(bench.wr(WrOpcode::kSend, bench.at_left(0, 8)));
     for (int i = 0; i < 2000; ++i) {
@@ -174,7 +174,7 @@ void send__rnr_retry_seven__waits_forever(void**) {
     assert_true(bench.sent()->status == Status::kSuccess);
 }
 
-void reads__max_rd_atomic_two__never_more_outstanding(void**) {
+TEST(reads__max_rd_atomic_two__never_more_outstanding) {
     QpAttributes attributes = usual_attributes();
     attributes.max_rd_atomic = 2;
     Bench bench(attributes);
@@ -196,7 +196,7 @@ void reads__max_rd_atomic_two__never_more_outstanding(void**) {
     }
 }
 
-void write__fenced__waits_for_the_read_before(void**) {
+TEST(write__fenced__waits_for_the_read_before) {
     for (const bool fenced : {false, true}) {
         Bench bench;
         bool answered = false, overtook = false;
@@ -215,7 +215,7 @@ void write__fenced__waits_for_the_read_before(void**) {
     }
 }
 
-void local_error__behind_requests_in_flight__they_complete_first(void**) {
+TEST(local_error__behind_requests_in_flight__they_complete_first) {
     Bench bench;
     bench.post(bench.wr(WrOpcode::kRead, bench.at_left(0, 600), 0, 1));
     SendWr unsignaled = bench.wr(WrOpcode::kWrite, bench.at_left(0, 8), 0, 2);
@@ -238,7 +238,7 @@ void local_error__behind_requests_in_flight__they_complete_first(void**) {
     assert_true(bench.sent()->status == Status::kFlushed); // at once, in error
 }
 
-void error__by_modify__flushes_both_queues_in_order(void**) {
+TEST(error__by_modify__flushes_both_queues_in_order) {
     Bench bench;
     bench.net.tap = [](Host&, std::vector<std::uint8_t>&) { return false; };
     for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -259,7 +259,7 @@ void error__by_modify__flushes_both_queues_in_order(void**) {
     assert_true(bench.net.left.engine.next_deadline() == kNever || !bench.net.step() || bench.net.run());
 }
 
-void nak__fatal__its_request_takes_the_status(void**) {
+TEST(nak__fatal__its_request_takes_the_status) {
     Bench bench;
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8), 0, 1));
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8), 65536, 2));
@@ -272,7 +272,7 @@ void nak__fatal__its_request_takes_the_status(void**) {
 }
 
 // The refusal of a write overtakes the data of the read before it; LOST: for ever.
-void nak__fatal_overtakes_a_response__read_is_awaited(void**) {
+TEST(nak__fatal_overtakes_a_response__read_is_awaited) {
     for (const bool lost : {false, true}) {
         Bench bench;
         bench.post(bench.wr(WrOpcode::kRead, bench.at_left(0, 64), 0, 1));
@@ -297,7 +297,7 @@ void nak__fatal_overtakes_a_response__read_is_awaited(void**) {
 }
 
 // A response that doesn't fit its request fails it; one for a number never sent does nothing.
-void response__wrong_or_unasked__bad_response_or_ignored(void**) {
+TEST(response__wrong_or_unasked__bad_response_or_ignored) {
     Bench bench;
     wire::Packet ack;
     ack.bth.opcode = wire::kRcAcknowledge;
@@ -321,7 +321,7 @@ void response__wrong_or_unasked__bad_response_or_ignored(void**) {
 }
 
 // Read data under the number of a write before it: whoever made that up doesn't get it stored.
-void response__under_the_number_of_another_request__ignored(void**) {
+TEST(response__under_the_number_of_another_request__ignored) {
     Bench bench;
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64)));
     bench.post(bench.wr(WrOpcode::kRead, bench.at_left(100, 64)));
@@ -342,7 +342,7 @@ void response__under_the_number_of_another_request__ignored(void**) {
     assert_int_equal(bench.net.left.engine.counters().stray_responses, 1);
 }
 
-void read__result_memory_unmapped__local_protection(void**) {
+TEST(read__result_memory_unmapped__local_protection) {
     Bench bench;
     bench.net.left.memory.make_hole(bench.addr(bench.left, 256), 64);
     bench.post(bench.wr(WrOpcode::kRead, bench.at_left(0, 600)));
@@ -350,7 +350,7 @@ void read__result_memory_unmapped__local_protection(void**) {
     assert_true(bench.sent()->status == Status::kLocalProtection);
 }
 
-void send_with_invalidate__then_use_of_the_window__refused(void**) {
+TEST(send_with_invalidate__then_use_of_the_window__refused) {
     Bench bench;
     RegionTable& regions = bench.net.right.engine.regions();
     const std::uint32_t fresh = *regions.add_window(Host::kPd, WindowType::kType2);
@@ -381,7 +381,7 @@ void send_with_invalidate__then_use_of_the_window__refused(void**) {
     assert_true(bench.sent()->status == Status::kRemoteAccess);
 }
 
-void bind__refused__bind_error_and_flush(void**) {
+TEST(bind__refused__bind_error_and_flush) {
     Bench bench;
     SendWr bind;
     bind.opcode = WrOpcode::kBindMw;
@@ -391,7 +391,7 @@ void bind__refused__bind_error_and_flush(void**) {
     assert_true(bench.sent()->status == Status::kMwBind);
 }
 
-void post__what_can_not_be__invalid_or_full(void**) {
+TEST(post__what_can_not_be__invalid_or_full) {
     Bench bench;
     assert_true(bench.post(bench.wr(WrOpcode::kFetchAdd, bench.at_left(0, 4))) == Post::kInvalid);
     assert_true(bench.post(bench.wr(WrOpcode::kFlush, bench.at_left(0, 4))) == Post::kInvalid);
@@ -411,7 +411,7 @@ void post__what_can_not_be__invalid_or_full(void**) {
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8))) == Post::kFull);
 }
 
-void inline_send__memory_reused_after_post__old_data_arrives(void**) {
+TEST(inline_send__memory_reused_after_post__old_data_arrives) {
     Bench bench;
     bench.post_receive(0, 8);
     const std::vector<std::uint8_t> before(bench.left.begin(), bench.left.begin() + 8);
@@ -424,7 +424,7 @@ void inline_send__memory_reused_after_post__old_data_arrives(void**) {
 }
 
 // Multi-packet messages leave as references into the program's memory.
-void write__large__pieces_point_into_the_programs_memory(void**) {
+TEST(write__large__pieces_point_into_the_programs_memory) {
     Bench bench;
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(10, 601)));
     OutPacket out;
@@ -436,7 +436,7 @@ void write__large__pieces_point_into_the_programs_memory(void**) {
     assert_int_equal(out.payload_bytes, 92);
 }
 
-void data_path__everything__allocates_nothing(void**) {
+TEST(data_path__everything__allocates_nothing) {
     Bench bench;
     bench.post_receive(0, 4096);
     const SendWr send = bench.wr(WrOpcode::kSend, bench.at_left(0, 4096));
@@ -499,30 +499,5 @@ void data_path__everything__allocates_nothing(void**) {
 }
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation__at_every_size__data_and_completions),
-        cmocka_unit_test(read__more_packets_than_the_window__asked_once),
-        cmocka_unit_test(write__peer_silent__window_of_128_and_an_answer_asked_for),
-        cmocka_unit_test(send__no_answer__retries_then_retry_exceeded),
-        cmocka_unit_test(send__timeout_zero__never_retries),
-        cmocka_unit_test(retries__after_progress__count_anew),
-        cmocka_unit_test(send__receiver_not_ready__waits_as_told_and_gives_up_as_told),
-        cmocka_unit_test(send__rnr_retry_seven__waits_forever),
-        cmocka_unit_test(reads__max_rd_atomic_two__never_more_outstanding),
-        cmocka_unit_test(write__fenced__waits_for_the_read_before),
-        cmocka_unit_test(local_error__behind_requests_in_flight__they_complete_first),
-        cmocka_unit_test(error__by_modify__flushes_both_queues_in_order),
-        cmocka_unit_test(nak__fatal__its_request_takes_the_status),
-        cmocka_unit_test(nak__fatal_overtakes_a_response__read_is_awaited),
-        cmocka_unit_test(response__wrong_or_unasked__bad_response_or_ignored),
-        cmocka_unit_test(response__under_the_number_of_another_request__ignored),
-        cmocka_unit_test(read__result_memory_unmapped__local_protection),
-        cmocka_unit_test(send_with_invalidate__then_use_of_the_window__refused),
-        cmocka_unit_test(bind__refused__bind_error_and_flush),
-        cmocka_unit_test(post__what_can_not_be__invalid_or_full),
-        cmocka_unit_test(inline_send__memory_reused_after_post__old_data_arrives),
-        cmocka_unit_test(write__large__pieces_point_into_the_programs_memory),
-        cmocka_unit_test(data_path__everything__allocates_nothing),
-    };
-    return cmocka_run_group_tests_name("roce.requester", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.requester");
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint8_t kAck = wire::kAckNoCredits;
 constexpr std::uint8_t kNothing = 0xff;
 
-void request__ahead__one_nak_until_the_gap_closes(void**) {
+TEST(request__ahead__one_nak_until_the_gap_closes) {
     Bench bench;
     bench.ask(bench.request(wire::kRcWriteOnly, 103, 8), 8);
     assert_int_equal(bench.verdict(), nak_syndrome(NakCode::kSequence));
@@ -32,7 +32,7 @@ void request__ahead__one_nak_until_the_gap_closes(void**) {
     assert_int_equal(bench.answer(0).bth.psn, 101);
 }
 
-void request__half_the_sequence_space_away__ahead_or_behind(void**) {
+TEST(request__half_the_sequence_space_away__ahead_or_behind) {
     Bench bench;
     bench.ask(bench.request(wire::kRcWriteOnly, 100 + 0x7fffff, 8), 8);
     assert_int_equal(bench.verdict(), nak_syndrome(NakCode::kSequence));
@@ -41,7 +41,7 @@ void request__half_the_sequence_space_away__ahead_or_behind(void**) {
     assert_int_equal(bench.answer(0).bth.psn, 99);
 }
 
-void sequence__wraps__goes_on(void**) {
+TEST(sequence__wraps__goes_on) {
     QpAttributes attributes = usual_attributes();
     attributes.recv_psn = attributes.send_psn = 0xffffff;
     Bench bench(attributes);
@@ -53,7 +53,7 @@ void sequence__wraps__goes_on(void**) {
     assert_int_equal(bench.answer(0).bth.psn, 0);
 }
 
-void duplicate_write__acknowledged_not_executed(void**) {
+TEST(duplicate_write__acknowledged_not_executed) {
     Bench bench;
     bench.ask(bench.request(wire::kRcWriteOnly, 100, 8), 8);
     assert_int_equal(bench.right[0], 0x5a);
@@ -66,7 +66,7 @@ void duplicate_write__acknowledged_not_executed(void**) {
 }
 
 // The atomic's own answer may be lost or late, and nothing else may pass for it.
-void duplicate_write__atomic_executed_since__acknowledgement_names_the_write(void**) {
+TEST(duplicate_write__atomic_executed_since__acknowledgement_names_the_write) {
     Bench bench;
     bench.ask(bench.request(wire::kRcWriteOnly, 100, 8), 8);
     bench.ask(bench.request(wire::kRcFetchAdd, 101));
@@ -77,7 +77,7 @@ void duplicate_write__atomic_executed_since__acknowledgement_names_the_write(voi
     assert_int_equal(bench.answer(0).aeth.msn, 1);
 }
 
-void duplicate_atomic__same_answer_one_execution(void**) {
+TEST(duplicate_atomic__same_answer_one_execution) {
     Bench bench;
     const std::uint64_t before = 40;
     std::memcpy(bench.right.data(), &before, 8);
@@ -93,7 +93,7 @@ void duplicate_atomic__same_answer_one_execution(void**) {
 }
 
 // Four are kept, as max_dest_rd_atomic says; of the fifth before, nobody may ask.
-void duplicate_atomic__older_than_what_is_kept__no_answer(void**) {
+TEST(duplicate_atomic__older_than_what_is_kept__no_answer) {
     Bench bench;
     for (std::uint32_t psn = 100; psn < 105; ++psn) {
         bench.ask(bench.request(wire::kRcFetchAdd, psn));
@@ -104,7 +104,7 @@ void duplicate_atomic__older_than_what_is_kept__no_answer(void**) {
     assert_int_equal(bench.answer(0).bth.opcode, wire::kRcAtomicAcknowledge);
 }
 
-void duplicate_flush_and_atomic_write__answered_not_executed(void**) {
+TEST(duplicate_flush_and_atomic_write__answered_not_executed) {
     Bench bench;
     bench.ask(bench.request(wire::kRcFlush, 100, 64));
     assert_int_equal(bench.answer(0).bth.opcode, wire::kRcReadResponseOnly);
@@ -121,7 +121,7 @@ void duplicate_flush_and_atomic_write__answered_not_executed(void**) {
     assert_int_equal(bench.net.right.memory.flushes, 1);
 }
 
-void read__three_packets__first_middle_last(void**) {
+TEST(read__three_packets__first_middle_last) {
     Bench bench;
     bench.ask(bench.request(wire::kRcReadRequest, 100, 600, 16));
     assert_int_equal(bench.answers.size(), 3);
@@ -138,7 +138,7 @@ void read__three_packets__first_middle_last(void**) {
     assert_int_equal(bench.verdict(), kAck);
 }
 
-void duplicate_read__part_of_the_first__answered_from_there(void**) {
+TEST(duplicate_read__part_of_the_first__answered_from_there) {
     Bench bench;
     bench.ask(bench.request(wire::kRcReadRequest, 100, 600));
     bench.ask(bench.request(wire::kRcReadRequest, 101, 600 - 256, 256));
@@ -148,7 +148,7 @@ void duplicate_read__part_of_the_first__answered_from_there(void**) {
     assert_memory_equal(bench.answer(1).payload.data(), bench.right.data() + 512, 88);
 }
 
-void duplicate_read__outside_of_the_first__no_answer(void**) {
+TEST(duplicate_read__outside_of_the_first__no_answer) {
     Bench bench;
     bench.ask(bench.request(wire::kRcReadRequest, 100, 600));
     bench.ask(bench.request(wire::kRcReadRequest, 100, 601));
@@ -163,7 +163,7 @@ void duplicate_read__outside_of_the_first__no_answer(void**) {
     assert_int_equal(bench.verdict(), kNothing);
 }
 
-void duplicate_reads__flood__bounded_and_new_requests_survive(void**) {
+TEST(duplicate_reads__flood__bounded_and_new_requests_survive) {
     Bench bench;
     bench.ask(bench.request(wire::kRcReadRequest, 100, 64));
     wire::Packet copy = bench.request(wire::kRcReadRequest, 100, 64);
@@ -180,7 +180,7 @@ void duplicate_reads__flood__bounded_and_new_requests_survive(void**) {
     assert_int_equal(bench.verdict(), kAck);
 }
 
-void writes__several_before_an_answer_leaves__one_acknowledgement(void**) {
+TEST(writes__several_before_an_answer_leaves__one_acknowledgement) {
     Bench bench;
     std::vector<std::uint8_t> bytes;
     for (std::uint32_t psn = 100; psn < 110; ++psn) {
@@ -196,7 +196,7 @@ void writes__several_before_an_answer_leaves__one_acknowledgement(void**) {
     assert_int_equal(bench.answer(0).aeth.msn, 10);
 }
 
-void write__no_acknowledgement_asked__none_given(void**) {
+TEST(write__no_acknowledgement_asked__none_given) {
     Bench bench;
     wire::Packet packet = bench.request(wire::kRcWriteOnly, 100, 8);
     packet.bth.ack_request = false;
@@ -251,7 +251,7 @@ constexpr Refused kRefused[] = {
     {"flush past the end", 65536 - 8, 9, 0, kAnyAccess, 0xff, wire::kRcFlush, NakCode::kRemoteAccess},
 };
 
-void request__that_must_be_refused__right_nak_nothing_touched(void**) {
+TEST(request__that_must_be_refused__right_nak_nothing_touched) {
     for (const Refused& one : kRefused) {
         QpAttributes attributes = usual_attributes();
         attributes.access = one.access;
@@ -278,7 +278,7 @@ void request__that_must_be_refused__right_nak_nothing_touched(void**) {
     }
 }
 
-void request__without_rights_in_the_region__access_nak(void**) {
+TEST(request__without_rights_in_the_region__access_nak) {
     for (const std::uint8_t opcode :
          {wire::kRcWriteOnly, wire::kRcReadRequest, wire::kRcFetchAdd, wire::kRcFlush}) {
         Bench bench;
@@ -289,7 +289,7 @@ void request__without_rights_in_the_region__access_nak(void**) {
     }
 }
 
-void request__zero_bytes__needs_no_key(void**) {
+TEST(request__zero_bytes__needs_no_key) {
     Bench bench;
     wire::Packet packet = bench.request(wire::kRcWriteOnly, 100);
     packet.reth = {0, 0, 0};
@@ -301,7 +301,7 @@ void request__zero_bytes__needs_no_key(void**) {
     assert_int_equal(bench.answer(0).bth.opcode, wire::kRcReadResponseOnly);
 }
 
-void request__unmapped_memory__operational_nak(void**) {
+TEST(request__unmapped_memory__operational_nak) {
     for (const std::uint8_t opcode : {wire::kRcWriteOnly, wire::kRcReadRequest, wire::kRcFetchAdd,
                                       wire::kRcCompareSwap, wire::kRcFlush, wire::kRcAtomicWrite}) {
         Bench bench;
@@ -314,7 +314,7 @@ void request__unmapped_memory__operational_nak(void**) {
 }
 
 // Everything is checked again while a read is under way.
-void read__deregistered_in_the_middle__nak_for_the_rest(void**) {
+TEST(read__deregistered_in_the_middle__nak_for_the_rest) {
     Bench bench;
     wire::Packet packet = bench.request(wire::kRcReadRequest, 100, 2000);
     packet.bth.dest_qpn = bench.pair.right->qpn();
@@ -329,7 +329,7 @@ void read__deregistered_in_the_middle__nak_for_the_rest(void**) {
     assert_int_equal(bench.answer(0).bth.psn, 101);
 }
 
-void operations__more_than_announced_before_an_answer__invalid_request(void**) {
+TEST(operations__more_than_announced_before_an_answer__invalid_request) {
     Bench bench;
     std::vector<std::uint8_t> bytes;
     for (std::uint32_t psn = 100; psn < 105; ++psn) {
@@ -345,7 +345,7 @@ void operations__more_than_announced_before_an_answer__invalid_request(void**) {
     assert_int_equal(bench.answer(4).aeth.syndrome, nak_syndrome(NakCode::kInvalidRequest));
 }
 
-void send__no_receive__rnr_then_silence_then_accepted(void**) {
+TEST(send__no_receive__rnr_then_silence_then_accepted) {
     Bench bench;
     bench.ask(bench.request(wire::kRcSendOnly, 100), 8);
     assert_int_equal(bench.verdict(), wire::rnr_syndrome(1));
@@ -358,7 +358,7 @@ void send__no_receive__rnr_then_silence_then_accepted(void**) {
     assert_int_equal(bench.received()->len_bytes, 8);
 }
 
-void write_with_immediate__no_receive__rnr_at_its_last_packet(void**) {
+TEST(write_with_immediate__no_receive__rnr_at_its_last_packet) {
     Bench bench;
     bench.ask(bench.request(wire::kRcWriteFirst, 100, 264), 256);
     bench.ask(bench.request(wire::kRcWriteLastImm, 101), 8);
@@ -372,7 +372,7 @@ void write_with_immediate__no_receive__rnr_at_its_last_packet(void**) {
     assert_true(completion->opcode == WcOpcode::kRecvWriteImm);
 }
 
-void message__longer_than_the_receive__length_error_and_invalid_request(void**) {
+TEST(message__longer_than_the_receive__length_error_and_invalid_request) {
     Bench bench;
     bench.post_receive(0, 100, 1);
     bench.post_receive(200, 100, 2);
@@ -384,7 +384,7 @@ void message__longer_than_the_receive__length_error_and_invalid_request(void**) 
     assert_true(second->status == Status::kFlushed);
 }
 
-void message__longer_than_the_receive_in_its_second_packet__length_error(void**) {
+TEST(message__longer_than_the_receive_in_its_second_packet__length_error) {
     Bench bench;
     bench.post_receive(0, 300);
     bench.ask(bench.request(wire::kRcSendFirst, 100), 256);
@@ -394,7 +394,7 @@ void message__longer_than_the_receive_in_its_second_packet__length_error(void**)
     assert_true(bench.received()->status == Status::kLocalLength);
 }
 
-void packets__of_strangers__dropped_and_counted(void**) {
+TEST(packets__of_strangers__dropped_and_counted) {
     Bench bench;
     wire::Packet packet = bench.request(wire::kRcWriteOnly, 100, 8);
     std::vector<std::uint8_t> bytes(wire::kMaxHeaderBytes);
@@ -426,32 +426,5 @@ void packets__of_strangers__dropped_and_counted(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(request__ahead__one_nak_until_the_gap_closes),
-        cmocka_unit_test(request__half_the_sequence_space_away__ahead_or_behind),
-        cmocka_unit_test(sequence__wraps__goes_on),
-        cmocka_unit_test(duplicate_write__acknowledged_not_executed),
-        cmocka_unit_test(duplicate_write__atomic_executed_since__acknowledgement_names_the_write),
-        cmocka_unit_test(duplicate_atomic__same_answer_one_execution),
-        cmocka_unit_test(duplicate_atomic__older_than_what_is_kept__no_answer),
-        cmocka_unit_test(duplicate_flush_and_atomic_write__answered_not_executed),
-        cmocka_unit_test(read__three_packets__first_middle_last),
-        cmocka_unit_test(duplicate_read__part_of_the_first__answered_from_there),
-        cmocka_unit_test(duplicate_read__outside_of_the_first__no_answer),
-        cmocka_unit_test(duplicate_reads__flood__bounded_and_new_requests_survive),
-        cmocka_unit_test(writes__several_before_an_answer_leaves__one_acknowledgement),
-        cmocka_unit_test(write__no_acknowledgement_asked__none_given),
-        cmocka_unit_test(request__that_must_be_refused__right_nak_nothing_touched),
-        cmocka_unit_test(request__without_rights_in_the_region__access_nak),
-        cmocka_unit_test(request__zero_bytes__needs_no_key),
-        cmocka_unit_test(request__unmapped_memory__operational_nak),
-        cmocka_unit_test(read__deregistered_in_the_middle__nak_for_the_rest),
-        cmocka_unit_test(operations__more_than_announced_before_an_answer__invalid_request),
-        cmocka_unit_test(send__no_receive__rnr_then_silence_then_accepted),
-        cmocka_unit_test(write_with_immediate__no_receive__rnr_at_its_last_packet),
-        cmocka_unit_test(message__longer_than_the_receive__length_error_and_invalid_request),
-        cmocka_unit_test(message__longer_than_the_receive_in_its_second_packet__length_error),
-        cmocka_unit_test(packets__of_strangers__dropped_and_counted),
-    };
-    return cmocka_run_group_tests_name("roce.responder", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.responder");
 }

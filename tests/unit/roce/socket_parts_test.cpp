@@ -30,7 +30,7 @@ Address address(const char* text) {
     return *parsed;
 }
 
-void address__text_and_socket_address__round_trip(void**) {
+TEST(address__text_and_socket_address__round_trip) {
     for (const char* text : {"127.0.0.1", "10.1.2.3", "2001:db8::5", "fe80::1"}) {
         const SocketAddress socket_address = to_socket_address(address(text), 4791, 7);
         assert_true(from_socket_address(socket_address.any) == address(text));
@@ -42,7 +42,7 @@ void address__text_and_socket_address__round_trip(void**) {
     assert_int_equal(to_socket_address(address("2001:db8::5"), 4791, 7).v6.sin6_scope_id, 0);
 }
 
-void address__no_address__refused_with_the_text(void**) {
+TEST(address__no_address__refused_with_the_text) {
     for (const char* text :
          {"", "localhost", "10.0.0", "10.0.0.256", "10.0.0.1/24", "1::2::3",
           "11111111111111111111111111111111111111111111111111111111111111111111111111111111111"}) {
@@ -53,7 +53,7 @@ void address__no_address__refused_with_the_text(void**) {
     assert_true(from_socket_address(other) == Address{});
 }
 
-void address__unicast__one_host_only(void**) {
+TEST(address__unicast__one_host_only) {
     for (const char* text : {"127.0.0.1", "10.0.0.1", "223.255.255.255", "::1", "fe80::1"}) {
         assert_true(is_unicast(address(text)));
     }
@@ -63,7 +63,7 @@ void address__unicast__one_host_only(void**) {
     }
 }
 
-void address_list__entries__in_their_order(void**) {
+TEST(address_list__entries__in_their_order) {
     const auto list = parse_address_list("uroce1=10.0.0.1,uroce0=2001:db8::7,uroce253=127.0.0.9");
     assert_true(list.ok());
     assert_true(*list == (std::vector<DeviceAddress>{{1, address("10.0.0.1")},
@@ -73,7 +73,7 @@ void address_list__entries__in_their_order(void**) {
     assert_true(parse_address_list("")->empty());
 }
 
-void address_list__wrong_entry__error_shows_it_and_says_why(void**) {
+TEST(address_list__wrong_entry__error_shows_it_and_says_why) {
     struct Case {
         const char* text;
         const char* why;
@@ -94,7 +94,7 @@ void address_list__wrong_entry__error_shows_it_and_says_why(void**) {
     }
 }
 
-void active_mtu__each_interface__largest_that_fits_with_headers(void**) {
+TEST(active_mtu__each_interface__largest_that_fits_with_headers) {
     assert_int_equal(active_mtu(65536), 4096);
     assert_int_equal(active_mtu(4176), 4096);
     assert_int_equal(active_mtu(4175), 2048);
@@ -129,7 +129,7 @@ std::string local_9() {
     return text;
 }
 
-void port_owner__process__named(void**) {
+TEST(port_owner__process__named) {
     Machine machine;
     machine.write("/proc/net/udp", kTableHead + row("01020304", 0, 1) + row(local_9().c_str(), 1000, 4242));
     machine.write("/proc/77/comm", "other\n");
@@ -141,7 +141,7 @@ void port_owner__process__named(void**) {
     assert_non_null(std::strstr(owner_on(machine, "127.0.0.8").c_str(), "gone meanwhile"));
 }
 
-void port_owner__kernel_driver__told_from_an_invisible_process(void**) {
+TEST(port_owner__kernel_driver__told_from_an_invisible_process) {
     Machine machine;
     machine.write("/proc/net/udp", kTableHead + row("00000000", 0, 4242));
     assert_string_equal(owner_on(machine, "127.0.0.9").c_str(),
@@ -154,7 +154,7 @@ void port_owner__kernel_driver__told_from_an_invisible_process(void**) {
     }
 }
 
-void port_owner__socket_of_both_families__found(void**) {
+TEST(port_owner__socket_of_both_families__found) {
     Machine machine;
     machine.write("/proc/net/udp", kTableHead);
     machine.write("/proc/net/udp6", kTableHead + row("00000000000000000000000000000000", 5, 9));
@@ -164,7 +164,7 @@ void port_owner__socket_of_both_families__found(void**) {
     assert_string_equal(owner_on(machine, "2001:db8::1").c_str(), "process 12 (dual)");
 }
 
-void port_owner__table_of_garbage__no_answer_but_no_harm(void**) {
+TEST(port_owner__table_of_garbage__no_answer_but_no_harm) {
     Machine machine;
     assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "gone meanwhile"));
     Random random(1);
@@ -176,7 +176,7 @@ void port_owner__table_of_garbage__no_answer_but_no_harm(void**) {
 const Address kPeer = from_ipv4({10, 0, 0, 2});
 const Address kOther = from_ipv4({10, 0, 0, 3});
 
-void watch__nothing_damaged__everything_believed(void**) {
+TEST(watch__nothing_damaged__everything_believed) {
     IdentificationWatch watch;
     Random random(2);
     for (int i = 0; i < 1000; ++i) {
@@ -184,7 +184,7 @@ void watch__nothing_damaged__everything_believed(void**) {
     }
 }
 
-void watch__after_damage__what_follows_is_believed_and_what_jumps_is_not(void**) {
+TEST(watch__after_damage__what_follows_is_believed_and_what_jumps_is_not) {
     IdentificationWatch watch;
     assert_true(watch.believes(kPeer, 65000));
     watch.damaged(kPeer);
@@ -197,7 +197,7 @@ void watch__after_damage__what_follows_is_believed_and_what_jumps_is_not(void**)
     assert_true(watch.believes(kOther, 12345));
 }
 
-void watch__source_jumps__one_packet_lost_then_followed(void**) {
+TEST(watch__source_jumps__one_packet_lost_then_followed) {
     IdentificationWatch watch;
     assert_true(watch.believes(kPeer, 1000));
     watch.damaged(kPeer);
@@ -207,7 +207,7 @@ void watch__source_jumps__one_packet_lost_then_followed(void**) {
     assert_false(watch.believes(kPeer, 1001));
 }
 
-void watch__random_identifications__one_in_three_at_least(void**) {
+TEST(watch__random_identifications__one_in_three_at_least) {
     IdentificationWatch watch;
     watch.damaged(kPeer);
     int believed = 0;
@@ -218,7 +218,7 @@ void watch__random_identifications__one_in_three_at_least(void**) {
     assert_in_range(believed, 1000, 1300);
 }
 
-void watch__long_after_damage__everything_believed_again(void**) {
+TEST(watch__long_after_damage__everything_believed_again) {
     IdentificationWatch watch;
     watch.damaged(kPeer);
     for (std::uint32_t i = 0; i < IdentificationWatch::kWatchedPackets; ++i) {
@@ -231,22 +231,5 @@ void watch__long_after_damage__everything_believed_again(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(address__text_and_socket_address__round_trip),
-        cmocka_unit_test(address__no_address__refused_with_the_text),
-        cmocka_unit_test(address__unicast__one_host_only),
-        cmocka_unit_test(address_list__entries__in_their_order),
-        cmocka_unit_test(address_list__wrong_entry__error_shows_it_and_says_why),
-        cmocka_unit_test(active_mtu__each_interface__largest_that_fits_with_headers),
-        cmocka_unit_test(port_owner__process__named),
-        cmocka_unit_test(port_owner__kernel_driver__told_from_an_invisible_process),
-        cmocka_unit_test(port_owner__socket_of_both_families__found),
-        cmocka_unit_test(port_owner__table_of_garbage__no_answer_but_no_harm),
-        cmocka_unit_test(watch__nothing_damaged__everything_believed),
-        cmocka_unit_test(watch__after_damage__what_follows_is_believed_and_what_jumps_is_not),
-        cmocka_unit_test(watch__source_jumps__one_packet_lost_then_followed),
-        cmocka_unit_test(watch__random_identifications__one_in_three_at_least),
-        cmocka_unit_test(watch__long_after_damage__everything_believed_again),
-    };
-    return cmocka_run_group_tests_name("roce.socket_parts", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.socket_parts");
 }

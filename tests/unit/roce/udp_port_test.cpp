@@ -140,12 +140,12 @@ void transfer(Pair& pair, const std::vector<Message>& messages) {
     assert_int_equal(pair.a->sender().counters().packets.get(), messages.size());
 }
 
-void send__each_length_and_padding__bytes_arrive(void**) {
+TEST(send__each_length_and_padding__bytes_arrive) {
     Pair pair;
     transfer(pair, messages_of_sizes({0, 1, 2, 3, 4, 255, 256, 257, 1023, 1024, 4093, 4095, 4096}));
 }
 
-void send__run_of_equal_packets__one_message_for_the_kernel(void**) {
+TEST(send__run_of_equal_packets__one_message_for_the_kernel) {
     Pair pair;
     // As a write of 12 packets: the last is shorter and ends the run.
     transfer(pair,
@@ -156,7 +156,7 @@ void send__run_of_equal_packets__one_message_for_the_kernel(void**) {
 }
 
 // Older kernels cut a message into 64 at most.
-void send__many_small_packets__runs_of_64(void**) {
+TEST(send__many_small_packets__runs_of_64) {
     Pair pair;
     Random random(kSeed);
     std::vector<Message> messages;
@@ -167,14 +167,14 @@ void send__many_small_packets__runs_of_64(void**) {
     assert_int_equal(pair.a->sender().counters().gso_sends.get(), 4);
 }
 
-void send__longer_than_its_predecessor__new_run(void**) {
+TEST(send__longer_than_its_predecessor__new_run) {
     Pair pair;
     transfer(pair, messages_of_sizes({100, 100, 200, 200, 60, 100}));
     assert_int_equal(pair.a->sender().counters().gso_sends.get(), 2);
     assert_int_equal(pair.a->sender().counters().calls.get(), 1);
 }
 
-void send__without_segmentation__bytes_arrive(void**) {
+TEST(send__without_segmentation__bytes_arrive) {
     Pair pair({.use_gso = false, .use_gro = false});
     transfer(pair, messages_of_sizes({1024, 1024, 1024, 1024, 8}));
     assert_int_equal(pair.a->sender().counters().gso_sends.get(), 0);
@@ -183,7 +183,7 @@ void send__without_segmentation__bytes_arrive(void**) {
 
 // The receiving kernel cuts the message, for a socket that wants single packets: segment k has
 // identification k there, and the receiver only learns that it isn't the first.
-void send__segments_received_singly__identifications_solved(void**) {
+TEST(send__segments_received_singly__identifications_solved) {
     PlainMemory memory;
     const auto from = open_free_port(memory);
     const auto to = open_free_port(memory, {.use_gro = false});
@@ -197,7 +197,7 @@ void send__segments_received_singly__identifications_solved(void**) {
     assert_int_equal(to->receiver().counters().bad_icrc.get(), 0);
 }
 
-void send__more_runs_than_fit_a_batch__sent_on_the_way(void**) {
+TEST(send__more_runs_than_fit_a_batch__sent_on_the_way) {
     Pair pair;
     Random random(kSeed);
     std::vector<Message> messages;
@@ -211,7 +211,7 @@ void send__more_runs_than_fit_a_batch__sent_on_the_way(void**) {
     assert_true(receive(*pair.b, messages.size()) == messages);
 }
 
-void send__two_destinations__each_gets_its_own(void**) {
+TEST(send__two_destinations__each_gets_its_own) {
     PlainMemory memory;
     const auto from = open_free_port(memory);
     const auto first = open_free_port(memory);
@@ -226,7 +226,7 @@ void send__two_destinations__each_gets_its_own(void**) {
     assert_true(receive(*second, 2) == (std::vector<Message>{messages[1], messages[3]}));
 }
 
-void send__ipv6__bytes_arrive_and_checksum_is_exact(void**) {
+TEST(send__ipv6__bytes_arrive_and_checksum_is_exact) {
     PlainMemory memory;
     const auto loopback = *parse_address("::1");
     auto port = UdpPort::open({.local = loopback}, memory);
@@ -242,7 +242,7 @@ void send__ipv6__bytes_arrive_and_checksum_is_exact(void**) {
 }
 
 // The header that the kernel really wrote: sockets show neither identification nor fragment bits.
-void send__single_packet__the_wire_has_what_the_checksum_covers(void**) {
+TEST(send__single_packet__the_wire_has_what_the_checksum_covers) {
     const sluice::Descriptor tap(::socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP)));
     if (tap.get() < 0) {
         print_message("packet sockets need privileges: %s\n", std::strerror(errno));
@@ -269,7 +269,7 @@ void send__single_packet__the_wire_has_what_the_checksum_covers(void**) {
     fail_msg("the packet didn't come by");
 }
 
-void send__payload_unmapped__this_packet_is_dropped_alone(void**) {
+TEST(send__payload_unmapped__this_packet_is_dropped_alone) {
     const auto memory = GuardedMemory::create(GuardMethod::kSignal);
     assert_true(memory.ok());
     Pair pair({}, **memory);
@@ -298,7 +298,7 @@ void send__payload_unmapped__this_packet_is_dropped_alone(void**) {
 
 // What the program writes between append() and flush() is either in the packet or not, but never
 // makes it wrong.
-void send__payload_changed_before_flush__packet_is_as_it_was(void**) {
+TEST(send__payload_changed_before_flush__packet_is_as_it_was) {
     Pair pair;
     auto messages = messages_of_sizes({64});
     append_all(*pair.a, *pair.b, messages);
@@ -308,7 +308,7 @@ void send__payload_changed_before_flush__packet_is_as_it_was(void**) {
     assert_true(receive(*pair.b, 1) == sent);
 }
 
-void send__nobody_there_or_no_route__others_still_sent(void**) {
+TEST(send__nobody_there_or_no_route__others_still_sent) {
     Pair pair;
     const auto messages = messages_of_sizes({32, 32});
     const Address nowhere = *parse_address("240.0.0.1");
@@ -321,7 +321,7 @@ void send__nobody_there_or_no_route__others_still_sent(void**) {
     assert_int_equal(pair.a->sender().counters().packets.get(), 2);
 }
 
-void send__socket_full__kept_until_it_is_writable(void**) {
+TEST(send__socket_full__kept_until_it_is_writable) {
     Pair pair;
     const auto messages = messages_of_sizes({64, 64, 128, 128, 16});
     append_all(*pair.a, *pair.b, messages);
@@ -337,7 +337,7 @@ void send__socket_full__kept_until_it_is_writable(void**) {
     assert_int_equal(pair.a->sender().counters().lost.get(), 0);
 }
 
-void send__socket_full_for_a_whole_batch__later_packets_lost_and_counted(void**) {
+TEST(send__socket_full_for_a_whole_batch__later_packets_lost_and_counted) {
     Pair pair;
     const auto message = messages_of_sizes({4096})[0];
     std::size_t taken = 0;
@@ -353,7 +353,7 @@ void send__socket_full_for_a_whole_batch__later_packets_lost_and_counted(void**)
     assert_true(pair.a->sender().append(packet_of(message, pair.a->local(), pair.b->local())));
 }
 
-void send__kernel_cuts_no_packets__sent_singly_from_then_on(void**) {
+TEST(send__kernel_cuts_no_packets__sent_singly_from_then_on) {
     for (const int refusal : {EINVAL, EIO, EOPNOTSUPP}) {
         Pair pair;
         const auto messages = messages_of_sizes({512, 512, 512, 100});
@@ -367,7 +367,7 @@ void send__kernel_cuts_no_packets__sent_singly_from_then_on(void**) {
     }
 }
 
-void send__damaged_and_kernel_cuts_no_packets__still_damaged(void**) {
+TEST(send__damaged_and_kernel_cuts_no_packets__still_damaged) {
     Pair pair;
     const auto messages = messages_of_sizes({64, 64, 64});
     append_all(*pair.a, *pair.b, {messages[0]});
@@ -380,7 +380,7 @@ void send__damaged_and_kernel_cuts_no_packets__still_damaged(void**) {
     assert_int_equal(pair.b->receiver().counters().bad_icrc.get(), 1);
 }
 
-void send__kernel_without_memory__this_run_is_lost_and_the_next_sent(void**) {
+TEST(send__kernel_without_memory__this_run_is_lost_and_the_next_sent) {
     Pair pair;
     const auto messages = messages_of_sizes({64, 64, 128, 128});
     append_all(*pair.a, *pair.b, messages);
@@ -390,7 +390,7 @@ void send__kernel_without_memory__this_run_is_lost_and_the_next_sent(void**) {
     assert_int_equal(pair.a->sender().counters().lost.get(), 2);
 }
 
-void send__longer_than_the_path__counted_as_such(void**) {
+TEST(send__longer_than_the_path__counted_as_such) {
     Pair pair;
     append_all(*pair.a, *pair.b, messages_of_sizes({64}));
     refuse_next(EMSGSIZE, 1);
@@ -399,13 +399,13 @@ void send__longer_than_the_path__counted_as_such(void**) {
     assert_int_equal(pair.a->sender().counters().too_long.get(), 1);
 }
 
-void send__interrupted__tried_again(void**) {
+TEST(send__interrupted__tried_again) {
     Pair pair;
     refuse_next(EINTR, 3);
     transfer(pair, messages_of_sizes({64, 64}));
 }
 
-void receive__nobody_fetches__what_the_kernel_drops_is_counted(void**) {
+TEST(receive__nobody_fetches__what_the_kernel_drops_is_counted) {
     Pair pair({.buffer_bytes = 0}); // the smallest that the kernel gives
     const auto messages = messages_of_sizes({4096});
     for (int i = 0; i < 200; ++i) {
@@ -421,7 +421,7 @@ void receive__nobody_fetches__what_the_kernel_drops_is_counted(void**) {
 }
 
 // For fault injection: wrong under any identification, whatever its length.
-void send__damaged_on_purpose__dropped_and_its_neighbours_arrive(void**) {
+TEST(send__damaged_on_purpose__dropped_and_its_neighbours_arrive) {
     Pair pair;
     std::vector<Message> good;
     for (const std::size_t size : {0, 64, 100, 1024, 2048, 4096}) {
@@ -438,7 +438,7 @@ void send__damaged_on_purpose__dropped_and_its_neighbours_arrive(void**) {
     assert_int_equal(pair.b->receiver().counters().bad_icrc.get(), 6);
 }
 
-void receive__datagram__header_for_the_program_is_the_kernels(void**) {
+TEST(receive__datagram__header_for_the_program_is_the_kernels) {
     Pair pair;
     const int hops = 33;
     const int traffic_class = 0x28;
@@ -502,7 +502,7 @@ class Stranger {
     std::uint16_t port_ = 0;
 };
 
-void receive__identification_of_another_kernel__solved(void**) {
+TEST(receive__identification_of_another_kernel__solved) {
     const auto port = open_free_port(plain_memory);
     const Stranger stranger(*port);
     for (const std::uint16_t identification : {0, 1, 77, 4711, 65535}) {
@@ -512,7 +512,7 @@ void receive__identification_of_another_kernel__solved(void**) {
     assert_int_equal(port->receiver().counters().solved.get(), 4);
 }
 
-void receive__one_bit_wrong__dropped_and_counted(void**) {
+TEST(receive__one_bit_wrong__dropped_and_counted) {
     const auto port = open_free_port(plain_memory);
     const Stranger stranger(*port);
     const auto good = stranger.packet(*port, 0);
@@ -536,7 +536,7 @@ void receive__one_bit_wrong__dropped_and_counted(void**) {
 }
 
 // Damage that happens to look like an identification is told from one by what came before.
-void receive__identification_that_jumps_after_damage__dropped_once(void**) {
+TEST(receive__identification_that_jumps_after_damage__dropped_once) {
     const auto port = open_free_port(plain_memory);
     const Stranger stranger(*port);
     stranger.send(stranger.packet(*port, 1000));
@@ -551,7 +551,7 @@ void receive__identification_that_jumps_after_damage__dropped_once(void**) {
     assert_int_equal(port->receiver().counters().implausible.get(), 1);
 }
 
-void receive__random_bytes_of_each_length__counted_one_by_one(void**) {
+TEST(receive__random_bytes_of_each_length__counted_one_by_one) {
     const auto port = open_free_port(plain_memory);
     const Stranger stranger(*port);
     Random random(kSeed);
@@ -566,7 +566,7 @@ void receive__random_bytes_of_each_length__counted_one_by_one(void**) {
                      2000);
 }
 
-void receive__valid_checksum_but_no_packet__malformed(void**) {
+TEST(receive__valid_checksum_but_no_packet__malformed) {
     const auto port = open_free_port(plain_memory);
     const Stranger stranger(*port);
     auto bytes = stranger.packet(*port, 0);
@@ -583,7 +583,7 @@ void receive__valid_checksum_but_no_packet__malformed(void**) {
     assert_int_equal(port->receiver().counters().malformed.get(), 1);
 }
 
-void open__port_taken_by_a_process__error_names_it(void**) {
+TEST(open__port_taken_by_a_process__error_names_it) {
     const auto port = open_free_port(plain_memory);
     const auto again = UdpPort::open({.local = port->local()}, plain_memory);
     assert_false(again.ok());
@@ -612,7 +612,7 @@ void open__port_taken_by_a_process__error_names_it(void**) {
                 std::strstr(text.data(), "this very process") != nullptr);
 }
 
-void open__address_that_cant_be__clear_error(void**) {
+TEST(open__address_that_cant_be__clear_error) {
     for (const char* text : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1"}) {
         const auto port = UdpPort::open({.local = *parse_address(text)}, plain_memory);
         assert_false(port.ok());
@@ -624,7 +624,7 @@ void open__address_that_cant_be__clear_error(void**) {
     assert_non_null(std::strstr(foreign.error().text(), "192.0.2.1"));
 }
 
-void open__loopback__knows_its_interface(void**) {
+TEST(open__loopback__knows_its_interface) {
     const auto port = open_free_port(plain_memory);
     assert_string_equal(port->network_device().name.data(), "lo");
     assert_int_equal(port->active_mtu(), 4096);
@@ -645,44 +645,11 @@ extern "C" int sendmmsg(int socket, mmsghdr* messages, unsigned count, int flags
 
 int main() {
     std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(send__each_length_and_padding__bytes_arrive),
-        cmocka_unit_test(send__run_of_equal_packets__one_message_for_the_kernel),
-        cmocka_unit_test(send__many_small_packets__runs_of_64),
-        cmocka_unit_test(send__longer_than_its_predecessor__new_run),
-        cmocka_unit_test(send__without_segmentation__bytes_arrive),
-        cmocka_unit_test(send__segments_received_singly__identifications_solved),
-        cmocka_unit_test(send__more_runs_than_fit_a_batch__sent_on_the_way),
-        cmocka_unit_test(send__two_destinations__each_gets_its_own),
-        cmocka_unit_test(send__ipv6__bytes_arrive_and_checksum_is_exact),
-        cmocka_unit_test(send__single_packet__the_wire_has_what_the_checksum_covers),
-        cmocka_unit_test(send__payload_unmapped__this_packet_is_dropped_alone),
-        cmocka_unit_test(send__payload_changed_before_flush__packet_is_as_it_was),
-        cmocka_unit_test(send__nobody_there_or_no_route__others_still_sent),
-        cmocka_unit_test(send__socket_full__kept_until_it_is_writable),
-        cmocka_unit_test(send__socket_full_for_a_whole_batch__later_packets_lost_and_counted),
-        cmocka_unit_test(send__kernel_cuts_no_packets__sent_singly_from_then_on),
-        cmocka_unit_test(send__damaged_and_kernel_cuts_no_packets__still_damaged),
-        cmocka_unit_test(send__kernel_without_memory__this_run_is_lost_and_the_next_sent),
-        cmocka_unit_test(send__longer_than_the_path__counted_as_such),
-        cmocka_unit_test(send__interrupted__tried_again),
-        cmocka_unit_test(receive__nobody_fetches__what_the_kernel_drops_is_counted),
-        cmocka_unit_test(send__damaged_on_purpose__dropped_and_its_neighbours_arrive),
-        cmocka_unit_test(receive__datagram__header_for_the_program_is_the_kernels),
-        cmocka_unit_test(receive__identification_of_another_kernel__solved),
-        cmocka_unit_test(receive__one_bit_wrong__dropped_and_counted),
-        cmocka_unit_test(receive__identification_that_jumps_after_damage__dropped_once),
-        cmocka_unit_test(receive__random_bytes_of_each_length__counted_one_by_one),
-        cmocka_unit_test(receive__valid_checksum_but_no_packet__malformed),
-        cmocka_unit_test(open__port_taken_by_a_process__error_names_it),
-        cmocka_unit_test(open__address_that_cant_be__clear_error),
-        cmocka_unit_test(open__loopback__knows_its_interface),
-    };
 #ifdef TEST_EMULATED
-    (void)tests; // user-mode emulation hands control messages through in part only
+    // User-mode emulation hands control messages through in part only.
     std::puts("skipped: sockets of an emulated program");
     return 0;
 #else
-    return cmocka_run_group_tests_name("roce.udp_port", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.udp_port");
 #endif
 }

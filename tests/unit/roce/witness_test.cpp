@@ -148,7 +148,7 @@ void answers_of_one_end(const std::string& name, const std::vector<Recorded>& re
     }
 }
 
-void requests_of_rxe__put_into_our_responder__answered_as_by_rxe(void**) {
+TEST(requests_of_rxe__put_into_our_responder__answered_as_by_rxe) {
     for (const char* name :
          {"write", "read", "compare_swap", "fetch_add", "rc_pingpong", "rping", "ucmatose"}) {
         const std::vector<Recorded> recording = load(name);
@@ -161,8 +161,5 @@ void requests_of_rxe__put_into_our_responder__answered_as_by_rxe(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(requests_of_rxe__put_into_our_responder__answered_as_by_rxe),
-    };
-    return cmocka_run_group_tests_name("roce.witness", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.witness");
 }

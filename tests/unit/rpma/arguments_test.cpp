@@ -42,7 +42,7 @@ struct World {
 
 #define refuses(call) assert_int_equal(call, RPMA_E_INVAL) // NOLINT: CMocka tells the line only of a macro
 
-void devices__null_or_unknown__invalid(void**) {
+TEST(devices__null_or_unknown__invalid) {
     const Host host;
     ibv_context* context = nullptr;
     refuses(rpma_utils_get_ibv_context(nullptr, RPMA_UTIL_IBV_CONTEXT_LOCAL, &context));
@@ -66,7 +66,7 @@ void devices__null_or_unknown__invalid(void**) {
     assert_null(peer);
 }
 
-void peer_cfg__null__invalid(void**) {
+TEST(peer_cfg__null__invalid) {
     const World world;
     bool flag = false;
     std::size_t size = 0;
@@ -87,7 +87,7 @@ void peer_cfg__null__invalid(void**) {
     assert_null(cfg);
 }
 
-void regions__null_or_wrong__invalid(void**) {
+TEST(regions__null_or_wrong__invalid) {
     const World world;
     Host host(2);
     rpma_mr_local* mr = nullptr;
@@ -135,7 +135,7 @@ void refuses_nulls(int (*set)(Handle*, Value), int (*get)(const Handle*, Value*)
     refuses(get(cfg, nullptr));
 }
 
-void configurations__null_or_wrong__invalid(void**) {
+TEST(configurations__null_or_wrong__invalid) {
     const World world;
     rpma_conn_cfg* const cfg = world.config.cfg;
     refuses(rpma_conn_cfg_new(nullptr));
@@ -158,7 +158,7 @@ void configurations__null_or_wrong__invalid(void**) {
     refuses_nulls(rpma_srq_cfg_set_rcq_size, rpma_srq_cfg_get_rcq_size, world.srq_cfg);
 }
 
-void connections__null__invalid(void**) {
+TEST(connections__null__invalid) {
     const World world;
     rpma_conn* const conn = world.conn.client;
     int fd = -1;
@@ -190,7 +190,7 @@ void connections__null__invalid(void**) {
     assert_null(cq);
 }
 
-void requests__null_or_wrong__invalid(void**) {
+TEST(requests__null_or_wrong__invalid) {
     World world;
     const char* const address = world.right.address.c_str();
     rpma_conn_req* request = nullptr;
@@ -224,7 +224,7 @@ void requests__null_or_wrong__invalid(void**) {
 }
 
 // The request is used up, as in all cases but that of a null pointer.
-void req_connect__private_data_without_bytes__invalid_and_used_up(void**) {
+TEST(req_connect__private_data_without_bytes__invalid_and_used_up) {
     const Host host;
     char byte = 'x';
     for (rpma_conn_private_data data :
@@ -238,7 +238,7 @@ void req_connect__private_data_without_bytes__invalid_and_used_up(void**) {
     }
 }
 
-void queues__null_or_wrong__invalid(void**) {
+TEST(queues__null_or_wrong__invalid) {
     const World world;
     rpma_srq* srq = nullptr;
     rpma_cq* cq = nullptr;
@@ -261,7 +261,7 @@ void queues__null_or_wrong__invalid(void**) {
     refuses(rpma_cq_get_wc(cq_of(world.conn.client), 2, &wc, nullptr));
 }
 
-void operations__null__invalid(void**) {
+TEST(operations__null__invalid) {
     const World world;
     rpma_conn* const conn = world.conn.client;
     rpma_mr_local* const mr = world.left.mr;
@@ -279,7 +279,7 @@ void operations__null__invalid(void**) {
     refuses(rpma_recv(nullptr, mr, 0, 1, nullptr));
 }
 
-void deleting__nothing_there__succeeds(void**) {
+TEST(deleting__nothing_there__succeeds) {
     rpma_peer_cfg* peer_cfg = nullptr;
     rpma_peer* peer = nullptr;
     rpma_mr_local* mr = nullptr;
@@ -305,17 +305,5 @@ void deleting__nothing_there__succeeds(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(devices__null_or_unknown__invalid),
-        cmocka_unit_test(peer_cfg__null__invalid),
-        cmocka_unit_test(regions__null_or_wrong__invalid),
-        cmocka_unit_test(configurations__null_or_wrong__invalid),
-        cmocka_unit_test(connections__null__invalid),
-        cmocka_unit_test(requests__null_or_wrong__invalid),
-        cmocka_unit_test(req_connect__private_data_without_bytes__invalid_and_used_up),
-        cmocka_unit_test(queues__null_or_wrong__invalid),
-        cmocka_unit_test(operations__null__invalid),
-        cmocka_unit_test(deleting__nothing_there__succeeds),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

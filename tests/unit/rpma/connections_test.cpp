@@ -30,7 +30,7 @@ int event_fd_of(const rpma_conn* conn) {
     return fd;
 }
 
-void connect__accepted__both_sides_hear_and_get_private_data(void**) {
+TEST(connect__accepted__both_sides_hear_and_get_private_data) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right, nullptr, nullptr, {"from the client", "from the server"});
@@ -43,7 +43,7 @@ void connect__accepted__both_sides_hear_and_get_private_data(void**) {
 }
 
 // What the sides agree on lies behind the programs' bytes, and none of it is shown.
-void private_data__short__rest_is_zero(void**) {
+TEST(private_data__short__rest_is_zero) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right, nullptr, nullptr, {"c", "s"});
@@ -55,7 +55,7 @@ void private_data__short__rest_is_zero(void**) {
     assert_true(bytes == expected);
 }
 
-void private_data__as_long_as_it_may_be__all_of_it_arrives(void**) {
+TEST(private_data__as_long_as_it_may_be__all_of_it_arrives) {
     const Host left(0);
     const Host right(1);
     const Texts texts{std::string(56, 'c'), std::string(196, 's')};
@@ -64,7 +64,7 @@ void private_data__as_long_as_it_may_be__all_of_it_arrives(void**) {
     assert_memory_equal(data_of(pair.client).ptr, texts.from_server.data(), 196);
 }
 
-void private_data__too_long__provider_error_and_request_is_used_up(void**) {
+TEST(private_data__too_long__provider_error_and_request_is_used_up) {
     const Host host;
     rpma_conn_req* request = nullptr;
     must(rpma_conn_req_new(host.peer, host.address.c_str(), "7", nullptr, &request));
@@ -76,7 +76,7 @@ void private_data__too_long__provider_error_and_request_is_used_up(void**) {
     assert_null(conn);
 }
 
-void private_data__of_a_request__is_shown_before_accepting(void**) {
+TEST(private_data__of_a_request__is_shown_before_accepting) {
     const Host host;
     const Listening listening(host);
     rpma_conn_req* request = nullptr;
@@ -96,7 +96,7 @@ void private_data__of_a_request__is_shown_before_accepting(void**) {
     must(rpma_conn_delete(&conn));
 }
 
-void connect__nobody_listens__rejected(void**) {
+TEST(connect__nobody_listens__rejected) {
     const Host left(0);
     const Host right(1);
     rpma_conn_req* request = nullptr;
@@ -107,7 +107,7 @@ void connect__nobody_listens__rejected(void**) {
     must(rpma_conn_delete(&conn));
 }
 
-void request__deleted_before_connecting__nothing_is_left(void**) {
+TEST(request__deleted_before_connecting__nothing_is_left) {
     const Host host;
     rpma_conn_req* request = nullptr;
     must(rpma_conn_req_new(host.peer, host.address.c_str(), "7", nullptr, &request));
@@ -117,7 +117,7 @@ void request__deleted_before_connecting__nothing_is_left(void**) {
 }
 
 // The original's programs disconnect at both sides: one by itself, the other as an answer.
-void disconnect__by_one_side__both_hear_closed_once(void**) {
+TEST(disconnect__by_one_side__both_hear_closed_once) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -132,7 +132,7 @@ void disconnect__by_one_side__both_hear_closed_once(void**) {
 }
 
 // Seconds later the network has forgotten the connection, which is an event for us and none for programs.
-void disconnect__time_wait_over__not_closed_again(void**) {
+TEST(disconnect__time_wait_over__not_closed_again) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -144,7 +144,7 @@ void disconnect__time_wait_over__not_closed_again(void**) {
     assert_int_equal(rpma_conn_next_event(pair.client, &event), RPMA_E_NO_EVENT);
 }
 
-void disconnect__by_both_sides_at_once__no_error(void**) {
+TEST(disconnect__by_both_sides_at_once__no_error) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -154,7 +154,7 @@ void disconnect__by_both_sides_at_once__no_error(void**) {
     assert_int_equal(next_event(pair.server), RPMA_CONN_CLOSED);
 }
 
-void disconnect__never_established__provider_error(void**) {
+TEST(disconnect__never_established__provider_error) {
     const Host left(0);
     const Host right(1);
     rpma_conn_req* request = nullptr;
@@ -166,7 +166,7 @@ void disconnect__never_established__provider_error(void**) {
     must(rpma_conn_delete(&conn));
 }
 
-void delete__established__the_other_side_hears_closed(void**) {
+TEST(delete__established__the_other_side_hears_closed) {
     const Host left(0);
     const Host right(1);
     Connected pair(left, right);
@@ -175,7 +175,7 @@ void delete__established__the_other_side_hears_closed(void**) {
     assert_int_equal(next_event(pair.client), RPMA_CONN_CLOSED);
 }
 
-void delete__with_a_receive_posted__dead_peer_ends_the_wait(void**) {
+TEST(delete__with_a_receive_posted__dead_peer_ends_the_wait) {
     const Host left(0);
     const Host right(1);
     Connected pair(left, right);
@@ -185,7 +185,7 @@ void delete__with_a_receive_posted__dead_peer_ends_the_wait(void**) {
     assert_int_equal(take(cq_of(pair.client)).status, IBV_WC_WR_FLUSH_ERR);
 }
 
-void next_event__non_blocking_and_none_there__no_event(void**) {
+TEST(next_event__non_blocking_and_none_there__no_event) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -201,7 +201,7 @@ void next_event__non_blocking_and_none_there__no_event(void**) {
     assert_null(request);
 }
 
-void next_event__none_there__waits_for_it(void**) {
+TEST(next_event__none_there__waits_for_it) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -217,7 +217,7 @@ void next_event__none_there__waits_for_it(void**) {
 void ignore(int) {}
 
 // Signals as long as the wait lasts: which of them finds it waiting nobody can tell.
-void next_event__signal__ends_the_wait(void**) {
+TEST(next_event__signal__ends_the_wait) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -235,7 +235,7 @@ void next_event__signal__ends_the_wait(void**) {
     assert_int_equal(code, RPMA_E_NO_EVENT);
 }
 
-void endpoint__shut_down__requests_and_connections_stay(void**) {
+TEST(endpoint__shut_down__requests_and_connections_stay) {
     const Host left(0);
     const Host right(1);
     rpma_conn_req* request = nullptr;
@@ -254,7 +254,7 @@ void endpoint__shut_down__requests_and_connections_stay(void**) {
     must(rpma_conn_delete(&server));
 }
 
-void connect__client_gave_up__accepting_fails_or_is_rejected(void**) {
+TEST(connect__client_gave_up__accepting_fails_or_is_rejected) {
     const Host left(0);
     const Host right(1);
     const Listening listening(right);
@@ -275,7 +275,7 @@ void connect__client_gave_up__accepting_fails_or_is_rejected(void**) {
     }
 }
 
-void qp_num__of_a_connection__is_that_of_its_completions(void**) {
+TEST(qp_num__of_a_connection__is_that_of_its_completions) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -292,7 +292,7 @@ int tell_of_no_answer(ibv_cq*, int, ibv_wc* wc) {
     return 1;
 }
 
-void peer__answers_no_more__lost(void**) {
+TEST(peer__answers_no_more__lost) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -313,7 +313,7 @@ void peer__answers_no_more__lost(void**) {
 }
 
 // Who has left waits for the end of it, and for nothing else.
-void peer__answers_no_more_after_disconnecting__closed_only(void**) {
+TEST(peer__answers_no_more_after_disconnecting__closed_only) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -335,7 +335,7 @@ constexpr int kCycles = 5000;
 
 // What a cycle leaves behind adds up over many. Connections that have ended are remembered for seconds, in
 // little memory each.
-void cycles__many__leave_nothing_behind(void**) {
+TEST(cycles__many__leave_nothing_behind) {
     const Host left(0);
     const Host right(1);
     const auto cycle = [&] {
@@ -365,7 +365,7 @@ void cycles__many__leave_nothing_behind(void**) {
     assert_true(grown < 2048U * kCycles / 2); // a queue pair alone is more
 }
 
-void context__of_an_address__is_the_same_each_time(void**) {
+TEST(context__of_an_address__is_the_same_each_time) {
     ibv_context* const here = context_of(own_address(0));
     assert_ptr_equal(context_of(own_address(0)), here);
     assert_ptr_not_equal(context_of(own_address(1)), here);
@@ -376,30 +376,5 @@ void context__of_an_address__is_the_same_each_time(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(connect__accepted__both_sides_hear_and_get_private_data),
-        cmocka_unit_test(private_data__short__rest_is_zero),
-        cmocka_unit_test(private_data__as_long_as_it_may_be__all_of_it_arrives),
-        cmocka_unit_test(private_data__too_long__provider_error_and_request_is_used_up),
-        cmocka_unit_test(private_data__of_a_request__is_shown_before_accepting),
-        cmocka_unit_test(connect__nobody_listens__rejected),
-        cmocka_unit_test(request__deleted_before_connecting__nothing_is_left),
-        cmocka_unit_test(disconnect__by_one_side__both_hear_closed_once),
-        cmocka_unit_test(disconnect__time_wait_over__not_closed_again),
-        cmocka_unit_test(disconnect__by_both_sides_at_once__no_error),
-        cmocka_unit_test(disconnect__never_established__provider_error),
-        cmocka_unit_test(delete__established__the_other_side_hears_closed),
-        cmocka_unit_test(delete__with_a_receive_posted__dead_peer_ends_the_wait),
-        cmocka_unit_test(next_event__non_blocking_and_none_there__no_event),
-        cmocka_unit_test(next_event__none_there__waits_for_it),
-        cmocka_unit_test(next_event__signal__ends_the_wait),
-        cmocka_unit_test(endpoint__shut_down__requests_and_connections_stay),
-        cmocka_unit_test(connect__client_gave_up__accepting_fails_or_is_rejected),
-        cmocka_unit_test(qp_num__of_a_connection__is_that_of_its_completions),
-        cmocka_unit_test(peer__answers_no_more__lost),
-        cmocka_unit_test(peer__answers_no_more_after_disconnecting__closed_only),
-        cmocka_unit_test(cycles__many__leave_nothing_behind),
-        cmocka_unit_test(context__of_an_address__is_the_same_each_time),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

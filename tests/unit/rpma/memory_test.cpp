@@ -42,7 +42,7 @@ void makes_it_in_the_end(int (*make)(Handle**), int (*destroy)(Handle**)) {
     must(destroy(&made));
 }
 
-void configurations__no_memory__told(void**) {
+TEST(configurations__no_memory__told) {
     makes_it_in_the_end(rpma_peer_cfg_new, rpma_peer_cfg_delete);
     makes_it_in_the_end(rpma_conn_cfg_new, rpma_conn_cfg_delete);
     makes_it_in_the_end(rpma_srq_cfg_new, rpma_srq_cfg_delete);
@@ -52,7 +52,7 @@ void configurations__no_memory__told(void**) {
     must(rpma_peer_cfg_delete(&cfg));
 }
 
-void devices_and_regions__no_memory__told(void**) {
+TEST(devices_and_regions__no_memory__told) {
     Host host;
     (void)context_of(own_address(3)); // what is made once for all devices is there
     ibv_context* context = nullptr;
@@ -77,7 +77,7 @@ void devices_and_regions__no_memory__told(void**) {
     must(rpma_peer_delete(&peer)); // nothing of what has failed is left
 }
 
-void requests__no_memory__told(void**) {
+TEST(requests__no_memory__told) {
     const Host left(0);
     const Host right(1);
     rpma_ep* ep = nullptr;
@@ -112,7 +112,7 @@ void turn_all_down(rpma_ep* ep) {
 }
 
 // What comes while there is no memory is turned down, or waits: the peer may try again.
-void peers__no_memory__told_and_rejected(void**) {
+TEST(peers__no_memory__told_and_rejected) {
     const Host left(0);
     const Host right(1);
     const Listening listening(right);
@@ -139,7 +139,7 @@ void peers__no_memory__told_and_rejected(void**) {
     must(rpma_conn_delete(&server));
 }
 
-void events__no_memory__told(void**) {
+TEST(events__no_memory__told) {
     const Host left(0);
     const Host right(1);
     std::unique_ptr<Connected> pair;
@@ -161,12 +161,5 @@ void events__no_memory__told(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(configurations__no_memory__told),
-        cmocka_unit_test(devices_and_regions__no_memory__told),
-        cmocka_unit_test(requests__no_memory__told),
-        cmocka_unit_test(peers__no_memory__told_and_rejected),
-        cmocka_unit_test(events__no_memory__told),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -16,7 +16,7 @@ namespace {
 
 using Descriptor = std::array<unsigned char, 21>;
 
-void context__nobody_has_the_address__provider_error(void**) {
+TEST(context__nobody_has_the_address__provider_error) {
     ibv_context* context = nullptr;
     for (const auto type : {RPMA_UTIL_IBV_CONTEXT_LOCAL, RPMA_UTIL_IBV_CONTEXT_REMOTE}) {
         assert_int_equal(rpma_utils_get_ibv_context("no such address", type, &context), RPMA_E_PROVIDER);
@@ -32,7 +32,7 @@ int refuse_query(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr
 }
 
 // What a device answers is in a public table of it.
-void device__does_not_answer__provider_error(void**) {
+TEST(device__does_not_answer__provider_error) {
     const Host host;
     verbs_context* const verbs = verbs_get_ctx(host.context);
     const auto before = verbs->query_device_ex;
@@ -62,7 +62,7 @@ int pages_reads(ibv_context* context, const ibv_query_device_ex_input* input, ib
     return 0;
 }
 
-void odp__asked__as_the_device_says(void**) {
+TEST(odp__asked__as_the_device_says) {
     const Host host;
     int is_capable = -1;
     must(rpma_utils_ibv_context_is_odp_capable(host.context, &is_capable));
@@ -79,7 +79,7 @@ void odp__asked__as_the_device_says(void**) {
 }
 
 // What is persistent memory the lab has to show.
-void is_pmem__ordinary_memory__false(void**) {
+TEST(is_pmem__ordinary_memory__false) {
     std::array<char, 16> here{};
     bool is_pmem = true;
     must(rpma_utils_is_pmem(here.data(), here.size(), &is_pmem));
@@ -94,7 +94,7 @@ void is_pmem__ordinary_memory__false(void**) {
     }
 }
 
-void is_pmem__file_of_an_ordinary_file_system__false(void**) {
+TEST(is_pmem__file_of_an_ordinary_file_system__false) {
     std::FILE* const file = std::tmpfile();
     assert_non_null(file);
     assert_int_equal(ftruncate(fileno(file), 8192), 0);
@@ -107,7 +107,7 @@ void is_pmem__file_of_an_ordinary_file_system__false(void**) {
     std::fclose(file);
 }
 
-void is_pmem__a_hole_in_it__invalid(void**) {
+TEST(is_pmem__a_hole_in_it__invalid) {
     auto* const memory = static_cast<char*>(
         mmap(nullptr, std::size_t{3} * 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     assert_true(memory != MAP_FAILED);
@@ -118,7 +118,7 @@ void is_pmem__a_hole_in_it__invalid(void**) {
     munmap(memory + 4096, std::size_t{2} * 4096);
 }
 
-void peer_delete__a_region_is_there__provider_error(void**) {
+TEST(peer_delete__a_region_is_there__provider_error) {
     const LossExpected loss;
     Host host;
     rpma_peer* peer = nullptr;
@@ -131,7 +131,7 @@ void peer_delete__a_region_is_there__provider_error(void**) {
     assert_null(mr);
 }
 
-void region__registered__tells_where_and_how_long(void**) {
+TEST(region__registered__tells_where_and_how_long) {
     Host host;
     void* ptr = nullptr;
     std::size_t size = 0;
@@ -141,14 +141,14 @@ void region__registered__tells_where_and_how_long(void**) {
     assert_int_equal(size, host.block.size());
 }
 
-void region__memory_is_not_there__provider_error(void**) {
+TEST(region__memory_is_not_there__provider_error) {
     const Host host;
     rpma_mr_local* mr = nullptr;
     assert_int_equal(rpma_mr_reg(host.peer, reinterpret_cast<void*>(4096), 4096, 1, &mr), RPMA_E_PROVIDER);
     assert_null(mr);
 }
 
-void advise__device_takes_none__not_supported(void**) {
+TEST(advise__device_takes_none__not_supported) {
     const Host host;
     assert_int_equal(rpma_mr_advise(host.mr, 0, 64, IBV_ADVISE_MR_ADVICE_PREFETCH, 0), RPMA_E_NOSUPP);
 }
@@ -158,7 +158,7 @@ int answer_advice(ibv_pd*, ibv_advise_mr_advice, std::uint32_t, ibv_sge*, std::u
     return advice_error;
 }
 
-void advise__device_answers__code_follows(void**) {
+TEST(advise__device_answers__code_follows) {
     const Host host;
     verbs_context* const verbs = verbs_get_ctx(host.context);
     const auto before = verbs->advise_mr;
@@ -175,7 +175,7 @@ void advise__device_answers__code_follows(void**) {
     verbs->advise_mr = before;
 }
 
-void descriptor__of_a_region__has_its_fields_little_endian(void**) {
+TEST(descriptor__of_a_region__has_its_fields_little_endian) {
     Host host;
     Descriptor bytes{};
     std::size_t size = 0;
@@ -195,7 +195,7 @@ void descriptor__of_a_region__has_its_fields_little_endian(void**) {
     assert_int_equal(bytes[20], kAllUsages);
 }
 
-void descriptor__of_known_fields__has_these_bytes(void**) {
+TEST(descriptor__of_known_fields__has_these_bytes) {
     using namespace sluice::rpma;
     const auto bytes = to_bytes(
         {.address = 0x0102030405060708, .length = 0x1112131415161718, .key = 0x21222324, .usage = 0x39});
@@ -207,7 +207,7 @@ void descriptor__of_known_fields__has_these_bytes(void**) {
     assert_true(to_bytes(*back) == bytes);
 }
 
-void descriptor__short_or_longer__needs_all_its_bytes_and_no_more(void**) {
+TEST(descriptor__short_or_longer__needs_all_its_bytes_and_no_more) {
     const Host host;
     std::array<unsigned char, 24> bytes{};
     must(rpma_mr_get_descriptor(host.mr, bytes.data()));
@@ -229,7 +229,7 @@ void descriptor__short_or_longer__needs_all_its_bytes_and_no_more(void**) {
     }
 }
 
-void descriptor__of_no_region__invalid(void**) {
+TEST(descriptor__of_no_region__invalid) {
     const Host host;
     Descriptor good{};
     must(rpma_mr_get_descriptor(host.mr, good.data()));
@@ -253,7 +253,7 @@ void descriptor__of_no_region__invalid(void**) {
 }
 
 // Whatever a peer sends, what is accepted describes a region, and comes out again as the same bytes.
-void descriptors__random__accepted_or_refused_for_a_reason(void**) {
+TEST(descriptors__random__accepted_or_refused_for_a_reason) {
     constexpr std::uint64_t kSeed = 20231;
     print_message("seed %llu\n", static_cast<unsigned long long>(kSeed));
     std::mt19937_64 random(kSeed);
@@ -283,7 +283,7 @@ void descriptors__random__accepted_or_refused_for_a_reason(void**) {
     assert_true(accepted > 1000);
 }
 
-void peer_cfg__as_bytes_and_back__keeps_what_it_says(void**) {
+TEST(peer_cfg__as_bytes_and_back__keeps_what_it_says) {
     rpma_peer_cfg* cfg = nullptr;
     must(rpma_peer_cfg_new(&cfg));
     bool is_direct = true;
@@ -308,7 +308,7 @@ void peer_cfg__as_bytes_and_back__keeps_what_it_says(void**) {
     }
 }
 
-void offer__room_or_not__is_taken_out_again(void**) {
+TEST(offer__room_or_not__is_taken_out_again) {
     using namespace sluice::rpma;
     const std::vector<std::byte> text(10, std::byte{'x'});
     std::vector<std::byte> data = with_offer(text, 56, kAtomicWrite | kFlushVisibility);
@@ -335,7 +335,7 @@ void offer__room_or_not__is_taken_out_again(void**) {
     assert_true(almost == before);
 }
 
-void conn_cfg__new__has_the_defaults(void**) {
+TEST(conn_cfg__new__has_the_defaults) {
     const Config config;
     int timeout = 0;
     std::uint32_t size = 0;
@@ -373,7 +373,7 @@ void keeps(int (*set)(Handle*, Value), int (*get)(const Handle*, Value*), Handle
     assert_true(kept == value);
 }
 
-void configurations__set__keep_it(void**) {
+TEST(configurations__set__keep_it) {
     const Config config;
     keeps(rpma_conn_cfg_set_timeout, rpma_conn_cfg_get_timeout, config.cfg, 0);
     keeps<std::uint32_t>(rpma_conn_cfg_set_cq_size, rpma_conn_cfg_get_cq_size, config.cfg, 1);
@@ -393,7 +393,7 @@ void configurations__set__keep_it(void**) {
     must(rpma_srq_cfg_delete(&srq_cfg));
 }
 
-void errors__in_words__as_they_always_were(void**) {
+TEST(errors__in_words__as_they_always_were) {
     const std::pair<int, const char*> words[] = {{0, "Success"},
                                                  {-100000, "Unknown error"},
                                                  {-100001, "Not supported"},
@@ -412,7 +412,7 @@ void errors__in_words__as_they_always_were(void**) {
     }
 }
 
-void events__in_words__as_they_always_were(void**) {
+TEST(events__in_words__as_they_always_were) {
     const std::pair<int, const char*> words[] = {
         {-1, "Undefined connection event"}, {0, "Connection established"},
         {1, "Connection closed"},           {2, "Connection lost"},
@@ -423,7 +423,7 @@ void events__in_words__as_they_always_were(void**) {
     }
 }
 
-void events__of_the_fabric__have_these_names(void**) {
+TEST(events__of_the_fabric__have_these_names) {
     using sluice::glue::ConnectionEventKind;
     using sluice::rpma::name_of;
     assert_true(name_of(ConnectionEventKind::kEstablished) == RPMA_CONN_ESTABLISHED);
@@ -464,7 +464,7 @@ void fail_a_call() {
                      RPMA_E_PROVIDER);
 }
 
-void log__a_call_fails__function_gets_why_and_where(void**) {
+TEST(log__a_call_fails__function_gets_why_and_where) {
     must(rpma_log_set_function(remember));
     logged = {};
     fail_a_call();
@@ -484,7 +484,7 @@ void log__a_call_fails__function_gets_why_and_where(void**) {
     assert_int_equal(logged.count, 1);
 }
 
-void log__default_function_and_aux_threshold__writes_to_stderr(void**) {
+TEST(log__default_function_and_aux_threshold__writes_to_stderr) {
     must(rpma_log_set_threshold(RPMA_LOG_THRESHOLD_AUX, RPMA_LOG_LEVEL_ERROR));
     FILE* const file = std::tmpfile();
     assert_non_null(file);
@@ -503,7 +503,7 @@ void log__default_function_and_aux_threshold__writes_to_stderr(void**) {
     assert_true(text.find("[" + std::to_string(gettid()) + "]") != std::string::npos);
 }
 
-void log_thresholds__set__kept_and_wrong_ones_refused(void**) {
+TEST(log_thresholds__set__kept_and_wrong_ones_refused) {
     rpma_log_level level = RPMA_LOG_LEVEL_DEBUG;
     must(rpma_log_get_threshold(RPMA_LOG_THRESHOLD, &level));
     assert_int_equal(level, RPMA_LOG_LEVEL_WARNING);
@@ -525,7 +525,7 @@ void log_thresholds__set__kept_and_wrong_ones_refused(void**) {
     must(rpma_log_set_threshold(RPMA_LOG_THRESHOLD, RPMA_LOG_LEVEL_WARNING));
 }
 
-void listen__address_of_somebody_else_or_taken__provider_error(void**) {
+TEST(listen__address_of_somebody_else_or_taken__provider_error) {
     const Host host;
     rpma_ep* ep = nullptr;
     assert_int_equal(rpma_ep_listen(host.peer, own_address(3).c_str(), "4", &ep), RPMA_E_PROVIDER);
@@ -537,7 +537,7 @@ void listen__address_of_somebody_else_or_taken__provider_error(void**) {
     assert_null(ep);
 }
 
-void req_new__no_such_address__provider_error(void**) {
+TEST(req_new__no_such_address__provider_error) {
     const Host host;
     rpma_conn_req* request = nullptr;
     assert_int_equal(rpma_conn_req_new(host.peer, "no such address", "4", nullptr, &request),
@@ -550,35 +550,5 @@ void req_new__no_such_address__provider_error(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(context__nobody_has_the_address__provider_error),
-        cmocka_unit_test(device__does_not_answer__provider_error),
-        cmocka_unit_test(odp__asked__as_the_device_says),
-        cmocka_unit_test(is_pmem__ordinary_memory__false),
-        cmocka_unit_test(is_pmem__file_of_an_ordinary_file_system__false),
-        cmocka_unit_test(is_pmem__a_hole_in_it__invalid),
-        cmocka_unit_test(peer_delete__a_region_is_there__provider_error),
-        cmocka_unit_test(region__registered__tells_where_and_how_long),
-        cmocka_unit_test(region__memory_is_not_there__provider_error),
-        cmocka_unit_test(advise__device_takes_none__not_supported),
-        cmocka_unit_test(advise__device_answers__code_follows),
-        cmocka_unit_test(descriptor__of_a_region__has_its_fields_little_endian),
-        cmocka_unit_test(descriptor__of_known_fields__has_these_bytes),
-        cmocka_unit_test(descriptor__short_or_longer__needs_all_its_bytes_and_no_more),
-        cmocka_unit_test(descriptor__of_no_region__invalid),
-        cmocka_unit_test(descriptors__random__accepted_or_refused_for_a_reason),
-        cmocka_unit_test(peer_cfg__as_bytes_and_back__keeps_what_it_says),
-        cmocka_unit_test(offer__room_or_not__is_taken_out_again),
-        cmocka_unit_test(conn_cfg__new__has_the_defaults),
-        cmocka_unit_test(configurations__set__keep_it),
-        cmocka_unit_test(errors__in_words__as_they_always_were),
-        cmocka_unit_test(events__in_words__as_they_always_were),
-        cmocka_unit_test(events__of_the_fabric__have_these_names),
-        cmocka_unit_test(log__a_call_fails__function_gets_why_and_where),
-        cmocka_unit_test(log__default_function_and_aux_threshold__writes_to_stderr),
-        cmocka_unit_test(log_thresholds__set__kept_and_wrong_ones_refused),
-        cmocka_unit_test(listen__address_of_somebody_else_or_taken__provider_error),
-        cmocka_unit_test(req_new__no_such_address__provider_error),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -117,7 +117,7 @@ struct Client {
     rpma_mr_remote* remote = nullptr;
 };
 
-void processes__write_flush_read_send__every_byte_arrives(void**) {
+TEST(processes__write_flush_read_send__every_byte_arrives) {
     const Server& server = *servers[0];
     {
         Client client(server.address());
@@ -147,7 +147,7 @@ void processes__write_flush_read_send__every_byte_arrives(void**) {
     assert_int_equal(server.wait_for_end(), 0);
 }
 
-void peer__killed__waits_end_with_an_error_and_lost(void**) {
+TEST(peer__killed__waits_end_with_an_error_and_lost) {
     const Server& server = *servers[1];
     const Client client(server.address());
     server.kill();
@@ -163,9 +163,5 @@ int main() {
     for (unsigned i = 0; i < std::size(servers); ++i) {
         servers[i] = std::make_unique<Server>(own_address(i));
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(processes__write_flush_read_send__every_byte_arrives),
-        cmocka_unit_test(peer__killed__waits_end_with_an_error_and_lost),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -47,14 +47,14 @@ struct SharedReceives {
     rpma_srq* srq = nullptr;
 };
 
-void rcq__not_asked_for__is_none(void**) {
+TEST(rcq__not_asked_for__is_none) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
     assert_null(rcq_of(pair.client));
 }
 
-void rcq__asked_for__has_the_receives_alone(void**) {
+TEST(rcq__asked_for__has_the_receives_alone) {
     const Host left(0);
     const Host right(1);
     const Config config;
@@ -69,7 +69,7 @@ void rcq__asked_for__has_the_receives_alone(void**) {
     assert_int_equal(rpma_cq_get_wc(cq_of(pair.server), 1, &wc, nullptr), RPMA_E_NO_COMPLETION);
 }
 
-void cq_wait__non_blocking_and_none_there__no_completion(void**) {
+TEST(cq_wait__non_blocking_and_none_there__no_completion) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -79,7 +79,7 @@ void cq_wait__non_blocking_and_none_there__no_completion(void**) {
     assert_int_equal(rpma_cq_wait(cq_of(pair.client)), RPMA_E_NO_COMPLETION);
 }
 
-void cq_wait__none_there__waits_for_it(void**) {
+TEST(cq_wait__none_there__waits_for_it) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -92,7 +92,7 @@ void cq_wait__none_there__waits_for_it(void**) {
     must_complete(pair.server, &request_id, IBV_WC_RECV);
 }
 
-void get_wc__several__gives_as_many_as_there_are(void**) {
+TEST(get_wc__several__gives_as_many_as_there_are) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -137,7 +137,7 @@ int fail_to_arm(ibv_cq*, int) {
     return EIO;
 }
 
-void get_wc__device_fails_or_gives_too_many__told_apart(void**) {
+TEST(get_wc__device_fails_or_gives_too_many__told_apart) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -152,7 +152,7 @@ void get_wc__device_fails_or_gives_too_many__told_apart(void**) {
     assert_int_equal(got, -1);
 }
 
-void waits__device_does_not_notify_again__provider_error(void**) {
+TEST(waits__device_does_not_notify_again__provider_error) {
     const Host left(0);
     const Host right(1);
     const Config config;
@@ -171,7 +171,7 @@ void waits__device_does_not_notify_again__provider_error(void**) {
                      RPMA_E_PROVIDER);
 }
 
-void shared_channel__either_queue__is_told_apart(void**) {
+TEST(shared_channel__either_queue__is_told_apart) {
     const Host left(0);
     const Host right(1);
     const Config config;
@@ -202,7 +202,7 @@ void shared_channel__either_queue__is_told_apart(void**) {
     assert_int_equal(rpma_conn_wait(pair.server, 0, &cq, &is_rcq), RPMA_E_NO_COMPLETION);
 }
 
-void shared_channel__not_asked_for__refused(void**) {
+TEST(shared_channel__not_asked_for__refused) {
     const Host left(0);
     const Host right(1);
     const Connected pair(left, right);
@@ -214,7 +214,7 @@ void shared_channel__not_asked_for__refused(void**) {
     assert_null(cq);
 }
 
-void srq__with_a_queue_of_its_own__takes_receives_of_all_connections(void**) {
+TEST(srq__with_a_queue_of_its_own__takes_receives_of_all_connections) {
     const Host left(0);
     Host right(1);
     const SharedReceives shared(right, 8);
@@ -238,7 +238,7 @@ void srq__with_a_queue_of_its_own__takes_receives_of_all_connections(void**) {
     assert_int_equal(rpma_recv(first.server, right.mr, 0, 8, nullptr), RPMA_E_PROVIDER);
 }
 
-void srq__without_a_queue__receives_complete_at_their_connections(void**) {
+TEST(srq__without_a_queue__receives_complete_at_their_connections) {
     const Host left(0);
     const Host right(1);
     const SharedReceives shared(right, 0);
@@ -251,7 +251,7 @@ void srq__without_a_queue__receives_complete_at_their_connections(void**) {
     must_complete(pair.server, &request_id, IBV_WC_RECV);
 }
 
-void srq__with_a_shared_channel__only_without_a_queue_of_its_own(void**) {
+TEST(srq__with_a_shared_channel__only_without_a_queue_of_its_own) {
     const Host left(0);
     const Host right(1);
     const SharedReceives own(left, 8);
@@ -266,7 +266,7 @@ void srq__with_a_shared_channel__only_without_a_queue_of_its_own(void**) {
     must(rpma_conn_req_delete(&request));
 }
 
-void srq_recv__wrong_or_full__refused(void**) {
+TEST(srq_recv__wrong_or_full__refused) {
     const Host host;
     const SharedReceives shared(host, 8);
     assert_int_equal(rpma_srq_recv(shared.srq, nullptr, 1, 0, nullptr), RPMA_E_INVAL);
@@ -280,7 +280,7 @@ void srq_recv__wrong_or_full__refused(void**) {
 }
 
 // What the device keeps keeps its domain, too.
-void srq_delete__a_connection_uses_it__provider_error(void**) {
+TEST(srq_delete__a_connection_uses_it__provider_error) {
     const LossExpected loss;
     const Host host;
     const Config config;
@@ -301,7 +301,7 @@ void srq_delete__a_connection_uses_it__provider_error(void**) {
     assert_null(peer);
 }
 
-void sizes__more_than_the_device_has__provider_error(void**) {
+TEST(sizes__more_than_the_device_has__provider_error) {
     const Host host;
     rpma_conn_req* request = nullptr;
     for (const auto set : {rpma_conn_cfg_set_cq_size, rpma_conn_cfg_set_rcq_size, rpma_conn_cfg_set_sq_size,
@@ -323,22 +323,5 @@ void sizes__more_than_the_device_has__provider_error(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(rcq__not_asked_for__is_none),
-        cmocka_unit_test(rcq__asked_for__has_the_receives_alone),
-        cmocka_unit_test(cq_wait__non_blocking_and_none_there__no_completion),
-        cmocka_unit_test(cq_wait__none_there__waits_for_it),
-        cmocka_unit_test(get_wc__several__gives_as_many_as_there_are),
-        cmocka_unit_test(get_wc__device_fails_or_gives_too_many__told_apart),
-        cmocka_unit_test(waits__device_does_not_notify_again__provider_error),
-        cmocka_unit_test(shared_channel__either_queue__is_told_apart),
-        cmocka_unit_test(shared_channel__not_asked_for__refused),
-        cmocka_unit_test(srq__with_a_queue_of_its_own__takes_receives_of_all_connections),
-        cmocka_unit_test(srq__without_a_queue__receives_complete_at_their_connections),
-        cmocka_unit_test(srq__with_a_shared_channel__only_without_a_queue_of_its_own),
-        cmocka_unit_test(srq_recv__wrong_or_full__refused),
-        cmocka_unit_test(srq_delete__a_connection_uses_it__provider_error),
-        cmocka_unit_test(sizes__more_than_the_device_has__provider_error),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -21,7 +21,7 @@ void run(const std::function<void(int)>& body) {
     }
 }
 
-void configurations__set_and_read_by_all__keep_some_value(void**) {
+TEST(configurations__set_and_read_by_all__keep_some_value) {
     const Config config;
     rpma_peer_cfg* peer_cfg = nullptr;
     must(rpma_peer_cfg_new(&peer_cfg));
@@ -50,7 +50,7 @@ void configurations__set_and_read_by_all__keep_some_value(void**) {
     must(rpma_peer_cfg_delete(&peer_cfg));
 }
 
-void peer__regions_made_by_all__all_are(void**) {
+TEST(peer__regions_made_by_all__all_are) {
     Host host;
     run([&](int number) {
         char* const mine = host.block.data() + static_cast<std::size_t>(number) * 4096;
@@ -68,7 +68,7 @@ void peer__regions_made_by_all__all_are(void**) {
 }
 
 // Four writers, one who takes completions; and who asks the connection about itself.
-void connection__posted_to_by_all__every_request_completes(void**) {
+TEST(connection__posted_to_by_all__every_request_completes) {
     Host left(0);
     const Host right(1);
     const Config config;
@@ -131,7 +131,7 @@ void connection__posted_to_by_all__every_request_completes(void**) {
     }
 }
 
-void connections__made_and_ended_by_all__all_are(void**) {
+TEST(connections__made_and_ended_by_all__all_are) {
     const Host left(0);
     const Host right(1);
     const Listening listening(right);
@@ -165,7 +165,7 @@ void connections__made_and_ended_by_all__all_are(void**) {
 
 void swallow(rpma_log_level, const char*, const int, const char*, const char*, ...) {}
 
-void log__used_and_changed_by_all__no_harm(void**) {
+TEST(log__used_and_changed_by_all__no_harm) {
     run([](int number) {
         for (int i = 0; i < 20; ++i) {
             must(rpma_log_set_function(swallow));
@@ -186,12 +186,5 @@ void log__used_and_changed_by_all__no_harm(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(configurations__set_and_read_by_all__keep_some_value),
-        cmocka_unit_test(peer__regions_made_by_all__all_are),
-        cmocka_unit_test(connection__posted_to_by_all__every_request_completes),
-        cmocka_unit_test(connections__made_and_ended_by_all__all_are),
-        cmocka_unit_test(log__used_and_changed_by_all__no_harm),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

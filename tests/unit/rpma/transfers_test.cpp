@@ -42,7 +42,7 @@ struct Pair {
 
 int request_id = 0; // requests are known by addresses
 
-void read__range__arrives_whole_and_alone(void**) {
+TEST(read__range__arrives_whole_and_alone) {
     Pair pair;
     const auto before = pair.client.block;
     must(rpma_read(pair.at_client(), pair.client.mr, 100, pair.remote, 200, 5000, kAlways, &request_id));
@@ -52,7 +52,7 @@ void read__range__arrives_whole_and_alone(void**) {
     assert_int_equal(pair.client.block[5100], before[5100]);
 }
 
-void write__range__arrives_whole_and_alone(void**) {
+TEST(write__range__arrives_whole_and_alone) {
     Pair pair;
     const auto before = pair.server.block;
     must(rpma_write(pair.at_client(), pair.remote, 300, pair.client.mr, 400, 5000, kAlways, &request_id));
@@ -62,7 +62,7 @@ void write__range__arrives_whole_and_alone(void**) {
     assert_int_equal(pair.server.block[5300], before[5300]);
 }
 
-void write_with_imm__posted__peer_gets_the_number_in_network_order(void**) {
+TEST(write_with_imm__posted__peer_gets_the_number_in_network_order) {
     if (is_over_iwarp()) {
         skip();
     }
@@ -77,7 +77,7 @@ void write_with_imm__posted__peer_gets_the_number_in_network_order(void**) {
     assert_memory_equal(pair.server.block.data(), pair.client.block.data(), 64);
 }
 
-void send__posted__is_received(void**) {
+TEST(send__posted__is_received) {
     Pair pair;
     must(rpma_recv(pair.at_server(), pair.server.mr, 64, 100, &request_id));
     must(rpma_send(pair.at_client(), pair.client.mr, 10, 40, kAlways, &request_id));
@@ -86,7 +86,7 @@ void send__posted__is_received(void**) {
     assert_memory_equal(pair.server.block.data() + 64, pair.client.block.data() + 10, 40);
 }
 
-void send_with_imm__of_no_bytes__number_is_received(void**) {
+TEST(send_with_imm__of_no_bytes__number_is_received) {
     if (is_over_iwarp()) {
         skip();
     }
@@ -99,7 +99,7 @@ void send_with_imm__of_no_bytes__number_is_received(void**) {
     assert_int_equal(wc.byte_len, 0);
 }
 
-void no_bytes__each_operation__completes(void**) {
+TEST(no_bytes__each_operation__completes) {
     Pair pair;
     must(rpma_read(pair.at_client(), nullptr, 0, nullptr, 0, 0, kAlways, &request_id));
     must_complete(pair.at_client(), &request_id, IBV_WC_RDMA_READ);
@@ -111,7 +111,7 @@ void no_bytes__each_operation__completes(void**) {
     must_complete(pair.at_server(), &request_id, IBV_WC_RECV);
 }
 
-void on_error__request_succeeds__no_completion(void**) {
+TEST(on_error__request_succeeds__no_completion) {
     Pair pair;
     must(rpma_write(pair.at_client(), pair.remote, 0, pair.client.mr, 0, 8, RPMA_F_COMPLETION_ON_ERROR,
                     &request_id));
@@ -122,7 +122,7 @@ void on_error__request_succeeds__no_completion(void**) {
     assert_int_equal(rpma_cq_get_wc(cq_of(pair.at_client()), 1, &wc, nullptr), RPMA_E_NO_COMPLETION);
 }
 
-void on_error__request_fails__completion(void**) {
+TEST(on_error__request_fails__completion) {
     if (is_over_iwarp()) {
         skip();
     }
@@ -142,7 +142,7 @@ void on_error__request_fails__completion(void**) {
     must(rpma_mr_remote_delete(&remote));
 }
 
-void flush__both_can__is_native(void**) {
+TEST(flush__both_can__is_native) {
     Pair pair;
     const Natively natively(pair.client);
     assert_int_equal(natively.flush, !is_emulated_in_lab());
@@ -155,7 +155,7 @@ void flush__both_can__is_native(void**) {
     }
 }
 
-void flush__peer_offers_nothing__is_a_read(void**) {
+TEST(flush__peer_offers_nothing__is_a_read) {
     Pair pair(nullptr, kNoRoom);
     const auto before = pair.client.block;
     for (const rpma_flush_type type : {RPMA_FLUSH_TYPE_VISIBILITY, RPMA_FLUSH_TYPE_PERSISTENT}) {
@@ -166,7 +166,7 @@ void flush__peer_offers_nothing__is_a_read(void**) {
 }
 
 // The first librpma killed the connection by reading beyond the region.
-void flush__last_bytes_of_the_region__succeeds(void**) {
+TEST(flush__last_bytes_of_the_region__succeeds) {
     for (const Texts& texts : {Texts{}, kNoRoom}) {
         Pair pair(nullptr, texts);
         const std::size_t end = pair.server.block.size();
@@ -178,7 +178,7 @@ void flush__last_bytes_of_the_region__succeeds(void**) {
     }
 }
 
-void flush__region_of_one_byte__succeeds(void**) {
+TEST(flush__region_of_one_byte__succeeds) {
     for (const Texts& texts : {Texts{}, kNoRoom}) {
         Pair pair(nullptr, texts);
         rpma_mr_local* tiny = nullptr;
@@ -194,7 +194,7 @@ void flush__region_of_one_byte__succeeds(void**) {
     }
 }
 
-void flush__what_it_cannot_do__is_refused(void**) {
+TEST(flush__what_it_cannot_do__is_refused) {
     const Pair pair;
     const auto flush = [&](rpma_mr_remote* range, int type, int flags) {
         return rpma_flush(pair.at_client(), range, 0, 8, static_cast<rpma_flush_type>(type), flags, nullptr);
@@ -216,7 +216,7 @@ void flush__what_it_cannot_do__is_refused(void**) {
     must(rpma_mr_remote_delete(&remote));
 }
 
-void flush__after_a_write__data_is_there_when_it_completes(void**) {
+TEST(flush__after_a_write__data_is_there_when_it_completes) {
     for (const Texts& texts : {Texts{}, kNoRoom}) {
         Pair pair(nullptr, texts);
         must(rpma_write(pair.at_client(), pair.remote, 0, pair.client.mr, 0, 4096, RPMA_F_COMPLETION_ON_ERROR,
@@ -228,7 +228,7 @@ void flush__after_a_write__data_is_there_when_it_completes(void**) {
     }
 }
 
-void atomic_write__native_or_not__eight_bytes_taken_at_the_call(void**) {
+TEST(atomic_write__native_or_not__eight_bytes_taken_at_the_call) {
     for (const bool is_native : {true, false}) {
         Pair pair(nullptr, is_native ? Texts{} : kNoRoom);
         const bool can_be = Natively(pair.client).atomic_write;
@@ -249,7 +249,7 @@ void atomic_write__native_or_not__eight_bytes_taken_at_the_call(void**) {
     }
 }
 
-void atomic_write__not_aligned_or_outside__invalid(void**) {
+TEST(atomic_write__not_aligned_or_outside__invalid) {
     const Pair pair;
     const char value[8] = {};
     const auto at = [&](rpma_mr_remote* to, std::size_t offset, int flags = kAlways) {
@@ -274,7 +274,7 @@ void atomic_write__not_aligned_or_outside__invalid(void**) {
     must(rpma_mr_remote_delete(&odd));
 }
 
-void ranges__outside_of_their_regions__invalid(void**) {
+TEST(ranges__outside_of_their_regions__invalid) {
     const Pair pair;
     const std::size_t size = pair.client.block.size();
     rpma_conn* const conn = pair.at_client();
@@ -303,7 +303,7 @@ void ranges__outside_of_their_regions__invalid(void**) {
 }
 
 // The first librpma cuts the length to 32 bits without a word.
-void lengths__of_four_gibibytes__invalid(void**) {
+TEST(lengths__of_four_gibibytes__invalid) {
     const Pair pair;
     std::array<unsigned char, 21> descriptor{};
     must(rpma_mr_get_descriptor(pair.server.mr, descriptor.data()));
@@ -317,7 +317,7 @@ void lengths__of_four_gibibytes__invalid(void**) {
     must(rpma_mr_remote_delete(&huge));
 }
 
-void regions__only_one_given__invalid(void**) {
+TEST(regions__only_one_given__invalid) {
     const Pair pair;
     rpma_conn* const conn = pair.at_client();
     assert_int_equal(rpma_read(conn, nullptr, 0, pair.remote, 0, 0, kAlways, nullptr), RPMA_E_INVAL);
@@ -337,7 +337,7 @@ void regions__only_one_given__invalid(void**) {
     assert_int_equal(rpma_recv(conn, nullptr, 0, 1, nullptr), RPMA_E_INVAL);
 }
 
-void flags__zero__invalid(void**) {
+TEST(flags__zero__invalid) {
     const Pair pair;
     rpma_conn* const conn = pair.at_client();
     assert_int_equal(rpma_read(conn, pair.client.mr, 0, pair.remote, 0, 8, 0, nullptr), RPMA_E_INVAL);
@@ -349,7 +349,7 @@ void flags__zero__invalid(void**) {
 }
 
 // Every operation's RPMA_E_PROVIDER: a connection that was never established.
-void posting__not_connected__provider_error(void**) {
+TEST(posting__not_connected__provider_error) {
     if (is_over_iwarp()) {
         skip();
     }
@@ -374,7 +374,7 @@ void posting__not_connected__provider_error(void**) {
     must(rpma_conn_delete(&conn));
 }
 
-void recv__queue_is_full__provider_error(void**) {
+TEST(recv__queue_is_full__provider_error) {
     const Config config;
     must(rpma_conn_cfg_set_rq_size(config.cfg, 2));
     const Pair pair(config.cfg);
@@ -385,7 +385,7 @@ void recv__queue_is_full__provider_error(void**) {
     assert_int_equal(code, RPMA_E_PROVIDER);
 }
 
-void req_recv__posted_before_accepting__takes_the_first_message(void**) {
+TEST(req_recv__posted_before_accepting__takes_the_first_message) {
     Host left(0);
     Host right(1);
     const Connected pair(left, right, nullptr, nullptr, {}, [&](rpma_conn_req* request) {
@@ -399,7 +399,7 @@ void req_recv__posted_before_accepting__takes_the_first_message(void**) {
     assert_memory_equal(right.block.data(), left.block.data(), 64);
 }
 
-void peer__reads_what_it_may_not__remote_access_error(void**) {
+TEST(peer__reads_what_it_may_not__remote_access_error) {
     if (is_over_iwarp()) {
         skip();
     }
@@ -411,31 +411,5 @@ void peer__reads_what_it_may_not__remote_access_error(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(read__range__arrives_whole_and_alone),
-        cmocka_unit_test(write__range__arrives_whole_and_alone),
-        cmocka_unit_test(write_with_imm__posted__peer_gets_the_number_in_network_order),
-        cmocka_unit_test(send__posted__is_received),
-        cmocka_unit_test(send_with_imm__of_no_bytes__number_is_received),
-        cmocka_unit_test(no_bytes__each_operation__completes),
-        cmocka_unit_test(on_error__request_succeeds__no_completion),
-        cmocka_unit_test(on_error__request_fails__completion),
-        cmocka_unit_test(flush__both_can__is_native),
-        cmocka_unit_test(flush__peer_offers_nothing__is_a_read),
-        cmocka_unit_test(flush__last_bytes_of_the_region__succeeds),
-        cmocka_unit_test(flush__region_of_one_byte__succeeds),
-        cmocka_unit_test(flush__what_it_cannot_do__is_refused),
-        cmocka_unit_test(flush__after_a_write__data_is_there_when_it_completes),
-        cmocka_unit_test(atomic_write__native_or_not__eight_bytes_taken_at_the_call),
-        cmocka_unit_test(atomic_write__not_aligned_or_outside__invalid),
-        cmocka_unit_test(ranges__outside_of_their_regions__invalid),
-        cmocka_unit_test(lengths__of_four_gibibytes__invalid),
-        cmocka_unit_test(regions__only_one_given__invalid),
-        cmocka_unit_test(flags__zero__invalid),
-        cmocka_unit_test(posting__not_connected__provider_error),
-        cmocka_unit_test(recv__queue_is_full__provider_error),
-        cmocka_unit_test(req_recv__posted_before_accepting__takes_the_first_message),
-        cmocka_unit_test(peer__reads_what_it_may_not__remote_access_error),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -31,14 +31,14 @@ std::string names_that_count(const StaticRegistry& registry) {
     return names;
 }
 
-void places__no_file__devices_count(void**) {
+TEST(places__no_file__devices_count) {
     const Machine machine;
     const StaticRegistry registry = read_static_registry(FileTree(machine.root()), nullptr);
     assert_int_equal(registry.all.size(), 0);
     assert_true(registry.devices_count);
 }
 
-void places__all_of_them__are_read_in_their_order(void**) {
+TEST(places__all_of_them__are_read_in_their_order) {
     const Machine machine;
     machine.write("/etc/dat.conf.d/b.conf", line("six"));
     machine.write("/etc/dat.conf.d/a.conf", line("five"));
@@ -55,7 +55,7 @@ void places__all_of_them__are_read_in_their_order(void**) {
     assert_false(registry.devices_count);
 }
 
-void places__links_to_one_file__are_read_once(void**) {
+TEST(places__links_to_one_file__are_read_once) {
     Machine machine;
     machine.write("/etc/dat/dat.conf", line("one"));
     machine.add("/etc/dat.conf -> /etc/dat/dat.conf");
@@ -65,7 +65,7 @@ void places__links_to_one_file__are_read_once(void**) {
     assert_string_equal(registry.all[0].file.c_str(), "/etc/dat.conf");
 }
 
-void entries__not_for_us__are_told_and_don_t_count(void**) {
+TEST(entries__not_for_us__are_told_and_don_t_count) {
     const Machine machine;
     machine.write("/etc/dat.conf", line("kernel", "k1.2") + "nonsense\n" +
                                        line("other", "u1.2", "nondefault") + line("ofa-v2-mlx4", "u2.0"));
@@ -81,7 +81,7 @@ void entries__not_for_us__are_told_and_don_t_count(void**) {
     assert_true(registry.devices_count);
 }
 
-void file__without_an_end_or_too_long__is_told(void**) {
+TEST(file__without_an_end_or_too_long__is_told) {
     const Machine machine;
     machine.write("/etc/dat.conf", std::string(sluice::dat::kMaxConfBytes + 1, '\n'));
     StaticRegistry registry = read_static_registry(FileTree(machine.root()), nullptr);
@@ -93,7 +93,7 @@ void file__without_an_end_or_too_long__is_told(void**) {
     assert_non_null(strstr(registry.all[0].problem.c_str(), "not a regular file"));
 }
 
-void file__others_may_write_it__is_ignored_by_root(void**) {
+TEST(file__others_may_write_it__is_ignored_by_root) {
     if (geteuid() != 0) {
         skip();
     }
@@ -107,7 +107,7 @@ void file__others_may_write_it__is_ignored_by_root(void**) {
     assert_string_equal(names_that_count(read_static_registry(FileTree(), path.c_str())).c_str(), "one ");
 }
 
-void override__a_file__counts_alone(void**) {
+TEST(override__a_file__counts_alone) {
     const Machine machine;
     machine.write("/etc/dat.conf", line("system"));
     machine.write("/mine", line("mine"));
@@ -117,7 +117,7 @@ void override__a_file__counts_alone(void**) {
     assert_string_equal(registry.all[0].file.c_str(), path.c_str());
 }
 
-void override__without_entries__nothing_counts(void**) {
+TEST(override__without_entries__nothing_counts) {
     const Machine machine;
     machine.write("/etc/dat.conf", line("system"));
     for (const char* path : {"/no/such/file", "/dev/null", "", "no-such-file"}) {
@@ -131,15 +131,5 @@ void override__without_entries__nothing_counts(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(places__no_file__devices_count),
-        cmocka_unit_test(places__all_of_them__are_read_in_their_order),
-        cmocka_unit_test(places__links_to_one_file__are_read_once),
-        cmocka_unit_test(entries__not_for_us__are_told_and_don_t_count),
-        cmocka_unit_test(file__without_an_end_or_too_long__is_told),
-        cmocka_unit_test(file__others_may_write_it__is_ignored_by_root),
-        cmocka_unit_test(override__a_file__counts_alone),
-        cmocka_unit_test(override__without_entries__nothing_counts),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -32,7 +32,7 @@ void assert_problem(std::string_view text, const char* what) {
     }
 }
 
-void entry__as_on_solaris__eight_fields(void**) {
+TEST(entry__as_on_solaris__eight_fields) {
     const ConfEntry entry = only_entry(kGood);
     assert_string_equal(entry.ia_name.c_str(), "ibd0");
     assert_int_equal(entry.api_major, 1);
@@ -47,7 +47,7 @@ void entry__as_on_solaris__eight_fields(void**) {
     assert_int_equal(entry.line, 1);
 }
 
-void entry__other_words__are_understood(void**) {
+TEST(entry__other_words__are_understood) {
     const ConfEntry entry =
         only_entry("rxe0\tk4294967295.0  threadsafe nondefault ./x.so v \"eth0 0\" \"\"\r\n");
     assert_true(entry.is_for_kernel);
@@ -58,7 +58,7 @@ void entry__other_words__are_understood(void**) {
     assert_string_equal(entry.platform.c_str(), "");
 }
 
-void entry__quotes_and_backslashes__give_any_byte(void**) {
+TEST(entry__quotes_and_backslashes__give_any_byte) {
     const ConfEntry entry =
         only_entry(R"("my ia" u1.2 threadsafe default /a\ b.so v "say \"hi\" \\" a#b # comment)");
     assert_string_equal(entry.ia_name.c_str(), "my ia");
@@ -67,14 +67,14 @@ void entry__quotes_and_backslashes__give_any_byte(void**) {
     assert_string_equal(entry.platform.c_str(), "a#b");
 }
 
-void lines__empty_and_comments__say_nothing(void**) {
+TEST(lines__empty_and_comments__say_nothing) {
     for (const char* text : {"", "\n\n", "# a comment", "  \t# ibd0 u1.2\n\r\n\n"}) {
         const Conf conf = parse_conf(text);
         assert_int_equal(conf.entries.size() + conf.problems.size(), 0);
     }
 }
 
-void lines__one_is_wrong__the_others_count(void**) {
+TEST(lines__one_is_wrong__the_others_count) {
     const Conf conf =
         parse_conf("# first\nibd0 u1.2\n" + std::string(kGood) + "\n\nwhat\n" + std::string(kGood));
     assert_int_equal(conf.entries.size(), 2);
@@ -85,7 +85,7 @@ void lines__one_is_wrong__the_others_count(void**) {
     assert_int_equal(conf.problems[1].line, 5);
 }
 
-void fields__wrong__are_named_with_what_is_valid(void**) {
+TEST(fields__wrong__are_named_with_what_is_valid) {
     assert_problem("\"\" u1.2 threadsafe default l v i p",
                    "the IA name is '' instead of 1 to 255 characters");
     assert_problem(std::string(256, 'n') + " u1.2 threadsafe default l v i p", "1 to 255");
@@ -107,7 +107,7 @@ void fields__wrong__are_named_with_what_is_valid(void**) {
     assert_problem(std::string_view("a\0b u1.2 threadsafe default l v i p", 35), "control characters");
 }
 
-void file__too_many_entries__stops_and_says_so(void**) {
+TEST(file__too_many_entries__stops_and_says_so) {
     std::string text;
     for (std::size_t i = 0; i < sluice::dat::kMaxConfEntries + 10; ++i) {
         text += kGood;
@@ -121,14 +121,5 @@ void file__too_many_entries__stops_and_says_so(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(entry__as_on_solaris__eight_fields),
-        cmocka_unit_test(entry__other_words__are_understood),
-        cmocka_unit_test(entry__quotes_and_backslashes__give_any_byte),
-        cmocka_unit_test(lines__empty_and_comments__say_nothing),
-        cmocka_unit_test(lines__one_is_wrong__the_others_count),
-        cmocka_unit_test(fields__wrong__are_named_with_what_is_valid),
-        cmocka_unit_test(file__too_many_entries__stops_and_says_so),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -86,7 +86,7 @@ struct Counter {
     std::atomic<DAT_EVD_HANDLE> last{nullptr};
 };
 
-void cno__created_and_queried__as_asked(void**) {
+TEST(cno__created_and_queried__as_asked) {
     const Opened opened;
     Counter counter;
     const DAT_CNO_HANDLE cno = make_cno(opened, counter.agent());
@@ -105,7 +105,7 @@ void cno__created_and_queried__as_asked(void**) {
     assert_int_equal(dat_cno_free(cno), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO));
 }
 
-void wait__event_came_before__hinted_once(void**) {
+TEST(wait__event_came_before__hinted_once) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE evd = make_evd(opened, cno);
@@ -116,7 +116,7 @@ void wait__event_came_before__hinted_once(void**) {
     must_be_quiet(cno);
 }
 
-void wait__several_dispatchers__none_is_forgotten(void**) {
+TEST(wait__several_dispatchers__none_is_forgotten) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE evds[] = {make_evd(opened, cno), make_evd(opened, cno), make_evd(opened, cno)};
@@ -129,7 +129,7 @@ void wait__several_dispatchers__none_is_forgotten(void**) {
     must_be_quiet(cno);
 }
 
-void wait__many_threads__each_event_wakes_one(void**) {
+TEST(wait__many_threads__each_event_wakes_one) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE first = make_evd(opened, cno);
@@ -145,7 +145,7 @@ void wait__many_threads__each_event_wakes_one(void**) {
     assert_true((one.evd == first && other.evd == second) || (one.evd == second && other.evd == first));
 }
 
-void wait__signal__interrupted(void**) {
+TEST(wait__signal__interrupted) {
     struct sigaction action {};
     action.sa_handler = [](int) {};
     assert_int_equal(sigaction(SIGUSR1, &action, nullptr), 0);
@@ -166,7 +166,7 @@ void wait__signal__interrupted(void**) {
     assert_int_equal(status, coded(DAT_INTERRUPTED_CALL, DAT_SUB_INTERRUPTED));
 }
 
-void wait__last_dispatcher_goes__all_are_released(void**) {
+TEST(wait__last_dispatcher_goes__all_are_released) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     Waiter one(cno);
@@ -184,7 +184,7 @@ void wait__last_dispatcher_goes__all_are_released(void**) {
     assert_int_equal(dat_cno_free(cno), DAT_SUCCESS);
 }
 
-void wait__dispatcher_made_to_wake__woken_though_it_is_gone(void**) {
+TEST(wait__dispatcher_made_to_wake__woken_though_it_is_gone) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE stays = make_evd(opened, cno);
@@ -219,13 +219,13 @@ bool close_under_a_waiter() {
     return true;
 }
 
-void ia_close__somebody_waits__dead(void**) {
+TEST(ia_close__somebody_waits__dead) {
     const Opened kept; // opening the device anew takes longer than all else
     while (!close_under_a_waiter()) {
     }
 }
 
-void free__dispatcher_attached__in_use(void**) {
+TEST(free__dispatcher_attached__in_use) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE evd = make_evd(opened, cno);
@@ -234,7 +234,7 @@ void free__dispatcher_attached__in_use(void**) {
     assert_int_equal(dat_cno_free(cno), DAT_SUCCESS);
 }
 
-void disable__events__trigger_nothing_and_dont_later(void**) {
+TEST(disable__events__trigger_nothing_and_dont_later) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE evd = make_evd(opened, cno);
@@ -248,7 +248,7 @@ void disable__events__trigger_nothing_and_dont_later(void**) {
     assert_ptr_equal(hint(cno), evd);
 }
 
-void modify_cno__events_before_and_after__only_the_later_trigger(void**) {
+TEST(modify_cno__events_before_and_after__only_the_later_trigger) {
     const Opened opened;
     const DAT_CNO_HANDLE one = make_cno(opened);
     const DAT_CNO_HANDLE other = make_cno(opened);
@@ -266,7 +266,7 @@ void modify_cno__events_before_and_after__only_the_later_trigger(void**) {
     assert_int_equal(dat_evd_modify_cno(evd, evd), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO));
 }
 
-void unwaitable__with_a_cno__still_triggers(void**) {
+TEST(unwaitable__with_a_cno__still_triggers) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE evd = make_evd(opened, cno);
@@ -276,7 +276,7 @@ void unwaitable__with_a_cno__still_triggers(void**) {
     must_dequeue(evd, 1);
 }
 
-void waiter__on_the_dispatcher__goes_before_the_cno(void**) {
+TEST(waiter__on_the_dispatcher__goes_before_the_cno) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
     const DAT_EVD_HANDLE evd = make_evd(opened, cno);
@@ -290,7 +290,7 @@ void waiter__on_the_dispatcher__goes_before_the_cno(void**) {
     must_be_quiet(cno);
 }
 
-void agent__every_trigger__called_every_time(void**) {
+TEST(agent__every_trigger__called_every_time) {
     const Opened opened;
     Counter counter;
     const DAT_CNO_HANDLE cno = make_cno(opened, counter.agent());
@@ -335,7 +335,7 @@ struct Undertaker {
     std::atomic<bool> is_done{false};
 };
 
-void agent__frees_everything__done(void**) {
+TEST(agent__frees_everything__done) {
     Undertaker undertaker;
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     std::string name = own_device();
@@ -353,7 +353,7 @@ void agent__frees_everything__done(void**) {
     assert_int_equal(undertaker.closed, DAT_SUCCESS);
 }
 
-void completions__dispatcher_with_a_cno__trigger(void**) {
+TEST(completions__dispatcher_with_a_cno__trigger) {
     Pair pair;
     const DAT_CNO_HANDLE cno = make_cno(pair.passive.opened);
     assert_int_equal(dat_evd_modify_cno(pair.passive.transfers, cno), DAT_SUCCESS);
@@ -372,23 +372,5 @@ void completions__dispatcher_with_a_cno__trigger(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(cno__created_and_queried__as_asked),
-        cmocka_unit_test(wait__event_came_before__hinted_once),
-        cmocka_unit_test(wait__several_dispatchers__none_is_forgotten),
-        cmocka_unit_test(wait__many_threads__each_event_wakes_one),
-        cmocka_unit_test(wait__signal__interrupted),
-        cmocka_unit_test(wait__last_dispatcher_goes__all_are_released),
-        cmocka_unit_test(wait__dispatcher_made_to_wake__woken_though_it_is_gone),
-        cmocka_unit_test(ia_close__somebody_waits__dead),
-        cmocka_unit_test(free__dispatcher_attached__in_use),
-        cmocka_unit_test(disable__events__trigger_nothing_and_dont_later),
-        cmocka_unit_test(modify_cno__events_before_and_after__only_the_later_trigger),
-        cmocka_unit_test(unwaitable__with_a_cno__still_triggers),
-        cmocka_unit_test(waiter__on_the_dispatcher__goes_before_the_cno),
-        cmocka_unit_test(agent__every_trigger__called_every_time),
-        cmocka_unit_test(agent__frees_everything__done),
-        cmocka_unit_test(completions__dispatcher_with_a_cno__trigger),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

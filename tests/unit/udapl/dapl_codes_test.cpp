@@ -23,7 +23,7 @@ T wild(unsigned value) {
 
 constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
 
-void evd__wrong_arguments__the_code_of_each(void**) {
+TEST(evd__wrong_arguments__the_code_of_each) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     DAT_EVD_PARAM param{};
@@ -41,7 +41,7 @@ void evd__wrong_arguments__the_code_of_each(void**) {
     assert_int_equal(dat_evd_resize(evd, 0x7fffffff), coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD));
 }
 
-void cno__wrong_arguments__the_code_of_each(void**) {
+TEST(cno__wrong_arguments__the_code_of_each) {
     const Opened opened;
     DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
     assert_int_equal(dat_cno_create(opened.ia, kNoAgent, nullptr), argument(3));
@@ -58,7 +58,7 @@ DAT_RETURN connect(const Side& side, const sockaddr* address, DAT_COUNT size = 0
     return dat_ep_connect(side.ep, writable, 1, DAT_TIMEOUT_INFINITE, size, mutable_data(data), qos, flags);
 }
 
-void connect__wrong_arguments__the_code_of_each_and_unconnected(void**) {
+TEST(connect__wrong_arguments__the_code_of_each_and_unconnected) {
     const Pair pair;
     const Side& side = pair.active;
     const sockaddr* const address = pair.address();
@@ -83,7 +83,7 @@ void connect__wrong_arguments__the_code_of_each_and_unconnected(void**) {
     assert_int_equal(side.state(), DAT_EP_STATE_UNCONNECTED);
 }
 
-void connect__as_much_private_data_as_announced__taken(void**) {
+TEST(connect__as_much_private_data_as_announced__taken) {
     const Pair pair;
     DAT_PROVIDER_ATTR attr{};
     assert_int_equal(dat_ia_query(pair.active.opened.ia, nullptr, 0, nullptr,
@@ -97,7 +97,7 @@ void connect__as_much_private_data_as_announced__taken(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_NON_PEER_REJECTED); // nobody listens at qualifier 1
 }
 
-void dup_connect__wrong_arguments__the_code_of_each(void**) {
+TEST(dup_connect__wrong_arguments__the_code_of_each) {
     const Pair pair;
     pair.connect();
     const Side third(2);
@@ -112,12 +112,12 @@ void dup_connect__wrong_arguments__the_code_of_each(void**) {
     assert_int_equal(third.state(), DAT_EP_STATE_UNCONNECTED);
 }
 
-void disconnect__wild_flag__argument_2(void**) {
+TEST(disconnect__wild_flag__argument_2) {
     const Side side(0);
     assert_int_equal(dat_ep_disconnect(side.ep, wild<DAT_CLOSE_FLAGS>(2)), argument(2));
 }
 
-void post__wrong_arguments__the_code_of_each(void**) {
+TEST(post__wrong_arguments__the_code_of_each) {
     const Pair pair;
     pair.connect();
     const Side& side = pair.active;
@@ -156,7 +156,7 @@ void post__wrong_arguments__the_code_of_each(void**) {
     pair.passive.must_complete(3, DAT_DTO_SUCCESS, 0);
 }
 
-void post__wild_ranges__protection_violation(void**) {
+TEST(post__wild_ranges__protection_violation) {
     const Pair pair;
     pair.connect();
     const Block& block = pair.active.block;
@@ -174,7 +174,7 @@ void post__wild_ranges__protection_violation(void**) {
     }
 }
 
-void psp__wrong_arguments__the_code_of_each(void**) {
+TEST(psp__wrong_arguments__the_code_of_each) {
     const Side side(0);
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
     DAT_CONN_QUAL qualifier = 0;
@@ -205,7 +205,7 @@ void psp__wrong_arguments__the_code_of_each(void**) {
     assert_int_equal(dat_evd_free(side.connections), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE));
 }
 
-void psp_free__request_delivered__stays_valid(void**) {
+TEST(psp_free__request_delivered__stays_valid) {
     const Pair pair;
     pair.ask();
     const DAT_CR_HANDLE request = pair.request();
@@ -214,7 +214,7 @@ void psp_free__request_delivered__stays_valid(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void cr__wrong_arguments__the_code_of_each_and_it_stays(void**) {
+TEST(cr__wrong_arguments__the_code_of_each_and_it_stays) {
     const Pair pair;
     pair.ask();
     const DAT_CR_HANDLE request = pair.request();
@@ -236,7 +236,7 @@ void cr__wrong_arguments__the_code_of_each_and_it_stays(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void status__nothing_wanted_or_posted__answered(void**) {
+TEST(status__nothing_wanted_or_posted__answered) {
     const Side side(0);
     DAT_BOOLEAN receive_idle{};
     DAT_BOOLEAN request_idle{};
@@ -257,7 +257,7 @@ void fill_with_requests(const Side& side) {
     }
 }
 
-void rdma__regions_ranges_and_lengths__the_code_of_each(void**) {
+TEST(rdma__regions_ranges_and_lengths__the_code_of_each) {
     const Pair pair;
     pair.connect();
     const Side& side = pair.active;
@@ -292,7 +292,7 @@ void rdma__regions_ranges_and_lengths__the_code_of_each(void**) {
     assert_int_equal(DAT_GET_TYPE(send(side.block.part(0, 8))), DAT_INSUFFICIENT_RESOURCES);
 }
 
-void memory__wrong_arguments__the_code_of_each(void**) {
+TEST(memory__wrong_arguments__the_code_of_each) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const Block block(opened, pz);
@@ -308,13 +308,13 @@ void memory__wrong_arguments__the_code_of_each(void**) {
     assert_int_equal(dat_srq_query(srq, DAT_SRQ_FIELD_ALL, nullptr), argument(3));
 }
 
-void ia_close__wild_flag__argument_2_and_open(void**) {
+TEST(ia_close__wild_flag__argument_2_and_open) {
     const Opened opened;
     assert_int_equal(dat_ia_close(opened.ia, wild<DAT_CLOSE_FLAGS>(2)), argument(2));
     (void)opened.make_pz();
 }
 
-void ep_create_with_srq__quality_of_service__model_not_supported(void**) {
+TEST(ep_create_with_srq__quality_of_service__model_not_supported) {
     const Side side(0);
     DAT_SRQ_ATTR attr{4, 1, DAT_SRQ_LW_DEFAULT};
     DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
@@ -330,7 +330,7 @@ void ep_create_with_srq__quality_of_service__model_not_supported(void**) {
 }
 
 // uroce has room for fewer listeners than there are ports. In the lab the guest has a few ports only.
-void psp_create_any__as_many_as_there_are__the_code_until_one_is_free(void**) {
+TEST(psp_create_any__as_many_as_there_are__the_code_until_one_is_free) {
     const DAT_RETURN none_left = is_own_device_named()
                                      ? coded(DAT_CONN_QUAL_UNAVAILABLE)
                                      : coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -368,24 +368,5 @@ void psp_create_any__as_many_as_there_are__the_code_until_one_is_free(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(evd__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(cno__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(connect__wrong_arguments__the_code_of_each_and_unconnected),
-        cmocka_unit_test(connect__as_much_private_data_as_announced__taken),
-        cmocka_unit_test(dup_connect__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(disconnect__wild_flag__argument_2),
-        cmocka_unit_test(post__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(post__wild_ranges__protection_violation),
-        cmocka_unit_test(psp__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(psp_free__request_delivered__stays_valid),
-        cmocka_unit_test(cr__wrong_arguments__the_code_of_each_and_it_stays),
-        cmocka_unit_test(status__nothing_wanted_or_posted__answered),
-        cmocka_unit_test(rdma__regions_ranges_and_lengths__the_code_of_each),
-        cmocka_unit_test(memory__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(ia_close__wild_flag__argument_2_and_open),
-        cmocka_unit_test(ep_create_with_srq__quality_of_service__model_not_supported),
-        cmocka_unit_test(psp_create_any__as_many_as_there_are__the_code_until_one_is_free),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -9,7 +9,7 @@ using namespace sluice::dapl::test;
 
 namespace {
 
-void connect__accepted__both_hear_and_private_data_arrives(void**) {
+TEST(connect__accepted__both_hear_and_private_data_arrives) {
     const Pair pair;
     assert_int_equal(pair.active.state(), DAT_EP_STATE_UNCONNECTED);
     pair.ask();
@@ -34,7 +34,7 @@ void connect__accepted__both_hear_and_private_data_arrives(void**) {
     assert_int_equal(dat_cr_reject(arrival.cr_handle), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR));
 }
 
-void connect__rejected__peer_rejected(void**) {
+TEST(connect__rejected__peer_rejected) {
     const Pair pair;
     pair.ask();
     assert_int_equal(dat_cr_reject(pair.request()), DAT_SUCCESS);
@@ -43,14 +43,14 @@ void connect__rejected__peer_rejected(void**) {
     assert_int_equal(pair.passive.state(), DAT_EP_STATE_UNCONNECTED);
 }
 
-void connect__nobody_listens__non_peer_rejected(void**) {
+TEST(connect__nobody_listens__non_peer_rejected) {
     const Pair pair;
     assert_int_equal(dat_psp_free(pair.psp), DAT_SUCCESS);
     pair.ask();
     pair.active.must_hear(DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 }
 
-void send__receive_posted_before_connecting__arrives(void**) {
+TEST(send__receive_posted_before_connecting__arrives) {
     Pair pair;
     assert_int_equal(pair.passive.receive(0, 100, 77), DAT_SUCCESS);
     pair.connect();
@@ -62,7 +62,7 @@ void send__receive_posted_before_connecting__arrives(void**) {
     assert_int_equal(pair.passive.block.bytes[60], 0);
 }
 
-void rdma__write_and_read__peers_memory(void**) {
+TEST(rdma__write_and_read__peers_memory) {
     Pair pair;
     pair.connect();
     const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(100), 50};
@@ -83,7 +83,7 @@ void rdma__write_and_read__peers_memory(void**) {
     assert_memory_equal(pair.active.block.bytes.data() + 200, pair.active.block.bytes.data(), 50);
 }
 
-void rdma__more_than_the_peers_segment__length_error(void**) {
+TEST(rdma__more_than_the_peers_segment__length_error) {
     const Pair pair;
     pair.connect();
     const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 49};
@@ -93,7 +93,7 @@ void rdma__more_than_the_peers_segment__length_error(void**) {
                      coded(DAT_LENGTH_ERROR));
 }
 
-void rdma__key_of_nobody__remote_access_and_broken(void**) {
+TEST(rdma__key_of_nobody__remote_access_and_broken) {
     const Pair pair;
     pair.connect();
     const DAT_RMR_TRIPLET remote{pair.passive.block.key ^ 0x5a5a5a, 0, pair.passive.block.address(), 50};
@@ -111,12 +111,12 @@ void rdma__key_of_nobody__remote_access_and_broken(void**) {
     assert_int_equal(pair.active.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
-void send__not_connected__invalid_state(void**) {
+TEST(send__not_connected__invalid_state) {
     const Side side(0);
     assert_int_equal(side.send(0, 10), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED));
 }
 
-void send__outside_the_region_or_other_zone__protection_violation(void**) {
+TEST(send__outside_the_region_or_other_zone__protection_violation) {
     const Pair pair;
     pair.connect();
     assert_int_equal(pair.active.send(4096, 1), coded(DAT_PROTECTION_VIOLATION));
@@ -127,12 +127,12 @@ void send__outside_the_region_or_other_zone__protection_violation(void**) {
         coded(DAT_PROTECTION_VIOLATION));
 }
 
-void receive__remote_write_only_region__privileges_violation(void**) {
+TEST(receive__remote_write_only_region__privileges_violation) {
     const Side side(0, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
     assert_int_equal(side.receive(0, 10), coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
 }
 
-void receive__more_than_the_endpoint_takes__insufficient_resources(void**) {
+TEST(receive__more_than_the_endpoint_takes__insufficient_resources) {
     const Side side(0);
     for (int i = 0; i < 16; ++i) {
         assert_int_equal(side.receive(0, 10), DAT_SUCCESS);
@@ -140,7 +140,7 @@ void receive__more_than_the_endpoint_takes__insufficient_resources(void**) {
     assert_int_equal(DAT_GET_TYPE(side.receive(0, 10)), DAT_INSUFFICIENT_RESOURCES);
 }
 
-void disconnect__receives_posted__flushed_and_both_hear(void**) {
+TEST(disconnect__receives_posted__flushed_and_both_hear) {
     const Pair pair;
     pair.connect();
     assert_int_equal(pair.passive.receive(0, 10, 3), DAT_SUCCESS);
@@ -155,7 +155,7 @@ void disconnect__receives_posted__flushed_and_both_hear(void**) {
 }
 
 // The peer answers the read when it has received what was sent before; over iWARP a send is complete earlier.
-void wait__completions_there__taken_in_order_and_the_rest_counted(void**) {
+TEST(wait__completions_there__taken_in_order_and_the_rest_counted) {
     const Pair pair;
     pair.connect();
     for (int i = 0; i < 3; ++i) {
@@ -181,7 +181,7 @@ void wait__completions_there__taken_in_order_and_the_rest_counted(void**) {
 }
 
 // Who sleeps has the channel for himself, and leaves it to the CNO again.
-void cno__completion_after_a_wait_that_slept__triggered(void**) {
+TEST(cno__completion_after_a_wait_that_slept__triggered) {
     const Pair pair;
     pair.connect();
     const DAT_EVD_HANDLE evd = pair.passive.transfers;
@@ -202,13 +202,13 @@ void cno__completion_after_a_wait_that_slept__triggered(void**) {
     assert_int_equal(dat_cno_free(cno), DAT_SUCCESS);
 }
 
-void disconnect__unconnected__invalid_state(void**) {
+TEST(disconnect__unconnected__invalid_state) {
     const Side side(0);
     assert_int_equal(dat_ep_disconnect(side.ep, DAT_CLOSE_ABRUPT_FLAG),
                      coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED));
 }
 
-void free__things_in_use__in_use_until_the_endpoint_goes(void**) {
+TEST(free__things_in_use__in_use_until_the_endpoint_goes) {
     const Side side(0);
     assert_int_equal(side.receive(0, 10), DAT_SUCCESS);
     assert_int_equal(dat_evd_free(side.transfers), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE));
@@ -219,7 +219,7 @@ void free__things_in_use__in_use_until_the_endpoint_goes(void**) {
     assert_int_equal(dat_pz_free(side.pz), DAT_SUCCESS);
 }
 
-void psp_create__qualifier_taken__in_use(void**) {
+TEST(psp_create__qualifier_taken__in_use) {
     const Pair pair;
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
     assert_int_equal(DAT_GET_TYPE(dat_psp_create(pair.passive.opened.ia, pair.qualifier,
@@ -231,24 +231,5 @@ void psp_create__qualifier_taken__in_use(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(connect__accepted__both_hear_and_private_data_arrives),
-        cmocka_unit_test(connect__rejected__peer_rejected),
-        cmocka_unit_test(connect__nobody_listens__non_peer_rejected),
-        cmocka_unit_test(send__receive_posted_before_connecting__arrives),
-        cmocka_unit_test(rdma__write_and_read__peers_memory),
-        cmocka_unit_test(rdma__more_than_the_peers_segment__length_error),
-        cmocka_unit_test(rdma__key_of_nobody__remote_access_and_broken),
-        cmocka_unit_test(send__not_connected__invalid_state),
-        cmocka_unit_test(send__outside_the_region_or_other_zone__protection_violation),
-        cmocka_unit_test(receive__remote_write_only_region__privileges_violation),
-        cmocka_unit_test(receive__more_than_the_endpoint_takes__insufficient_resources),
-        cmocka_unit_test(disconnect__receives_posted__flushed_and_both_hear),
-        cmocka_unit_test(wait__completions_there__taken_in_order_and_the_rest_counted),
-        cmocka_unit_test(cno__completion_after_a_wait_that_slept__triggered),
-        cmocka_unit_test(disconnect__unconnected__invalid_state),
-        cmocka_unit_test(free__things_in_use__in_use_until_the_endpoint_goes),
-        cmocka_unit_test(psp_create__qualifier_taken__in_use),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

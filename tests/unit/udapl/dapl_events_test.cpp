@@ -40,7 +40,7 @@ class Waiter {
     std::thread thread_; // the last: it uses the others
 };
 
-void evd_create__queried__as_asked(void**) {
+TEST(evd_create__queried__as_asked) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd(5);
     DAT_EVD_PARAM param{};
@@ -53,7 +53,7 @@ void evd_create__queried__as_asked(void**) {
     assert_null(param.cno_handle);
 }
 
-void evd_create__wrong_arguments__the_code_of_each(void**) {
+TEST(evd_create__wrong_arguments__the_code_of_each) {
     const Opened opened;
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     const auto create = [&](DAT_COUNT length, int flags) {
@@ -69,7 +69,7 @@ void evd_create__wrong_arguments__the_code_of_each(void**) {
     assert_null(evd);
 }
 
-void dequeue__events_posted__in_order_then_empty(void**) {
+TEST(dequeue__events_posted__in_order_then_empty) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     for (std::uintptr_t round = 0; round < 3; ++round) { // around the ring's end, too
@@ -84,7 +84,7 @@ void dequeue__events_posted__in_order_then_empty(void**) {
     assert_int_equal(dat_evd_dequeue(evd, &event), coded(DAT_QUEUE_EMPTY));
 }
 
-void post_se__full__queue_full_and_nothing_lost(void**) {
+TEST(post_se__full__queue_full_and_nothing_lost) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd(2);
     assert_int_equal(post(evd, 1), DAT_SUCCESS);
@@ -96,7 +96,7 @@ void post_se__full__queue_full_and_nothing_lost(void**) {
     assert_int_equal(dat_evd_dequeue(opened.async_evd, &event), coded(DAT_QUEUE_EMPTY));
 }
 
-void post_se__not_a_software_event_or_stream__argument(void**) {
+TEST(post_se__not_a_software_event_or_stream__argument) {
     const Opened opened;
     DAT_EVENT event{};
     event.event_number = DAT_DTO_COMPLETION_EVENT;
@@ -106,7 +106,7 @@ void post_se__not_a_software_event_or_stream__argument(void**) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
 }
 
-void wait__event_there__taken_and_rest_counted(void**) {
+TEST(wait__event_there__taken_and_rest_counted) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     assert_int_equal(post(evd, 7), DAT_SUCCESS);
@@ -118,7 +118,7 @@ void wait__event_there__taken_and_rest_counted(void**) {
     assert_int_equal(left, 1);
 }
 
-void wait__too_few_in_time__timeout_and_nothing_taken(void**) {
+TEST(wait__too_few_in_time__timeout_and_nothing_taken) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     assert_int_equal(post(evd, 7), DAT_SUCCESS);
@@ -129,7 +129,7 @@ void wait__too_few_in_time__timeout_and_nothing_taken(void**) {
     must_dequeue(evd, 7);
 }
 
-void wait__threshold_out_of_range__argument_3(void**) {
+TEST(wait__threshold_out_of_range__argument_3) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd(4);
     DAT_EVENT event{};
@@ -140,7 +140,7 @@ void wait__threshold_out_of_range__argument_3(void**) {
     }
 }
 
-void wait__other_thread_posts__wakes_at_the_threshold(void**) {
+TEST(wait__other_thread_posts__wakes_at_the_threshold) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     Waiter waiter(evd, 3);
@@ -154,7 +154,7 @@ void wait__other_thread_posts__wakes_at_the_threshold(void**) {
     assert_int_equal(waiter.left, 2);
 }
 
-void wait__somebody_waits__it_has_the_dispatcher_for_itself(void**) {
+TEST(wait__somebody_waits__it_has_the_dispatcher_for_itself) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     Waiter waiter(evd, 1);
@@ -169,7 +169,7 @@ void wait__somebody_waits__it_has_the_dispatcher_for_itself(void**) {
     assert_int_equal(waiter.status, DAT_SUCCESS);
 }
 
-void set_unwaitable__somebody_waits__ends_that_and_later_ones(void**) {
+TEST(set_unwaitable__somebody_waits__ends_that_and_later_ones) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     Waiter waiter(evd, 1);
@@ -184,7 +184,7 @@ void set_unwaitable__somebody_waits__ends_that_and_later_ones(void**) {
     must_be(waiter.event, evd, 5);
 }
 
-void wait__signal__interrupted(void**) {
+TEST(wait__signal__interrupted) {
     struct sigaction action {};
     action.sa_handler = [](int) {};
     assert_int_equal(sigaction(SIGUSR1, &action, nullptr), 0);
@@ -206,7 +206,7 @@ void wait__signal__interrupted(void**) {
     assert_int_equal(status, coded(DAT_INTERRUPTED_CALL, DAT_SUB_INTERRUPTED));
 }
 
-void ia_close__somebody_waits__aborted(void**) {
+TEST(ia_close__somebody_waits__aborted) {
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     std::string name = own_device();
@@ -218,7 +218,7 @@ void ia_close__somebody_waits__aborted(void**) {
     assert_int_equal(dat_evd_free(async_evd), coded(DAT_INVALID_HANDLE));
 }
 
-void resize__events_queued__kept_or_refused(void**) {
+TEST(resize__events_queued__kept_or_refused) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd(4);
     assert_int_equal(post(evd, 0), DAT_SUCCESS);
@@ -236,7 +236,7 @@ void resize__events_queued__kept_or_refused(void**) {
     }
 }
 
-void disable__waits_and_events__no_difference(void**) {
+TEST(disable__waits_and_events__no_difference) {
     const Opened opened;
     const DAT_EVD_HANDLE evd = opened.make_evd();
     assert_int_equal(dat_evd_disable(evd), DAT_SUCCESS);
@@ -252,22 +252,5 @@ void disable__waits_and_events__no_difference(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(evd_create__queried__as_asked),
-        cmocka_unit_test(evd_create__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(dequeue__events_posted__in_order_then_empty),
-        cmocka_unit_test(post_se__full__queue_full_and_nothing_lost),
-        cmocka_unit_test(post_se__not_a_software_event_or_stream__argument),
-        cmocka_unit_test(wait__event_there__taken_and_rest_counted),
-        cmocka_unit_test(wait__too_few_in_time__timeout_and_nothing_taken),
-        cmocka_unit_test(wait__threshold_out_of_range__argument_3),
-        cmocka_unit_test(wait__other_thread_posts__wakes_at_the_threshold),
-        cmocka_unit_test(wait__somebody_waits__it_has_the_dispatcher_for_itself),
-        cmocka_unit_test(set_unwaitable__somebody_waits__ends_that_and_later_ones),
-        cmocka_unit_test(wait__signal__interrupted),
-        cmocka_unit_test(ia_close__somebody_waits__aborted),
-        cmocka_unit_test(resize__events_queued__kept_or_refused),
-        cmocka_unit_test(disable__waits_and_events__no_difference),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

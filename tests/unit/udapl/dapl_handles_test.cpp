@@ -376,7 +376,7 @@ std::vector<Call> every_call(World& w) {
 }
 
 // Each function is among them, but for those that have no handle.
-void calls__all_functions__are_tried(void**) {
+TEST(calls__all_functions__are_tried) {
     World w;
     const std::vector<Call> calls = every_call(w);
     const std::string_view without_handles[] = {"dat_registry_add_provider", "dat_registry_list_providers",
@@ -392,7 +392,7 @@ void calls__all_functions__are_tried(void**) {
     }
 }
 
-void calls__null_or_not_a_handle__invalid_handle(void**) {
+TEST(calls__null_or_not_a_handle__invalid_handle) {
     World w;
     alignas(64) std::array<std::uint64_t, 16> own{};
     for (const Call& call : every_call(w)) {
@@ -406,7 +406,7 @@ void calls__null_or_not_a_handle__invalid_handle(void**) {
     }
 }
 
-void calls__other_kind__invalid_handle(void**) {
+TEST(calls__other_kind__invalid_handle) {
     World w;
     for (const Call& call : every_call(w)) {
         for (const auto& [handle, kind] : live_handles(w)) {
@@ -417,7 +417,7 @@ void calls__other_kind__invalid_handle(void**) {
     }
 }
 
-void calls__freed__invalid_handle(void**) {
+TEST(calls__freed__invalid_handle) {
     const auto freed = freed_handles();
     World w;
     for (const Call& call : every_call(w)) {
@@ -427,7 +427,7 @@ void calls__freed__invalid_handle(void**) {
     }
 }
 
-void calls__of_another_adapter__invalid_handle(void**) {
+TEST(calls__of_another_adapter__invalid_handle) {
     World w;
     const Side other(1);
     DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
@@ -445,7 +445,7 @@ void calls__of_another_adapter__invalid_handle(void**) {
     }
 }
 
-void contexts__every_kind__kept_and_replaced(void**) {
+TEST(contexts__every_kind__kept_and_replaced) {
     World w;
     for (const auto& [handle, kind] : live_handles(w)) {
         DAT_HANDLE_TYPE type{};
@@ -472,13 +472,5 @@ void contexts__every_kind__kept_and_replaced(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(calls__all_functions__are_tried),
-        cmocka_unit_test(calls__null_or_not_a_handle__invalid_handle),
-        cmocka_unit_test(calls__other_kind__invalid_handle),
-        cmocka_unit_test(calls__freed__invalid_handle),
-        cmocka_unit_test(calls__of_another_adapter__invalid_handle),
-        cmocka_unit_test(contexts__every_kind__kept_and_replaced),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -16,7 +16,7 @@ DAT_RETURN open(std::string name, DAT_EVD_HANDLE& evd, DAT_IA_HANDLE& ia, DAT_CO
     return dat_ia_open(name.data(), length, &evd, &ia);
 }
 
-void open__no_such_device__quietly_not_found(void**) {
+TEST(open__no_such_device__quietly_not_found) {
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     assert_int_equal(open("nosuch0", evd, ia), coded(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
@@ -24,14 +24,14 @@ void open__no_such_device__quietly_not_found(void**) {
     assert_null(evd);
 }
 
-void open__no_length_for_the_dispatcher__argument_2(void**) {
+TEST(open__no_length_for_the_dispatcher__argument_2) {
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     assert_int_equal(open(own_device(), evd, ia, 0), coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
     assert_null(ia);
 }
 
-void open__dispatcher_exists_elsewhere__out_of_scope(void**) {
+TEST(open__dispatcher_exists_elsewhere__out_of_scope) {
     DAT_EVD_HANDLE evd = DAT_EVD_ASYNC_EXISTS;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     assert_int_equal(open(own_device(), evd, ia, 0), DAT_SUCCESS);
@@ -42,7 +42,7 @@ void open__dispatcher_exists_elsewhere__out_of_scope(void**) {
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
 }
 
-void open__another_ia_s_dispatcher__shared_and_not_freed_with_it(void**) {
+TEST(open__another_ia_s_dispatcher__shared_and_not_freed_with_it) {
     const Opened opened;
     DAT_EVD_HANDLE evd = opened.make_evd(4, DAT_EVD_ASYNC_FLAG);
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
@@ -52,7 +52,7 @@ void open__another_ia_s_dispatcher__shared_and_not_freed_with_it(void**) {
     assert_int_equal(dat_evd_free(evd), DAT_SUCCESS);
 }
 
-void open__dispatcher_of_another_stream__invalid_dispatcher(void**) {
+TEST(open__dispatcher_of_another_stream__invalid_dispatcher) {
     const Opened opened;
     DAT_EVD_HANDLE evd = opened.make_evd();
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
@@ -60,7 +60,7 @@ void open__dispatcher_of_another_stream__invalid_dispatcher(void**) {
     assert_null(ia);
 }
 
-void query__everything__every_member_written(void**) {
+TEST(query__everything__every_member_written) {
     const Opened opened;
     DAT_IA_ATTR attr;
     DAT_PROVIDER_ATTR provider;
@@ -91,7 +91,7 @@ void query__everything__every_member_written(void**) {
     assert_int_equal(provider.evd_stream_merging_supported[5][5], DAT_TRUE);
 }
 
-void query__wild_masks_or_nowhere_to_write__argument(void**) {
+TEST(query__wild_masks_or_nowhere_to_write__argument) {
     const Opened opened;
     DAT_IA_ATTR attr{};
     assert_int_equal(dat_ia_query(opened.ia, nullptr, ~UINT64_C(0), &attr, 0, nullptr),
@@ -104,7 +104,7 @@ void query__wild_masks_or_nowhere_to_write__argument(void**) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
 }
 
-void close__gracefully_with_something_left__in_use(void**) {
+TEST(close__gracefully_with_something_left__in_use) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     assert_int_equal(dat_ia_close(opened.ia, DAT_CLOSE_GRACEFUL_FLAG),
@@ -116,7 +116,7 @@ void close__gracefully_with_something_left__in_use(void**) {
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
 }
 
-void close__abruptly__takes_all_that_lives_in_it(void**) {
+TEST(close__abruptly__takes_all_that_lives_in_it) {
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
     DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
@@ -132,12 +132,12 @@ void close__abruptly__takes_all_that_lives_in_it(void**) {
     assert_int_equal(dat_evd_free(evd), coded(DAT_INVALID_HANDLE));
 }
 
-void async_evd__freed__in_use(void**) {
+TEST(async_evd__freed__in_use) {
     const Opened opened;
     assert_int_equal(dat_evd_free(opened.async_evd), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE));
 }
 
-void handle__any_kind__knows_its_type_and_keeps_a_context(void**) {
+TEST(handle__any_kind__knows_its_type_and_keeps_a_context) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const Block block(opened, pz);
@@ -164,7 +164,7 @@ void handle__any_kind__knows_its_type_and_keeps_a_context(void**) {
     }
 }
 
-void handle__freed__nothing_works_on_it(void**) {
+TEST(handle__freed__nothing_works_on_it) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
@@ -178,19 +178,5 @@ void handle__freed__nothing_works_on_it(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(open__no_such_device__quietly_not_found),
-        cmocka_unit_test(open__no_length_for_the_dispatcher__argument_2),
-        cmocka_unit_test(open__dispatcher_exists_elsewhere__out_of_scope),
-        cmocka_unit_test(open__another_ia_s_dispatcher__shared_and_not_freed_with_it),
-        cmocka_unit_test(open__dispatcher_of_another_stream__invalid_dispatcher),
-        cmocka_unit_test(query__everything__every_member_written),
-        cmocka_unit_test(query__wild_masks_or_nowhere_to_write__argument),
-        cmocka_unit_test(close__gracefully_with_something_left__in_use),
-        cmocka_unit_test(close__abruptly__takes_all_that_lives_in_it),
-        cmocka_unit_test(async_evd__freed__in_use),
-        cmocka_unit_test(handle__any_kind__knows_its_type_and_keeps_a_context),
-        cmocka_unit_test(handle__freed__nothing_works_on_it),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -96,7 +96,7 @@ Registered share(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, void* address, DAT_VLEN len
     return create(ia, pz, DAT_MEM_TYPE_SHARED_VIRTUAL, region, length);
 }
 
-void lmr_create__every_privilege__as_asked_and_key_for_remote_ones(void**) {
+TEST(lmr_create__every_privilege__as_asked_and_key_for_remote_ones) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     std::array<std::uint8_t, 64> bytes{};
@@ -120,7 +120,7 @@ void lmr_create__every_privilege__as_asked_and_key_for_remote_ones(void**) {
     }
 }
 
-void lmr_create__unaligned_overlapping_and_twice__each_for_itself(void**) {
+TEST(lmr_create__unaligned_overlapping_and_twice__each_for_itself) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     std::vector<std::uint8_t> bytes(3 * kPage);
@@ -139,7 +139,7 @@ void lmr_create__unaligned_overlapping_and_twice__each_for_itself(void**) {
     assert_int_equal(sync(opened.ia, whole, again.address - 1, 2), DAT_SUCCESS);
 }
 
-void lmr_create__sparse_64_gib__to_its_last_byte(void**) {
+TEST(lmr_create__sparse_64_gib__to_its_last_byte) {
     constexpr std::size_t kHuge = std::size_t{64} << 30;
     if (is_own_device_named()) {
         skip(); // a kernel's device pins it all
@@ -154,7 +154,7 @@ void lmr_create__sparse_64_gib__to_its_last_byte(void**) {
     assert_int_equal(dat_lmr_free(made.lmr), DAT_SUCCESS);
 }
 
-void lmr_create__file_mapped_either_way__registered(void**) {
+TEST(lmr_create__file_mapped_either_way__registered) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const int fd = memfd_create("sluice test", MFD_CLOEXEC);
@@ -167,7 +167,7 @@ void lmr_create__file_mapped_either_way__registered(void**) {
     }
 }
 
-void lmr_create__not_mapped__argument_3_and_nothing_told(void**) {
+TEST(lmr_create__not_mapped__argument_3_and_nothing_told) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const Registered nowhere = create_at(opened.ia, pz, nullptr, 1);
@@ -180,14 +180,14 @@ void lmr_create__not_mapped__argument_3_and_nothing_told(void**) {
     assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
 }
 
-void lmr_create__type_of_nobody__model_not_supported(void**) {
+TEST(lmr_create__type_of_nobody__model_not_supported) {
     const Opened opened;
     std::uint8_t byte = 0;
     assert_int_equal(create_at(opened.ia, opened.make_pz(), &byte, 1, static_cast<DAT_MEM_TYPE>(4)).status,
                      coded(DAT_MODEL_NOT_SUPPORTED));
 }
 
-void lmr_create__of_another_device_s_lmr__invalid_lmr(void**) {
+TEST(lmr_create__of_another_device_s_lmr__invalid_lmr) {
     if (is_own_device_named()) {
         skip(); // there is no other one
     }
@@ -200,7 +200,7 @@ void lmr_create__of_another_device_s_lmr__invalid_lmr(void**) {
                      coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR));
 }
 
-void lmr_create__no_memory_may_be_locked__resources_and_the_log_tells(void**) {
+TEST(lmr_create__no_memory_may_be_locked__resources_and_the_log_tells) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     std::uint8_t byte = 0;
@@ -229,7 +229,7 @@ void lmr_create__no_memory_may_be_locked__resources_and_the_log_tells(void**) {
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
-void relaxed_ordering__only_where_asked_and_not_strong(void**) {
+TEST(relaxed_ordering__only_where_asked_and_not_strong) {
     const Opened plain;
     const Opened aware("RO_AWARE_" + own_device());
     std::uint8_t byte = 0;
@@ -247,7 +247,7 @@ void relaxed_ordering__only_where_asked_and_not_strong(void**) {
     assert_false(is_relaxed(aware, DAT_MEM_TYPE_SO_VIRTUAL));
 }
 
-void shared__mapped_twice_with_one_cookie__both_and_queried(void**) {
+TEST(shared__mapped_twice_with_one_cookie__both_and_queried) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const int fd = memfd_create("sluice test", MFD_CLOEXEC);
@@ -275,7 +275,7 @@ void shared__mapped_twice_with_one_cookie__both_and_queried(void**) {
     assert_int_equal(sync(opened.ia, other, other.address, 3 * kPage), DAT_SUCCESS);
 }
 
-void shared__not_shared_or_only_in_part__invalid_state(void**) {
+TEST(shared__not_shared_or_only_in_part__invalid_state) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     CookieBytes cookie = {};
@@ -290,7 +290,7 @@ void shared__not_shared_or_only_in_part__invalid_state(void**) {
     assert_int_equal(share(opened.ia, pz, mixed.at, kPage, &cookie).status, DAT_SUCCESS);
 }
 
-void shared__not_mapped_or_no_cookie__argument_3(void**) {
+TEST(shared__not_mapped_or_no_cookie__argument_3) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     CookieBytes cookie = {};
@@ -300,7 +300,7 @@ void shared__not_mapped_or_no_cookie__argument_3(void**) {
     assert_int_equal(share(opened.ia, pz, mapped.at, kPage, nullptr).status, kBadRegion);
 }
 
-void shared__cookie_of_other_memory__argument_3_until_that_is_freed(void**) {
+TEST(shared__cookie_of_other_memory__argument_3_until_that_is_freed) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     CookieBytes cookie = {'x'};
@@ -320,20 +320,5 @@ void shared__cookie_of_other_memory__argument_3_until_that_is_freed(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(lmr_create__every_privilege__as_asked_and_key_for_remote_ones),
-        cmocka_unit_test(lmr_create__unaligned_overlapping_and_twice__each_for_itself),
-        cmocka_unit_test(lmr_create__sparse_64_gib__to_its_last_byte),
-        cmocka_unit_test(lmr_create__file_mapped_either_way__registered),
-        cmocka_unit_test(lmr_create__not_mapped__argument_3_and_nothing_told),
-        cmocka_unit_test(lmr_create__type_of_nobody__model_not_supported),
-        cmocka_unit_test(lmr_create__of_another_device_s_lmr__invalid_lmr),
-        cmocka_unit_test(lmr_create__no_memory_may_be_locked__resources_and_the_log_tells),
-        cmocka_unit_test(relaxed_ordering__only_where_asked_and_not_strong),
-        cmocka_unit_test(shared__mapped_twice_with_one_cookie__both_and_queried),
-        cmocka_unit_test(shared__not_shared_or_only_in_part__invalid_state),
-        cmocka_unit_test(shared__not_mapped_or_no_cookie__argument_3),
-        cmocka_unit_test(shared__cookie_of_other_memory__argument_3_until_that_is_freed),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -118,7 +118,7 @@ void connect_all(const Crowd& active, const Crowd& passive, DAT_IA_ADDRESS_PTR a
     active.await(DAT_CONNECTION_EVENT_ESTABLISHED, static_cast<int>(size));
 }
 
-void endpoints__a_thousand_at_once__all_transfer_and_none_is_lost(void**) {
+TEST(endpoints__a_thousand_at_once__all_transfer_and_none_is_lost) {
     const int size = size_of("TEST_DAPL_ENDPOINTS", 10) * static_cast<int>(kWindow);
     const Crowd active(0, size);
     const Crowd passive(1, size);
@@ -159,7 +159,7 @@ void endpoints__a_thousand_at_once__all_transfer_and_none_is_lost(void**) {
     }
 }
 
-void cycles__connect_transfer_disconnect__nothing_lost_or_leaked(void**) {
+TEST(cycles__connect_transfer_disconnect__nothing_lost_or_leaked) {
     const int cycles = size_of("TEST_DAPL_CYCLES", 200);
     Pair pair;
     int files = 0;
@@ -228,7 +228,7 @@ struct Churn {
     std::atomic<int> wrong{0};
 };
 
-void lmr__created_and_freed_by_eight_threads__nothing_left(void**) {
+TEST(lmr__created_and_freed_by_eight_threads__nothing_left) {
     const int count = size_of("TEST_DAPL_REGIONS", 20'000);
     const Opened opened;
     Churn churn{opened.ia, opened.make_pz()};
@@ -297,7 +297,7 @@ struct Chaos {
     std::atomic<int> calls{0};
 };
 
-void waits_and_frees__many_threads__all_end(void**) {
+TEST(waits_and_frees__many_threads__all_end) {
     print_message("seed %u\n", kSeed);
     Chaos chaos; // outlives the adapter, whose agents use it
     const Opened opened;
@@ -315,7 +315,7 @@ void waits_and_frees__many_threads__all_end(void**) {
 }
 
 // Connections that are made, ended, reset and freed under the feet of threads that use them.
-void endpoints__freed_under_use__all_end(void**) {
+TEST(endpoints__freed_under_use__all_end) {
     Pair pair;
     std::atomic<bool> is_over{false};
     std::thread user([&] {
@@ -349,12 +349,5 @@ void endpoints__freed_under_use__all_end(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(endpoints__a_thousand_at_once__all_transfer_and_none_is_lost),
-        cmocka_unit_test(cycles__connect_transfer_disconnect__nothing_lost_or_leaked),
-        cmocka_unit_test(lmr__created_and_freed_by_eight_threads__nothing_left),
-        cmocka_unit_test(waits_and_frees__many_threads__all_end),
-        cmocka_unit_test(endpoints__freed_under_use__all_end),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -74,7 +74,7 @@ void write_and_read(const Mapped& mapped, std::uint8_t value) {
     assert_int_equal(dat_lmr_free(lmr.handle), DAT_SUCCESS);
 }
 
-void lmr__file_mapped_to_be_shared__the_file_has_what_the_peer_wrote(void**) {
+TEST(lmr__file_mapped_to_be_shared__the_file_has_what_the_peer_wrote) {
     char name[] = "/tmp/sluice-mapped-XXXXXX";
     const int fd = mkstemp(name);
     assert_true(fd >= 0);
@@ -89,7 +89,7 @@ void lmr__file_mapped_to_be_shared__the_file_has_what_the_peer_wrote(void**) {
     assert_int_equal(bytes[4500], 0x3c);
 }
 
-void lmr__file_mapped_for_itself__the_file_stays_as_it_was(void**) {
+TEST(lmr__file_mapped_for_itself__the_file_stays_as_it_was) {
     const int fd = memfd_create("sluice test", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, 16384), 0);
     write_and_read(Mapped(16384, MAP_PRIVATE, fd), 0x3c);
@@ -99,7 +99,7 @@ void lmr__file_mapped_for_itself__the_file_stays_as_it_was(void**) {
     assert_int_equal(std::count(bytes.begin(), bytes.end(), 0), 16384);
 }
 
-void lmr__device_dax__the_memory_has_what_the_peer_wrote(void**) {
+TEST(lmr__device_dax__the_memory_has_what_the_peer_wrote) {
     const char* const name = std::getenv("DAT_TEST_DAX"); // NOLINT(concurrency-mt-unsafe)
     if (name == nullptr) {
         skip();
@@ -134,7 +134,7 @@ bool has_flag(const void* address, const std::string& flag) {
     return false;
 }
 
-void lmr__huge_pages__only_where_asked(void**) {
+TEST(lmr__huge_pages__only_where_asked) {
     if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
         skip(); // a kernel without
     }
@@ -153,7 +153,7 @@ void lmr__huge_pages__only_where_asked(void**) {
     assert_false(has_flag(mapped.at, "hg"));
 }
 
-void lmr__no_bytes__a_region_and_no_key(void**) {
+TEST(lmr__no_bytes__a_region_and_no_key) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const Mapped mapped(4096, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -214,7 +214,7 @@ class WrittenByAgent {
     DAT_EVD_HANDLE trigger_ = DAT_HANDLE_NULL;
 };
 
-void lmr__file_is_truncated_while_a_cno_waits__the_write_fails_and_no_more(void**) {
+TEST(lmr__file_is_truncated_while_a_cno_waits__the_write_fails_and_no_more) {
     if (is_own_device_named()) {
         skip(); // it keeps the pages
         return;
@@ -229,7 +229,7 @@ void lmr__file_is_truncated_while_a_cno_waits__the_write_fails_and_no_more(void*
     written.must_end(DAT_DTO_ERR_REMOTE_RESPONDER);
 }
 
-void lmr__memory_is_unmapped_while_a_cno_waits__the_write_fails_and_no_more(void**) {
+TEST(lmr__memory_is_unmapped_while_a_cno_waits__the_write_fails_and_no_more) {
     if (is_own_device_named()) {
         skip(); // it keeps the pages
         return;
@@ -246,14 +246,5 @@ void lmr__memory_is_unmapped_while_a_cno_waits__the_write_fails_and_no_more(void
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(lmr__file_mapped_to_be_shared__the_file_has_what_the_peer_wrote),
-        cmocka_unit_test(lmr__file_mapped_for_itself__the_file_stays_as_it_was),
-        cmocka_unit_test(lmr__device_dax__the_memory_has_what_the_peer_wrote),
-        cmocka_unit_test(lmr__huge_pages__only_where_asked),
-        cmocka_unit_test(lmr__no_bytes__a_region_and_no_key),
-        cmocka_unit_test(lmr__file_is_truncated_while_a_cno_waits__the_write_fails_and_no_more),
-        cmocka_unit_test(lmr__memory_is_unmapped_while_a_cno_waits__the_write_fails_and_no_more),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

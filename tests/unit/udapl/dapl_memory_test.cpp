@@ -15,7 +15,7 @@ DAT_RETURN sync_both(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET& part) {
     return read;
 }
 
-void pz_create__queried__its_ia(void**) {
+TEST(pz_create__queried__its_ia) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     DAT_PZ_PARAM param{};
@@ -29,7 +29,7 @@ void pz_create__queried__its_ia(void**) {
     assert_int_equal(dat_pz_free(pz), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ));
 }
 
-void pz_free__used_by_an_lmr__in_use(void**) {
+TEST(pz_free__used_by_an_lmr__in_use) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const Block block(opened, pz);
@@ -39,7 +39,7 @@ void pz_free__used_by_an_lmr__in_use(void**) {
     assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
 }
 
-void lmr_create__virtual__everything_is_told_and_asked_back(void**) {
+TEST(lmr_create__virtual__everything_is_told_and_asked_back) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const Block block(opened, pz);
@@ -60,7 +60,7 @@ void lmr_create__virtual__everything_is_told_and_asked_back(void**) {
     assert_int_equal(param.rmr_context, block.key);
 }
 
-void lmr_create__remote_write_only__privileges_stay_as_asked(void**) {
+TEST(lmr_create__remote_write_only__privileges_stay_as_asked) {
     const Opened opened;
     const Block block(opened, opened.make_pz(), DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
     assert_int_equal(block.status, DAT_SUCCESS);
@@ -70,7 +70,7 @@ void lmr_create__remote_write_only__privileges_stay_as_asked(void**) {
     assert_int_equal(param.mem_priv, DAT_MEM_PRIV_REMOTE_WRITE_FLAG);
 }
 
-void lmr_create__no_remote_privilege__no_remote_context(void**) {
+TEST(lmr_create__no_remote_privilege__no_remote_context) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     for (const unsigned privileges : {DAT_MEM_PRIV_NONE_FLAG, DAT_MEM_PRIV_LOCAL_WRITE_FLAG}) {
@@ -81,20 +81,20 @@ void lmr_create__no_remote_privilege__no_remote_context(void**) {
     }
 }
 
-void lmr_create__wild_privileges__argument_6(void**) {
+TEST(lmr_create__wild_privileges__argument_6) {
     const Opened opened;
     const Block block(opened, opened.make_pz(), 0x4);
     assert_int_equal(block.status, coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
 }
 
-void lmr_create__other_ia_s_zone__invalid_zone(void**) {
+TEST(lmr_create__other_ia_s_zone__invalid_zone) {
     const Opened opened;
     const Opened other;
     const Block block(opened, other.make_pz());
     assert_int_equal(block.status, coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ));
 }
 
-void lmr_create__range_wraps__argument_4(void**) {
+TEST(lmr_create__range_wraps__argument_4) {
     const Opened opened;
     DAT_REGION_DESCRIPTION region{};
     region.for_va = reinterpret_cast<void*>(~std::uintptr_t{0} - 100); // NOLINT
@@ -103,7 +103,7 @@ void lmr_create__range_wraps__argument_4(void**) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG4));
 }
 
-void lmr_create__of_an_lmr__has_its_length_and_outlives_it(void**) {
+TEST(lmr_create__of_an_lmr__has_its_length_and_outlives_it) {
     const Opened opened;
     const Block block(opened, opened.make_pz());
     DAT_REGION_DESCRIPTION region{};
@@ -121,7 +121,7 @@ void lmr_create__of_an_lmr__has_its_length_and_outlives_it(void**) {
     assert_int_equal(sync_both(opened.ia, block.part(0, 1)), kBadSegment);
 }
 
-void lmr_create__of_a_freed_lmr__invalid_handle(void**) {
+TEST(lmr_create__of_a_freed_lmr__invalid_handle) {
     const Opened opened;
     const Block block(opened, opened.make_pz());
     assert_int_equal(dat_lmr_free(block.lmr), DAT_SUCCESS);
@@ -132,21 +132,21 @@ void lmr_create__of_a_freed_lmr__invalid_handle(void**) {
                      coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR));
 }
 
-void lmr_create__no_bytes__has_a_context_and_no_range(void**) {
+TEST(lmr_create__no_bytes__has_a_context_and_no_range) {
     const Opened opened;
     const Block block(opened, opened.make_pz(), DAT_MEM_PRIV_ALL_FLAG, 0);
     assert_int_equal(block.status, DAT_SUCCESS);
     assert_int_equal(sync_both(opened.ia, block.part(0, 1)), kBadSegment);
 }
 
-void sync__whole_region_or_part__success(void**) {
+TEST(sync__whole_region_or_part__success) {
     const Opened opened;
     const Block block(opened, opened.make_pz());
     assert_int_equal(sync_both(opened.ia, block.part(0, 4096)), DAT_SUCCESS);
     assert_int_equal(sync_both(opened.ia, block.part(4095, 1)), DAT_SUCCESS);
 }
 
-void sync__range_past_lmr_or_wrapping__argument_2(void**) {
+TEST(sync__range_past_lmr_or_wrapping__argument_2) {
     const Opened opened;
     const Block block(opened, opened.make_pz());
     assert_int_equal(sync_both(opened.ia, block.part(0, 4097)), kBadSegment);
@@ -154,7 +154,7 @@ void sync__range_past_lmr_or_wrapping__argument_2(void**) {
     assert_int_equal(sync_both(opened.ia, block.part(1, ~DAT_VLEN{0})), kBadSegment);
 }
 
-void sync__unknown_context__argument_2(void**) {
+TEST(sync__unknown_context__argument_2) {
     const Opened opened;
     const Block block(opened, opened.make_pz());
     DAT_LMR_TRIPLET part = block.part(0, 1);
@@ -162,19 +162,19 @@ void sync__unknown_context__argument_2(void**) {
     assert_int_equal(sync_both(opened.ia, part), kBadSegment);
 }
 
-void sync__empty_segment_with_garbage__success(void**) {
+TEST(sync__empty_segment_with_garbage__success) {
     const Opened opened;
     assert_int_equal(sync_both(opened.ia, {0xdeadbeef, 7, 12345, 0}), DAT_SUCCESS);
 }
 
-void sync__no_segments__array_is_not_looked_at(void**) {
+TEST(sync__no_segments__array_is_not_looked_at) {
     const Opened opened;
     assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, nullptr, 0), DAT_SUCCESS);
     assert_int_equal(dat_lmr_sync_rdma_write(opened.ia, nullptr, 0), DAT_SUCCESS);
     assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, nullptr, 1), kBadSegment);
 }
 
-void sync__another_ia_of_the_same_device__knows_the_region(void**) {
+TEST(sync__another_ia_of_the_same_device__knows_the_region) {
     const Opened opened;
     const Opened other;
     const Block block(opened, opened.make_pz());
@@ -186,7 +186,7 @@ void sync__another_ia_of_the_same_device__knows_the_region(void**) {
     assert_int_equal(sync_both(elsewhere.ia, block.part(0, 1)), kBadSegment);
 }
 
-void sync__closed_ia__invalid_ia(void**) {
+TEST(sync__closed_ia__invalid_ia) {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     {
         const Opened opened;
@@ -198,25 +198,5 @@ void sync__closed_ia__invalid_ia(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(pz_create__queried__its_ia),
-        cmocka_unit_test(pz_free__used_by_an_lmr__in_use),
-        cmocka_unit_test(lmr_create__virtual__everything_is_told_and_asked_back),
-        cmocka_unit_test(lmr_create__remote_write_only__privileges_stay_as_asked),
-        cmocka_unit_test(lmr_create__no_remote_privilege__no_remote_context),
-        cmocka_unit_test(lmr_create__wild_privileges__argument_6),
-        cmocka_unit_test(lmr_create__other_ia_s_zone__invalid_zone),
-        cmocka_unit_test(lmr_create__range_wraps__argument_4),
-        cmocka_unit_test(lmr_create__of_an_lmr__has_its_length_and_outlives_it),
-        cmocka_unit_test(lmr_create__of_a_freed_lmr__invalid_handle),
-        cmocka_unit_test(lmr_create__no_bytes__has_a_context_and_no_range),
-        cmocka_unit_test(sync__whole_region_or_part__success),
-        cmocka_unit_test(sync__range_past_lmr_or_wrapping__argument_2),
-        cmocka_unit_test(sync__unknown_context__argument_2),
-        cmocka_unit_test(sync__empty_segment_with_garbage__success),
-        cmocka_unit_test(sync__no_segments__array_is_not_looked_at),
-        cmocka_unit_test(sync__another_ia_of_the_same_device__knows_the_region),
-        cmocka_unit_test(sync__closed_ia__invalid_ia),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

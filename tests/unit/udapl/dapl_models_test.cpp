@@ -62,7 +62,7 @@ void await_requests(DAT_EVD_HANDLE evd, int count) {
     }
 }
 
-void solicited__others_come__only_the_solicited_wakes(void**) {
+TEST(solicited__others_come__only_the_solicited_wakes) {
     if (is_over_iwarp()) {
         skip(); // siw doesn't tell which it was
     }
@@ -88,7 +88,7 @@ void solicited__others_come__only_the_solicited_wakes(void**) {
                      coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_CONFIG_THRESHOLD));
 }
 
-void solicited__came_before_the_wait__seen(void**) {
+TEST(solicited__came_before_the_wait__seen) {
     Pair pair;
     const Split passive(pair.passive, attributes(DAT_COMPLETION_SOLICITED_WAIT_FLAG));
     assert_int_equal(pair.passive.receive(0, 10), DAT_SUCCESS);
@@ -99,7 +99,7 @@ void solicited__came_before_the_wait__seen(void**) {
     assert_int_equal(wait(passive.receives, kLong, 1, left), DAT_SUCCESS);
 }
 
-void solicited__device_that_does_not_tell__each_wakes(void**) {
+TEST(solicited__device_that_does_not_tell__each_wakes) {
     if (!is_over_iwarp()) {
         skip();
     }
@@ -118,7 +118,7 @@ void solicited__device_that_does_not_tell__each_wakes(void**) {
     assert_int_equal(left, 0);
 }
 
-void unsignalled__posted_so__comes_without_waking(void**) {
+TEST(unsignalled__posted_so__comes_without_waking) {
     Pair pair;
     const Split active(pair.active, attributes(DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_UNSIGNALLED_FLAG));
     assert_int_equal(config(active.requests), DAT_EVD_STATE_CONFIG_NOTIFY);
@@ -146,7 +146,7 @@ void unsignalled__posted_so__comes_without_waking(void**) {
         coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG5));
 }
 
-void models__mixed_at_one_dispatcher__invalid_parameter(void**) {
+TEST(models__mixed_at_one_dispatcher__invalid_parameter) {
     const Opened opened(own_device());
     const DAT_PZ_HANDLE pz = opened.make_pz();
     const DAT_EVD_HANDLE evd = opened.make_evd(16, DAT_EVD_DTO_FLAG);
@@ -177,7 +177,7 @@ void models__mixed_at_one_dispatcher__invalid_parameter(void**) {
     assert_int_equal(create(merged, DAT_COMPLETION_EVD_THRESHOLD_FLAG, other), DAT_SUCCESS);
 }
 
-void threshold__completions__wakes_with_the_last(void**) {
+TEST(threshold__completions__wakes_with_the_last) {
     Pair pair;
     for (int i = 0; i < 3; ++i) {
         assert_int_equal(pair.passive.receive(0, 10), DAT_SUCCESS);
@@ -200,7 +200,7 @@ DAT_ASYNCH_ERROR_EVENT_DATA must_hear_async(const Side& side, DAT_EVENT_NUMBER n
     return event.event_data.asynch_error_event_data;
 }
 
-void overflow__connection_events__told(void**) {
+TEST(overflow__connection_events__told) {
     const Pair pair;
     const DAT_EVD_HANDLE tiny = pair.active.opened.make_evd(1, DAT_EVD_CONNECTION_FLAG);
     DAT_EP_PARAM param{};
@@ -216,7 +216,7 @@ void overflow__connection_events__told(void**) {
     assert_int_equal(next(tiny).event_number, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void overflow__completions__told_and_broken(void**) {
+TEST(overflow__completions__told_and_broken) {
     Pair pair;
     const DAT_EVD_HANDLE tiny = pair.passive.opened.make_evd(1, DAT_EVD_DTO_FLAG);
     DAT_EP_PARAM param{};
@@ -247,7 +247,7 @@ void overflow__completions__told_and_broken(void**) {
     assert_int_equal(pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
-void request__no_room_for_it__refused_by_nobodys_program(void**) {
+TEST(request__no_room_for_it__refused_by_nobodys_program) {
     const Pair pair;
     const DAT_EVD_HANDLE tiny = pair.passive.opened.make_evd(1, DAT_EVD_CR_FLAG);
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
@@ -279,7 +279,7 @@ void request__no_room_for_it__refused_by_nobodys_program(void**) {
     assert_int_equal(dat_evd_dequeue(tiny, &event), coded(DAT_QUEUE_EMPTY));
 }
 
-void watermark__soft_and_hard__told_once_and_broken(void**) {
+TEST(watermark__soft_and_hard__told_once_and_broken) {
     Pair pair;
     for (int i = 0; i < 4; ++i) {
         assert_int_equal(pair.passive.receive(0, 10), DAT_SUCCESS);
@@ -320,17 +320,5 @@ void watermark__soft_and_hard__told_once_and_broken(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(solicited__others_come__only_the_solicited_wakes),
-        cmocka_unit_test(solicited__came_before_the_wait__seen),
-        cmocka_unit_test(solicited__device_that_does_not_tell__each_wakes),
-        cmocka_unit_test(unsignalled__posted_so__comes_without_waking),
-        cmocka_unit_test(models__mixed_at_one_dispatcher__invalid_parameter),
-        cmocka_unit_test(threshold__completions__wakes_with_the_last),
-        cmocka_unit_test(overflow__connection_events__told),
-        cmocka_unit_test(overflow__completions__told_and_broken),
-        cmocka_unit_test(request__no_room_for_it__refused_by_nobodys_program),
-        cmocka_unit_test(watermark__soft_and_hard__told_once_and_broken),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

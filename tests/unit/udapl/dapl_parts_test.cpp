@@ -26,7 +26,7 @@ std::uint32_t host(const DAT_SOCK_ADDR* address) {
     return host;
 }
 
-void query__new_endpoint__every_field(void**) {
+TEST(query__new_endpoint__every_field) {
     const Side side(0);
     const DAT_EP_PARAM param = query(side);
     DAT_IA_ATTR ia{};
@@ -64,7 +64,7 @@ void query__new_endpoint__every_field(void**) {
     assert_null(attr.ep_provider_specific);
 }
 
-void query__connected__both_ends(void**) {
+TEST(query__connected__both_ends) {
     const Pair pair;
     pair.connect();
     const DAT_EP_PARAM active = query(pair.active);
@@ -78,7 +78,7 @@ void query__connected__both_ends(void**) {
     assert_int_not_equal(active.local_port_qual, 0);
 }
 
-void query__wrong_arguments__the_code_of_each(void**) {
+TEST(query__wrong_arguments__the_code_of_each) {
     const Side side(0);
     DAT_EP_PARAM param{};
     assert_int_equal(dat_ep_query(side.ep, DAT_EP_PARAM_MASK{1} << 31, &param),
@@ -87,7 +87,7 @@ void query__wrong_arguments__the_code_of_each(void**) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
 }
 
-void modify__other_zone_and_dispatchers__used_and_held(void**) {
+TEST(modify__other_zone_and_dispatchers__used_and_held) {
     const Pair pair;
     const Side& side = pair.active;
     DAT_EP_PARAM param{};
@@ -128,7 +128,7 @@ void modify__other_zone_and_dispatchers__used_and_held(void**) {
     assert_int_equal(dat_evd_free(param.request_evd_handle), DAT_SUCCESS);
 }
 
-void modify__no_dispatcher__direction_unusable(void**) {
+TEST(modify__no_dispatcher__direction_unusable) {
     const Side side(0);
     const DAT_EP_PARAM none{};
     assert_int_equal(modify(side, DAT_EP_FIELD_RECV_EVD_HANDLE, none), DAT_SUCCESS);
@@ -136,7 +136,7 @@ void modify__no_dispatcher__direction_unusable(void**) {
     assert_int_equal(DAT_GET_TYPE(side.receive(0, 1)), DAT_INVALID_STATE);
 }
 
-void modify__attributes__as_asked(void**) {
+TEST(modify__attributes__as_asked) {
     const Side side(0);
     DAT_EP_PARAM param = query(side);
     param.ep_attr.max_recv_dtos = 3;
@@ -164,7 +164,7 @@ void modify__attributes__as_asked(void**) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
 }
 
-void modify__one_field_wrong__nothing_changed(void**) {
+TEST(modify__one_field_wrong__nothing_changed) {
     const Side side(0);
     DAT_EP_PARAM param = query(side);
     param.ep_attr.max_recv_dtos = 5;
@@ -185,7 +185,7 @@ void modify__one_field_wrong__nothing_changed(void**) {
     assert_int_equal(query(side).ep_attr.max_recv_dtos, 16);
 }
 
-void modify__receives_posted__only_what_keeps_the_queue(void**) {
+TEST(modify__receives_posted__only_what_keeps_the_queue) {
     const Side side(0);
     assert_int_equal(side.receive(0, 1), DAT_SUCCESS);
     DAT_EP_PARAM param = query(side);
@@ -197,7 +197,7 @@ void modify__receives_posted__only_what_keeps_the_queue(void**) {
     assert_int_equal(query(side).ep_attr.max_message_size, 10);
 }
 
-void send__longer_than_the_endpoints_messages__length_error(void**) {
+TEST(send__longer_than_the_endpoints_messages__length_error) {
     const Pair pair;
     DAT_EP_PARAM param = query(pair.active);
     param.ep_attr.max_message_size = 10;
@@ -217,7 +217,7 @@ void send__longer_than_the_endpoints_messages__length_error(void**) {
                      coded(DAT_LENGTH_ERROR));
 }
 
-void create__attributes_out_of_range__argument_6(void**) {
+TEST(create__attributes_out_of_range__argument_6) {
     const Side side(0);
     const DAT_EP_ATTR good = query(side).ep_attr;
     const auto create = [&](auto change) {
@@ -250,17 +250,5 @@ void create__attributes_out_of_range__argument_6(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(query__new_endpoint__every_field),
-        cmocka_unit_test(query__connected__both_ends),
-        cmocka_unit_test(query__wrong_arguments__the_code_of_each),
-        cmocka_unit_test(modify__other_zone_and_dispatchers__used_and_held),
-        cmocka_unit_test(modify__no_dispatcher__direction_unusable),
-        cmocka_unit_test(modify__attributes__as_asked),
-        cmocka_unit_test(modify__one_field_wrong__nothing_changed),
-        cmocka_unit_test(modify__receives_posted__only_what_keeps_the_queue),
-        cmocka_unit_test(send__longer_than_the_endpoints_messages__length_error),
-        cmocka_unit_test(create__attributes_out_of_range__argument_6),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

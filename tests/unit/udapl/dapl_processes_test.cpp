@@ -170,7 +170,7 @@ struct Traffic {
     DAT_DTO_COMPLETION_STATUS first_failure = DAT_DTO_SUCCESS;
 };
 
-void peer__killed_while_data_flows__told_flushed_and_every_wait_returns(void**) {
+TEST(peer__killed_while_data_flows__told_flushed_and_every_wait_returns) {
     ack_timeout = 16; // 268 ms, eight times: a busy machine may keep the server from running for a second
     const Card card = server->hear<Card>();
     const End end(own_device(0));
@@ -217,8 +217,5 @@ void peer__killed_while_data_flows__told_flushed_and_every_wait_returns(void**) 
 
 int main() {
     server = std::make_unique<Server>(own_device(1)); // before anything is opened here
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(peer__killed_while_data_flows__told_flushed_and_every_wait_returns),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -40,7 +40,7 @@ struct ReservedPair : Pair {
     DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
 };
 
-void rsp_create__endpoint_unconnected__reserved_until_freed(void**) {
+TEST(rsp_create__endpoint_unconnected__reserved_until_freed) {
     const ReservedPair pair;
     assert_int_equal(pair.passive.state(), DAT_EP_STATE_RESERVED);
     DAT_RSP_PARAM param{};
@@ -63,7 +63,7 @@ void rsp_create__endpoint_unconnected__reserved_until_freed(void**) {
     assert_int_equal(dat_ep_free(pair.passive.ep), DAT_SUCCESS);
 }
 
-void rsp_create__wrong_arguments__each_its_code_and_not_reserved(void**) {
+TEST(rsp_create__wrong_arguments__each_its_code_and_not_reserved) {
     ReservedPair pair(false);
     DAT_RSP_HANDLE rsp = DAT_HANDLE_NULL;
     const Side& side = pair.passive;
@@ -95,7 +95,7 @@ void rsp_create__wrong_arguments__each_its_code_and_not_reserved(void**) {
     assert_int_equal(dat_rsp_query(pair.rsp, DAT_RSP_FIELD_ALL, nullptr), bad(3));
 }
 
-void request__comes__point_is_gone_and_the_endpoint_is_asked(void**) {
+TEST(request__comes__point_is_gone_and_the_endpoint_is_asked) {
     const ReservedPair pair;
     const DAT_EVENT asked = pair.asked();
     const DAT_CR_ARRIVAL_EVENT_DATA& arrival = asked.event_data.cr_arrival_event_data;
@@ -118,7 +118,7 @@ void request__comes__point_is_gone_and_the_endpoint_is_asked(void**) {
                      coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RSP));
 }
 
-void accept__its_endpoint_or_another__only_its_own(void**) {
+TEST(accept__its_endpoint_or_another__only_its_own) {
     const ReservedPair pair;
     const DAT_CR_HANDLE cr = pair.asked_cr();
     DAT_EP_HANDLE other = DAT_HANDLE_NULL;
@@ -130,7 +130,7 @@ void accept__its_endpoint_or_another__only_its_own(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void reject__endpoint_is_free_for_another_point(void**) {
+TEST(reject__endpoint_is_free_for_another_point) {
     ReservedPair pair;
     assert_int_equal(dat_cr_reject(pair.asked_cr()), DAT_SUCCESS);
     pair.active.must_hear(DAT_CONNECTION_EVENT_PEER_REJECTED);
@@ -142,7 +142,7 @@ void reject__endpoint_is_free_for_another_point(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void request__second_peer__nobody_listens(void**) {
+TEST(request__second_peer__nobody_listens) {
     ReservedPair pair;
     (void)pair.asked_cr();
     const Side third(2);
@@ -150,7 +150,7 @@ void request__second_peer__nobody_listens(void**) {
     third.must_hear(DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 }
 
-void request__dispatcher_full__refused_and_the_point_stays(void**) {
+TEST(request__dispatcher_full__refused_and_the_point_stays) {
     const ReservedPair pair(false);
     const DAT_EVD_HANDLE small = pair.passive.opened.make_evd(1, DAT_EVD_CR_FLAG | DAT_EVD_SOFTWARE_FLAG);
     DAT_EVENT noise{};
@@ -179,7 +179,7 @@ struct Elsewhere {
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
 };
 
-void handoff__to_another_point__heard_there_with_all_its_data(void**) {
+TEST(handoff__to_another_point__heard_there_with_all_its_data) {
     const Pair pair;
     const Elsewhere elsewhere(pair.passive);
     pair.ask();
@@ -198,7 +198,7 @@ void handoff__to_another_point__heard_there_with_all_its_data(void**) {
     pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void handoff__to_a_reserved_point_and_on__endpoint_is_free_again(void**) {
+TEST(handoff__to_a_reserved_point_and_on__endpoint_is_free_again) {
     const ReservedPair pair;
     const Elsewhere elsewhere(pair.passive);
     assert_int_equal(pair.active.connect_to(pair.address(), elsewhere.qualifier), DAT_SUCCESS);
@@ -216,14 +216,14 @@ void handoff__to_a_reserved_point_and_on__endpoint_is_free_again(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
-void handoff__nobody_there__peer_is_rejected(void**) {
+TEST(handoff__nobody_there__peer_is_rejected) {
     const Pair pair;
     pair.ask();
     assert_int_equal(dat_cr_handoff(pair.request(), pair.qualifier + 1), DAT_SUCCESS);
     pair.active.must_hear(refused());
 }
 
-void handoff__wrong_arguments__each_its_code(void**) {
+TEST(handoff__wrong_arguments__each_its_code) {
     const Pair pair;
     pair.ask();
     const DAT_CR_HANDLE cr = pair.request();
@@ -232,7 +232,7 @@ void handoff__wrong_arguments__each_its_code(void**) {
     assert_int_equal(dat_cr_reject(cr), DAT_SUCCESS);
 }
 
-void ia_close__abrupt_with_points_and_requests__all_goes(void**) {
+TEST(ia_close__abrupt_with_points_and_requests__all_goes) {
     const ReservedPair waiting;
     const ReservedPair asked;
     (void)asked.asked_cr();
@@ -241,19 +241,5 @@ void ia_close__abrupt_with_points_and_requests__all_goes(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(rsp_create__endpoint_unconnected__reserved_until_freed),
-        cmocka_unit_test(rsp_create__wrong_arguments__each_its_code_and_not_reserved),
-        cmocka_unit_test(request__comes__point_is_gone_and_the_endpoint_is_asked),
-        cmocka_unit_test(accept__its_endpoint_or_another__only_its_own),
-        cmocka_unit_test(reject__endpoint_is_free_for_another_point),
-        cmocka_unit_test(request__second_peer__nobody_listens),
-        cmocka_unit_test(request__dispatcher_full__refused_and_the_point_stays),
-        cmocka_unit_test(handoff__to_another_point__heard_there_with_all_its_data),
-        cmocka_unit_test(handoff__to_a_reserved_point_and_on__endpoint_is_free_again),
-        cmocka_unit_test(handoff__nobody_there__peer_is_rejected),
-        cmocka_unit_test(handoff__wrong_arguments__each_its_code),
-        cmocka_unit_test(ia_close__abrupt_with_points_and_requests__all_goes),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

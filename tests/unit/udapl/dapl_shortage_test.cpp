@@ -49,7 +49,7 @@ void warm_up() {
     pair.connect();
 }
 
-void adapter__no_memory__told_and_nothing_is_left(void**) {
+TEST(adapter__no_memory__told_and_nothing_is_left) {
     warm_up();
     std::string name = own_device(2);
     { const Opened before(name); } // what is kept of a device
@@ -61,7 +61,7 @@ void adapter__no_memory__told_and_nothing_is_left(void**) {
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
 }
 
-void parts__no_memory__told_and_nothing_is_left(void**) {
+TEST(parts__no_memory__told_and_nothing_is_left) {
     warm_up();
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
@@ -118,7 +118,7 @@ void parts__no_memory__told_and_nothing_is_left(void**) {
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
 }
 
-void region__no_memory__told_and_nothing_is_left(void**) {
+TEST(region__no_memory__told_and_nothing_is_left) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     std::vector<std::uint8_t> bytes(4096);
@@ -138,7 +138,7 @@ void region__no_memory__told_and_nothing_is_left(void**) {
 }
 
 // The endpoint is as before, and the peer hears of nobody.
-void connect__no_memory__told_and_unconnected(void**) {
+TEST(connect__no_memory__told_and_unconnected) {
     const Pair pair;
     fails_until_it_succeeds("dat_ep_connect", [&] {
         const int failure = std::exchange(until_failure, -1);
@@ -167,11 +167,5 @@ void connect__no_memory__told_and_unconnected(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(adapter__no_memory__told_and_nothing_is_left),
-        cmocka_unit_test(parts__no_memory__told_and_nothing_is_left),
-        cmocka_unit_test(region__no_memory__told_and_nothing_is_left),
-        cmocka_unit_test(connect__no_memory__told_and_unconnected),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

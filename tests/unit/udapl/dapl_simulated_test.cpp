@@ -129,7 +129,7 @@ bool is_about_reading(Mistake mistake) {
            mistake == Mistake::kWrongRangeForRead;
 }
 
-void contract__kept__byte_for_byte(void**) {
+TEST(contract__kept__byte_for_byte) {
     Pair pair;
     pair.connect();
     for (unsigned seed = 1; seed <= kSeeds; ++seed) {
@@ -140,7 +140,7 @@ void contract__kept__byte_for_byte(void**) {
     }
 }
 
-void contract__one_thing_forgotten__stale_each_time(void**) {
+TEST(contract__one_thing_forgotten__stale_each_time) {
     constexpr auto kMistakes = static_cast<unsigned>(Mistake::kEnd) - 1;
     Pair pair;
     pair.connect();
@@ -155,7 +155,7 @@ void contract__one_thing_forgotten__stale_each_time(void**) {
 }
 
 // Each mistake, too, on devices that nobody has used before.
-void contract__every_mistake_with_one_seed__stale(void**) {
+TEST(contract__every_mistake_with_one_seed__stale) {
     for (unsigned mistake = 1; mistake < static_cast<unsigned>(Mistake::kEnd); ++mistake) {
         Pair pair;
         pair.connect();
@@ -165,7 +165,7 @@ void contract__every_mistake_with_one_seed__stale(void**) {
     }
 }
 
-void attributes__a_device_that_does_not_snoop__says_so(void**) {
+TEST(attributes__a_device_that_does_not_snoop__says_so) {
     const Opened opened;
     DAT_PROVIDER_ATTR attr{};
     assert_int_equal(dat_ia_query(opened.ia, nullptr, 0, nullptr, DAT_PROVIDER_FIELD_ALL, &attr),
@@ -175,7 +175,7 @@ void attributes__a_device_that_does_not_snoop__says_so(void**) {
 }
 
 // Local buffers need no call: the sender's was stored just now, the receiver's holds stores of its own.
-void send__parts_on_both_sides__no_sync_needed(void**) {
+TEST(send__parts_on_both_sides__no_sync_needed) {
     const Pair pair;
     Block& from = const_cast<Block&>(pair.active.block);
     Block& into = const_cast<Block&>(pair.passive.block);
@@ -199,7 +199,7 @@ void send__parts_on_both_sides__no_sync_needed(void**) {
 }
 
 // A read that makes no event is known to be over by a later one, as is what it brought.
-void read__suppressed__seen_with_the_next_completion(void**) {
+TEST(read__suppressed__seen_with_the_next_completion) {
     Pair pair;
     pair.connect();
     std::memset(pair.passive.block.bytes.data(), 0x77, 4096);
@@ -221,7 +221,7 @@ void read__suppressed__seen_with_the_next_completion(void**) {
     }
 }
 
-void sync__bad_segment_in_the_middle__nothing_is_synced(void**) {
+TEST(sync__bad_segment_in_the_middle__nothing_is_synced) {
     Pair pair;
     pair.connect();
     Block& block = pair.passive.block;
@@ -254,7 +254,7 @@ void sync__bad_segment_in_the_middle__nothing_is_synced(void**) {
     assert_int_equal(block.bytes[0], 0x66);
 }
 
-void lmr_create__not_mapped__refused_though_its_shadow_would_be(void**) {
+TEST(lmr_create__not_mapped__refused_though_its_shadow_would_be) {
     const Opened opened;
     DAT_REGION_DESCRIPTION region{};
     region.for_va = nullptr;
@@ -268,15 +268,5 @@ void lmr_create__not_mapped__refused_though_its_shadow_would_be(void**) {
 int main() {
     setenv("SLUICE_COHERENCE", "simulated", 1); // NOLINT(concurrency-mt-unsafe): there is no other thread yet
     print_message("seeds 1 to %u, and 4711\n", kSeeds);
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(contract__kept__byte_for_byte),
-        cmocka_unit_test(contract__one_thing_forgotten__stale_each_time),
-        cmocka_unit_test(contract__every_mistake_with_one_seed__stale),
-        cmocka_unit_test(attributes__a_device_that_does_not_snoop__says_so),
-        cmocka_unit_test(send__parts_on_both_sides__no_sync_needed),
-        cmocka_unit_test(read__suppressed__seen_with_the_next_completion),
-        cmocka_unit_test(sync__bad_segment_in_the_middle__nothing_is_synced),
-        cmocka_unit_test(lmr_create__not_mapped__refused_though_its_shadow_would_be),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -86,7 +86,7 @@ struct SharedPair : Pair {
     DAT_EP_ATTR attr;
 };
 
-void srq_create__queried__every_field(void**) {
+TEST(srq_create__queried__every_field) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     DAT_SRQ_ATTR attr{10, 3, DAT_SRQ_LW_DEFAULT};
@@ -113,7 +113,7 @@ void srq_create__queried__every_field(void**) {
     assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
 }
 
-void srq_create__wrong_arguments__each_its_code(void**) {
+TEST(srq_create__wrong_arguments__each_its_code) {
     const Opened opened;
     const Opened other;
     const DAT_PZ_HANDLE pz = opened.make_pz();
@@ -135,7 +135,7 @@ void srq_create__wrong_arguments__each_its_code(void**) {
     assert_null(srq);
 }
 
-void post_recv__wrong_segments__each_its_code(void**) {
+TEST(post_recv__wrong_segments__each_its_code) {
     const SharedPair pair;
     DAT_LMR_TRIPLET part = pair.passive.block.part(0, 10);
     const DAT_DTO_COOKIE cookie = Side::cookie_of(1);
@@ -155,7 +155,7 @@ void post_recv__wrong_segments__each_its_code(void**) {
                      bad(1));
 }
 
-void post_recv__as_many_as_fit__then_insufficient_resources(void**) {
+TEST(post_recv__as_many_as_fit__then_insufficient_resources) {
     const SharedPair pair(4);
     const DAT_COUNT size = pair.query().max_recv_dtos;
     pair.post_many(size);
@@ -164,7 +164,7 @@ void post_recv__as_many_as_fit__then_insufficient_resources(void**) {
 }
 
 // The example of the standard.
-void counts__three_posted_one_taken_and_reaped__as_the_page_says(void**) {
+TEST(counts__three_posted_one_taken_and_reaped__as_the_page_says) {
     const SharedPair pair;
     pair.connect();
     pair.post_many(3);
@@ -179,7 +179,7 @@ void counts__three_posted_one_taken_and_reaped__as_the_page_says(void**) {
     pair.must_count(1, 1);
 }
 
-void receive__two_endpoints__buffers_in_order_and_the_right_endpoint(void**) {
+TEST(receive__two_endpoints__buffers_in_order_and_the_right_endpoint) {
     SharedPair pair;
     pair.connect();
     const DAT_EP_HANDLE first = pair.passive.ep;
@@ -217,7 +217,7 @@ void receive__two_endpoints__buffers_in_order_and_the_right_endpoint(void**) {
     assert_int_equal(dat_srq_free(pair.srq), DAT_SUCCESS);
 }
 
-void disconnect__buffers_posted__they_stay_for_others(void**) {
+TEST(disconnect__buffers_posted__they_stay_for_others) {
     const SharedPair pair;
     pair.connect();
     pair.post_many(3);
@@ -234,7 +234,7 @@ void disconnect__buffers_posted__they_stay_for_others(void**) {
     pair.must_count(2, 2);
 }
 
-void ep_free__its_message_not_reaped__not_outstanding_any_more(void**) {
+TEST(ep_free__its_message_not_reaped__not_outstanding_any_more) {
     const SharedPair pair;
     pair.connect();
     pair.post_many(3);
@@ -246,7 +246,7 @@ void ep_free__its_message_not_reaped__not_outstanding_any_more(void**) {
     pair.must_count(2, 2);
 }
 
-void set_lw__few_left_and_nobody_looks__told_once_per_call(void**) {
+TEST(set_lw__few_left_and_nobody_looks__told_once_per_call) {
     const SharedPair pair;
     pair.connect();
     pair.post_many(4);
@@ -268,14 +268,14 @@ void set_lw__few_left_and_nobody_looks__told_once_per_call(void**) {
     pair.must_not_be_told();
 }
 
-void set_lw__more_than_fit_or_negative__argument_2(void**) {
+TEST(set_lw__more_than_fit_or_negative__argument_2) {
     const SharedPair pair;
     assert_int_equal(dat_srq_set_lw(pair.srq, pair.query().max_recv_dtos + 1), bad(2));
     assert_int_equal(dat_srq_set_lw(pair.srq, -1), bad(2));
     assert_int_equal(dat_srq_set_lw(pair.passive.ep, 1), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ));
 }
 
-void resize__with_buffers__kept_and_more_fit(void**) {
+TEST(resize__with_buffers__kept_and_more_fit) {
     const SharedPair pair(4);
     pair.connect();
     pair.post_many(4);
@@ -297,7 +297,7 @@ void resize__with_buffers__kept_and_more_fit(void**) {
     pair.must_count(0, 0);
 }
 
-void resize__below_what_is_held_or_marked__invalid_state(void**) {
+TEST(resize__below_what_is_held_or_marked__invalid_state) {
     const SharedPair pair(10);
     pair.post_many(6);
     assert_int_equal(dat_srq_resize(pair.srq, 5), coded(DAT_INVALID_STATE, DAT_INVALID_STATE_SRQ_IN_USE));
@@ -311,7 +311,7 @@ void resize__below_what_is_held_or_marked__invalid_state(void**) {
     assert_int_equal(DAT_GET_TYPE(pair.post(0, 64, 0)), DAT_INSUFFICIENT_RESOURCES);
 }
 
-void watermarks__soft_passed__told_and_hard_passed__broken(void**) {
+TEST(watermarks__soft_passed__told_and_hard_passed__broken) {
     const SharedPair pair(10, 1, 2);
     pair.connect();
     pair.post_many(5);
@@ -323,7 +323,7 @@ void watermarks__soft_passed__told_and_hard_passed__broken(void**) {
     pair.passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
 }
 
-void ep_create_with_srq__wrong_arguments__each_its_code(void**) {
+TEST(ep_create_with_srq__wrong_arguments__each_its_code) {
     const SharedPair pair;
     const Side& side = pair.passive;
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
@@ -354,7 +354,7 @@ void ep_create_with_srq__wrong_arguments__each_its_code(void**) {
 }
 
 // Whoever asks for the counts takes completions for who waits.
-void traffic__others_ask_meanwhile__nothing_lost(void**) {
+TEST(traffic__others_ask_meanwhile__nothing_lost) {
     const SharedPair pair(8);
     pair.connect();
     pair.post_many(8);
@@ -378,22 +378,5 @@ void traffic__others_ask_meanwhile__nothing_lost(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(srq_create__queried__every_field),
-        cmocka_unit_test(srq_create__wrong_arguments__each_its_code),
-        cmocka_unit_test(post_recv__wrong_segments__each_its_code),
-        cmocka_unit_test(post_recv__as_many_as_fit__then_insufficient_resources),
-        cmocka_unit_test(counts__three_posted_one_taken_and_reaped__as_the_page_says),
-        cmocka_unit_test(receive__two_endpoints__buffers_in_order_and_the_right_endpoint),
-        cmocka_unit_test(disconnect__buffers_posted__they_stay_for_others),
-        cmocka_unit_test(ep_free__its_message_not_reaped__not_outstanding_any_more),
-        cmocka_unit_test(set_lw__few_left_and_nobody_looks__told_once_per_call),
-        cmocka_unit_test(set_lw__more_than_fit_or_negative__argument_2),
-        cmocka_unit_test(resize__with_buffers__kept_and_more_fit),
-        cmocka_unit_test(resize__below_what_is_held_or_marked__invalid_state),
-        cmocka_unit_test(watermarks__soft_passed__told_and_hard_passed__broken),
-        cmocka_unit_test(ep_create_with_srq__wrong_arguments__each_its_code),
-        cmocka_unit_test(traffic__others_ask_meanwhile__nothing_lost),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

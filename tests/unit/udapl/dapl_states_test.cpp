@@ -122,7 +122,7 @@ const Call kCalls[] = {
      {true, true, true, true, true, true, true, true}},
 };
 
-void calls__in_each_state__allowed_or_refused_and_unchanged(void**) {
+TEST(calls__in_each_state__allowed_or_refused_and_unchanged) {
     const Pair other;
     other.connect(); // before a gate holds everybody up
     for (const Call& each : kCalls) {
@@ -191,7 +191,7 @@ constexpr Field kFields[] = {
     {DAT_EP_FIELD_EP_ATTR_ALL, Until::kReserved},
 };
 
-void modify__each_field_in_each_state__allowed_or_refused_and_unchanged(void**) {
+TEST(modify__each_field_in_each_state__allowed_or_refused_and_unchanged) {
     for (std::size_t i = 0; i < kStateCount; ++i) {
         if (is_over_iwarp() && kStates[i] == DAT_EP_STATE_DISCONNECT_PENDING) {
             continue;
@@ -215,7 +215,7 @@ void modify__each_field_in_each_state__allowed_or_refused_and_unchanged(void**) 
     }
 }
 
-void accept__endpoint_that_isnt_unconnected__refused_and_request_stays(void**) {
+TEST(accept__endpoint_that_isnt_unconnected__refused_and_request_stays) {
     for (const DAT_EP_STATE state : {DAT_EP_STATE_CONNECTED, DAT_EP_STATE_DISCONNECTED}) {
         Scene scene(state);
         const Side third(2);
@@ -234,7 +234,7 @@ void accept__endpoint_that_isnt_unconnected__refused_and_request_stays(void**) {
     }
 }
 
-void active_pending__disconnected_by_the_program__disconnected(void**) {
+TEST(active_pending__disconnected_by_the_program__disconnected) {
     Scene scene(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
     assert_int_equal(scene.pair.active.receive(0, 1, 5), DAT_SUCCESS);
     assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
@@ -250,7 +250,7 @@ void active_pending__disconnected_by_the_program__disconnected(void**) {
     assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
-void active_pending__time_is_over__timed_out(void**) {
+TEST(active_pending__time_is_over__timed_out) {
     const Pair pair;
     assert_int_equal(pair.active.receive(0, 1, 5), DAT_SUCCESS);
     assert_int_equal(pair.try_ask(1000), DAT_SUCCESS);
@@ -259,7 +259,7 @@ void active_pending__time_is_over__timed_out(void**) {
     pair.active.must_complete(5, DAT_DTO_ERR_FLUSHED);
 }
 
-void active_pending__connected_in_time__time_is_forgotten(void**) {
+TEST(active_pending__connected_in_time__time_is_forgotten) {
     const Pair pair;
     assert_int_equal(pair.try_ask(1'000'000), DAT_SUCCESS);
     assert_int_equal(dat_cr_accept(pair.request(), pair.passive.ep, 0, nullptr), DAT_SUCCESS);
@@ -272,7 +272,7 @@ void active_pending__connected_in_time__time_is_forgotten(void**) {
     pair.active.must_hear(DAT_CONNECTION_EVENT_TIMED_OUT);
 }
 
-void completion_pending__handshake_completes__connected(void**) {
+TEST(completion_pending__handshake_completes__connected) {
     Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
     scene.gate->open();
     scene.pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
@@ -280,7 +280,7 @@ void completion_pending__handshake_completes__connected(void**) {
     assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_CONNECTED);
 }
 
-void completion_pending__peer_gives_up__accept_error_and_flushed(void**) {
+TEST(completion_pending__peer_gives_up__accept_error_and_flushed) {
     if (is_over_iwarp()) {
         skip(); // it is connected by then
     }
@@ -293,7 +293,7 @@ void completion_pending__peer_gives_up__accept_error_and_flushed(void**) {
     assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
-void completion_pending__disconnected_by_the_program__both_disconnected(void**) {
+TEST(completion_pending__disconnected_by_the_program__both_disconnected) {
     Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
     assert_int_equal(dat_ep_disconnect(scene.pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
     scene.gate->open();
@@ -305,7 +305,7 @@ void completion_pending__disconnected_by_the_program__both_disconnected(void**) 
     assert_int_equal(scene.pair.active.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
-void disconnect__graceful_with_requests__done_first(void**) {
+TEST(disconnect__graceful_with_requests__done_first) {
     if (is_over_iwarp()) {
         skip(); // a send doesn't wait for a receive
     }
@@ -332,14 +332,14 @@ void disconnect__graceful_with_requests__done_first(void**) {
     }
 }
 
-void disconnect__graceful_with_nothing_posted__at_once(void**) {
+TEST(disconnect__graceful_with_nothing_posted__at_once) {
     Scene scene(DAT_EP_STATE_CONNECTED);
     assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
     scene.pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
     scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-void disconnect_pending__abrupt__flushed(void**) {
+TEST(disconnect_pending__abrupt__flushed) {
     if (is_over_iwarp()) {
         skip(); // a send doesn't wait for a receive
     }
@@ -349,7 +349,7 @@ void disconnect_pending__abrupt__flushed(void**) {
     scene.pair.active.must_complete(2, DAT_DTO_ERR_FLUSHED);
 }
 
-void disconnect_pending__peer_disconnects__disconnected_once(void**) {
+TEST(disconnect_pending__peer_disconnects__disconnected_once) {
     if (is_over_iwarp()) {
         skip(); // a send doesn't wait for a receive
     }
@@ -361,7 +361,7 @@ void disconnect_pending__peer_disconnects__disconnected_once(void**) {
     assert_int_equal(dat_evd_dequeue(scene.pair.active.connections, &event), coded(DAT_QUEUE_EMPTY));
 }
 
-void failed_transfer__nobody_dequeues__broken_all_the_same(void**) {
+TEST(failed_transfer__nobody_dequeues__broken_all_the_same) {
     Scene scene(DAT_EP_STATE_CONNECTED);
     const DAT_RMR_TRIPLET nobodys{scene.pair.passive.block.key ^ 0x5a5a5a, 0,
                                   scene.pair.passive.block.address(), 1};
@@ -379,7 +379,7 @@ void failed_transfer__nobody_dequeues__broken_all_the_same(void**) {
                 heard.event_number == DAT_CONNECTION_EVENT_DISCONNECTED);
 }
 
-void receive__too_small_and_nobody_dequeues__broken(void**) {
+TEST(receive__too_small_and_nobody_dequeues__broken) {
     Scene scene(DAT_EP_STATE_CONNECTED);
     assert_int_equal(scene.pair.passive.receive(0, 10, 3), DAT_SUCCESS);
     assert_int_equal(scene.pair.active.send(0, 11), DAT_SUCCESS);
@@ -393,7 +393,7 @@ void receive__too_small_and_nobody_dequeues__broken(void**) {
     assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_DISCONNECTED);
 }
 
-void reset__disconnected__connects_again_at_once(void**) {
+TEST(reset__disconnected__connects_again_at_once) {
     Scene scene(DAT_EP_STATE_CONNECTED);
     for (int round = 0; round < 3; ++round) { // the connection manager keeps the former numbers
         assert_int_equal(dat_ep_disconnect(scene.pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
@@ -409,7 +409,7 @@ void reset__disconnected__connects_again_at_once(void**) {
     }
 }
 
-void dup_connect__other_is_connected__to_the_same_peer(void**) {
+TEST(dup_connect__other_is_connected__to_the_same_peer) {
     Scene scene(DAT_EP_STATE_CONNECTED);
     const Side third(2);
     const auto dup = [&](DAT_EP_HANDLE other) {
@@ -430,24 +430,5 @@ int main() {
     const Opened first(own_device(0));
     const Opened second(own_device(1));
     const Opened third(own_device(2));
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(calls__in_each_state__allowed_or_refused_and_unchanged),
-        cmocka_unit_test(modify__each_field_in_each_state__allowed_or_refused_and_unchanged),
-        cmocka_unit_test(accept__endpoint_that_isnt_unconnected__refused_and_request_stays),
-        cmocka_unit_test(active_pending__disconnected_by_the_program__disconnected),
-        cmocka_unit_test(active_pending__time_is_over__timed_out),
-        cmocka_unit_test(active_pending__connected_in_time__time_is_forgotten),
-        cmocka_unit_test(completion_pending__handshake_completes__connected),
-        cmocka_unit_test(completion_pending__peer_gives_up__accept_error_and_flushed),
-        cmocka_unit_test(completion_pending__disconnected_by_the_program__both_disconnected),
-        cmocka_unit_test(disconnect__graceful_with_requests__done_first),
-        cmocka_unit_test(disconnect__graceful_with_nothing_posted__at_once),
-        cmocka_unit_test(disconnect_pending__abrupt__flushed),
-        cmocka_unit_test(disconnect_pending__peer_disconnects__disconnected_once),
-        cmocka_unit_test(failed_transfer__nobody_dequeues__broken_all_the_same),
-        cmocka_unit_test(receive__too_small_and_nobody_dequeues__broken),
-        cmocka_unit_test(reset__disconnected__connects_again_at_once),
-        cmocka_unit_test(dup_connect__other_is_connected__to_the_same_peer),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -177,7 +177,7 @@ const Transition kTransitions[] = {
      kNothing, DAT_EP_STATE_UNCONNECTED},
 };
 
-void transitions__each_of_them__the_event_and_the_state(void**) {
+TEST(transitions__each_of_them__the_event_and_the_state) {
     for (const Transition& each : kTransitions) {
         if (is_over_iwarp() && !each.is_for_iwarp) {
             continue; // docs/dat-conformance.md
@@ -193,7 +193,7 @@ void transitions__each_of_them__the_event_and_the_state(void**) {
     }
 }
 
-void connect__nobody_is_there_and_a_time__timed_out(void**) {
+TEST(connect__nobody_is_there_and_a_time__timed_out) {
     Scene scene(DAT_EP_STATE_UNCONNECTED);
     sockaddr_in address = nowhere(scene);
     must(scene.subject->receive(0, 1, 5));
@@ -209,9 +209,5 @@ int main() {
     const Opened first(own_device(0)); // as in dapl_states_test.cpp
     const Opened second(own_device(1));
     const Opened third(own_device(2));
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(transitions__each_of_them__the_event_and_the_state),
-        cmocka_unit_test(connect__nobody_is_there_and_a_time__timed_out),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

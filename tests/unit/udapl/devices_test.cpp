@@ -46,7 +46,7 @@ void must_close(DAT_IA_HANDLE ia) {
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 
-void list__no_dat_conf__the_devices_that_are_there(void**) {
+TEST(list__no_dat_conf__the_devices_that_are_there) {
     DAT_PROVIDER_INFO infos[4];
     DAT_PROVIDER_INFO* pointers[] = {&infos[0], &infos[1], &infos[2], &infos[3]};
     DAT_COUNT count = 0;
@@ -66,7 +66,7 @@ void list__no_dat_conf__the_devices_that_are_there(void**) {
     must_close(by_name);
 }
 
-void open__device__by_each_of_its_names(void**) {
+TEST(open__device__by_each_of_its_names) {
     for (const char* name : {"fake0", "fake1", "eth-fake", "192.0.2.1", "RO_AWARE_fake0"}) {
         must_close(must_open(name));
     }
@@ -82,7 +82,7 @@ void open__device__by_each_of_its_names(void**) {
     must_close(ia);
 }
 
-void handles__freed__invalid_while_open_and_ever_after(void**) {
+TEST(handles__freed__invalid_while_open_and_ever_after) {
     DAT_IA_HANDLE ia = must_open("fake0");
     DAT_PZ_HANDLE pz = must_create_pz(ia);
     assert_int_equal(dat_pz_free(pz), DAT_SUCCESS);
@@ -97,7 +97,7 @@ void handles__freed__invalid_while_open_and_ever_after(void**) {
     assert_true(is_loaded());
 }
 
-void handles__of_another_kind__invalid_of_the_kind_that_was_wanted(void**) {
+TEST(handles__of_another_kind__invalid_of_the_kind_that_was_wanted) {
     DAT_IA_HANDLE ia = must_open("fake0");
     DAT_PZ_HANDLE pz = must_create_pz(ia);
     assert_int_equal(dat_ep_free(pz), kInvalid | DAT_INVALID_HANDLE_EP);
@@ -109,7 +109,7 @@ void handles__of_another_kind__invalid_of_the_kind_that_was_wanted(void**) {
     must_close(ia);
 }
 
-void handles__any_number__invalid_and_nothing_is_read(void**) {
+TEST(handles__any_number__invalid_and_nothing_is_read) {
     DAT_IA_HANDLE ia = must_open("fake0");
     DAT_PZ_HANDLE pz = must_create_pz(ia);
     const auto query = reinterpret_cast<dapl_sluice_query_v1_function>(
@@ -130,7 +130,7 @@ void handles__any_number__invalid_and_nothing_is_read(void**) {
     must_close(ia);
 }
 
-void threads__opening_closing_and_using_stale_handles__nothing_is_lost(void**) {
+TEST(threads__opening_closing_and_using_stale_handles__nothing_is_lost) {
     constexpr int kThreads = 6;
     constexpr int kRounds = 200;
     static constexpr const char* kNames[] = {"fake0", "fake1", "eth-fake"};
@@ -185,13 +185,5 @@ int main() {
         std::puts("SKIP: this machine has a dat.conf");
         return 77;
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(list__no_dat_conf__the_devices_that_are_there),
-        cmocka_unit_test(open__device__by_each_of_its_names),
-        cmocka_unit_test(handles__freed__invalid_while_open_and_ever_after),
-        cmocka_unit_test(handles__of_another_kind__invalid_of_the_kind_that_was_wanted),
-        cmocka_unit_test(handles__any_number__invalid_and_nothing_is_read),
-        cmocka_unit_test(threads__opening_closing_and_using_stale_handles__nothing_is_lost),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

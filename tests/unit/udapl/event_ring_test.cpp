@@ -18,7 +18,7 @@ Event numbered(std::uint64_t number, bool is_quiet = false) {
     return event;
 }
 
-void event_ring__pushed__popped_in_order(void**) {
+TEST(event_ring__pushed__popped_in_order) {
     EventRing ring(3);
     for (std::uint64_t number = 0; number < 100; ++number) {
         ring.push(numbered(number));
@@ -29,7 +29,7 @@ void event_ring__pushed__popped_in_order(void**) {
     assert_int_equal(ring.count(), 0);
 }
 
-void event_ring__at_its_length__room_is_left_for_completions_only(void**) {
+TEST(event_ring__at_its_length__room_is_left_for_completions_only) {
     EventRing ring(1);
     ring.resize(1, 2);
     ring.push(numbered(0));
@@ -41,7 +41,7 @@ void event_ring__at_its_length__room_is_left_for_completions_only(void**) {
     assert_int_equal(ring.count(), 3);
 }
 
-void event_ring__quiet_events__not_counted_as_notifying(void**) {
+TEST(event_ring__quiet_events__not_counted_as_notifying) {
     EventRing ring(4);
     ring.push(numbered(0, true));
     ring.push(numbered(1));
@@ -52,7 +52,7 @@ void event_ring__quiet_events__not_counted_as_notifying(void**) {
     assert_int_equal(ring.notifying(), 0);
 }
 
-void event_ring__newest_made_to_notify__counted_once(void**) {
+TEST(event_ring__newest_made_to_notify__counted_once) {
     EventRing ring(4);
     assert_false(ring.make_newest_notify());
     ring.push(numbered(0, true));
@@ -65,7 +65,7 @@ void event_ring__newest_made_to_notify__counted_once(void**) {
     assert_int_equal(ring.notifying(), 0);
 }
 
-void event_ring__resized_while_it_wraps__the_order_stays(void**) {
+TEST(event_ring__resized_while_it_wraps__the_order_stays) {
     EventRing ring(3);
     ring.push(numbered(0));
     ring.push(numbered(1));
@@ -79,7 +79,7 @@ void event_ring__resized_while_it_wraps__the_order_stays(void**) {
     }
 }
 
-void event_ring__endpoint_forgotten__only_its_receives_lose_their_ring(void**) {
+TEST(event_ring__endpoint_forgotten__only_its_receives_lose_their_ring) {
     EventRing ring(2);
     int one = 0;
     int other = 0;
@@ -98,13 +98,5 @@ void event_ring__endpoint_forgotten__only_its_receives_lose_their_ring(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(event_ring__pushed__popped_in_order),
-        cmocka_unit_test(event_ring__at_its_length__room_is_left_for_completions_only),
-        cmocka_unit_test(event_ring__quiet_events__not_counted_as_notifying),
-        cmocka_unit_test(event_ring__newest_made_to_notify__counted_once),
-        cmocka_unit_test(event_ring__resized_while_it_wraps__the_order_stays),
-        cmocka_unit_test(event_ring__endpoint_forgotten__only_its_receives_lose_their_ring),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -60,7 +60,7 @@ class Noting final : public Timer {
     std::atomic<bool> is_called_{false};
 };
 
-void timers__several__called_in_the_order_of_their_times(void**) {
+TEST(timers__several__called_in_the_order_of_their_times) {
     constexpr std::uint64_t kMillisecond = 1'000'000;
     const std::shared_ptr<Loop> loop = open_loop();
     std::vector<const Timer*> calls; // by the loop's thread, until the last was awaited
@@ -79,7 +79,7 @@ void timers__several__called_in_the_order_of_their_times(void**) {
     assert_ptr_equal(calls[1], &second);
 }
 
-void timers__set_again__called_at_the_last_time_only(void**) {
+TEST(timers__set_again__called_at_the_last_time_only) {
     const std::shared_ptr<Loop> loop = open_loop();
     std::vector<const Timer*> calls;
     Noting timer(calls);
@@ -90,7 +90,7 @@ void timers__set_again__called_at_the_last_time_only(void**) {
     assert_int_equal(calls.size(), 1);
 }
 
-void timers__called_off__not_called(void**) {
+TEST(timers__called_off__not_called) {
     const std::shared_ptr<Loop> loop = open_loop();
     std::vector<const Timer*> calls;
     Noting timer(calls);
@@ -125,7 +125,7 @@ class Again final : public Timer {
     Loop& loop_;
 };
 
-void cancel__timer_that_sets_itself_again__returned_and_over(void**) {
+TEST(cancel__timer_that_sets_itself_again__returned_and_over) {
     const std::shared_ptr<Loop> loop = open_loop();
     Again timer(*loop);
     loop->wake_at(timer, now_ns());
@@ -145,11 +145,5 @@ void cancel__timer_that_sets_itself_again__returned_and_over(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(timers__several__called_in_the_order_of_their_times),
-        cmocka_unit_test(timers__set_again__called_at_the_last_time_only),
-        cmocka_unit_test(timers__called_off__not_called),
-        cmocka_unit_test(cancel__timer_that_sets_itself_again__returned_and_over),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -36,7 +36,7 @@ void assert_texts(DAT_RETURN value, const char* type, const char* subtype) {
     assert_string_equal(minor, subtype);
 }
 
-void strerror__every_type_with_every_subtype__identifiers(void**) {
+TEST(strerror__every_type_with_every_subtype__identifiers) {
     for (const Code& type : kTypes) {
         for (const Code& subtype : kSubtypes) {
             const char* const text = subtype.value == DAT_NO_SUBTYPE ? "" : subtype.name;
@@ -47,7 +47,7 @@ void strerror__every_type_with_every_subtype__identifiers(void**) {
     }
 }
 
-void strerror__status_of_a_data_transfer__is_no_error(void**) {
+TEST(strerror__status_of_a_data_transfer__is_no_error) {
     for (int status = DAT_DTO_SUCCESS; status <= DAT_RMR_OPERATION_FAILED; ++status) {
         const char* major = nullptr;
         const char* minor = nullptr;
@@ -56,7 +56,7 @@ void strerror__status_of_a_data_transfer__is_no_error(void**) {
     }
 }
 
-void strerror__number_that_means_nothing__invalid_parameter_and_nothing_written(void**) {
+TEST(strerror__number_that_means_nothing__invalid_parameter_and_nothing_written) {
     for (DAT_RETURN value :
          {0x00150000U, 0x0ffe0000U, 0x3fff0000U, 103U, 0xffffU, 0x00050067U, 0xffffffffU}) {
         const char* major = "kept";
@@ -68,7 +68,7 @@ void strerror__number_that_means_nothing__invalid_parameter_and_nothing_written(
     }
 }
 
-void strerror__null__invalid_parameter(void**) {
+TEST(strerror__null__invalid_parameter) {
     const char* text = nullptr;
     assert_int_equal(dat_strerror(DAT_SUCCESS, nullptr, &text),
                      DAT_CLASS_ERROR | DAT_INVALID_PARAMETER | DAT_INVALID_ARG2);
@@ -80,11 +80,5 @@ void strerror__null__invalid_parameter(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(strerror__every_type_with_every_subtype__identifiers),
-        cmocka_unit_test(strerror__status_of_a_data_transfer__is_no_error),
-        cmocka_unit_test(strerror__number_that_means_nothing__invalid_parameter_and_nothing_written),
-        cmocka_unit_test(strerror__null__invalid_parameter),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -203,7 +203,12 @@ int remove_recorder(void**) {
     return static_cast<int>(dat_registry_remove_provider(&table, &kInfo));
 }
 
-void every_function__object_of_a_provider__reaches_that_function_with_its_arguments(void**) {
+TEST(every_function__is_in_the_list) {
+    // All but the name, the extension, and what opens and closes.
+    assert_int_equal(std::size(kAll), sizeof(DAT_PROVIDER) / sizeof(void*) - 4);
+}
+
+TEST(every_function__object_of_a_provider__reaches_that_function_with_its_arguments) {
     for (const Redirected& one : kAll) {
         Recorded sent;
         recorded = {};
@@ -216,7 +221,7 @@ void every_function__object_of_a_provider__reaches_that_function_with_its_argume
     }
 }
 
-void every_function__handle_that_nobody_made__invalid_handle_of_its_kind(void**) {
+TEST(every_function__handle_that_nobody_made__invalid_handle_of_its_kind) {
     const DAT_PROVIDER other = table;
     Object nobodys{&other};
     Object empty{nullptr};
@@ -234,7 +239,7 @@ void every_function__handle_that_nobody_made__invalid_handle_of_its_kind(void**)
     }
 }
 
-void every_function__no_provider_at_all__nothing_is_read(void**) {
+TEST(every_function__no_provider_at_all__nothing_is_read) {
     assert_int_equal(remove_recorder(nullptr), 0);
     // Reading here would end the program.
     void* const no_access = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -248,7 +253,7 @@ void every_function__no_provider_at_all__nothing_is_read(void**) {
     assert_int_equal(add_recorder(nullptr), 0);
 }
 
-void every_function__provider_lacks_it__not_implemented(void**) {
+TEST(every_function__provider_lacks_it__not_implemented) {
     for (const Redirected& one : kAll) {
         one.remove(table);
         Recorded sent;
@@ -259,21 +264,9 @@ void every_function__provider_lacks_it__not_implemented(void**) {
     }
 }
 
-void every_function__is_in_the_list(void**) {
-    // All but the name, the extension, and what opens and closes.
-    assert_int_equal(std::size(kAll), sizeof(DAT_PROVIDER) / sizeof(void*) - 4);
-}
-
 } // namespace
 
 int main() {
     setenv("DAT_OVERRIDE", "/dev/null", 1);
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(every_function__is_in_the_list),
-        cmocka_unit_test(every_function__object_of_a_provider__reaches_that_function_with_its_arguments),
-        cmocka_unit_test(every_function__handle_that_nobody_made__invalid_handle_of_its_kind),
-        cmocka_unit_test(every_function__no_provider_at_all__nothing_is_read),
-        cmocka_unit_test(every_function__provider_lacks_it__not_implemented),
-    };
-    return cmocka_run_group_tests(tests, add_recorder, remove_recorder);
+    return sluice::test::run_all_tests("redirection", add_recorder, remove_recorder);
 }

@@ -92,7 +92,35 @@ std::string adapter_name(DAT_IA_HANDLE ia) {
     return attributes.adapter_name;
 }
 
-void open__first_and_last__load_and_unload_the_provider(void**) {
+std::vector<DAT_PROVIDER_INFO> list() {
+    DAT_COUNT count = -1;
+    assert_int_equal(dat_registry_list_providers(0, &count, nullptr), kBadArgument | DAT_INVALID_ARG1);
+    std::vector<DAT_PROVIDER_INFO> all(static_cast<std::size_t>(count));
+    std::vector<DAT_PROVIDER_INFO*> pointers;
+    for (DAT_PROVIDER_INFO& info : all) {
+        pointers.push_back(&info);
+    }
+    assert_int_equal(dat_registry_list_providers(count, &count, pointers.data()), DAT_SUCCESS);
+    assert_int_equal(count, all.size());
+    return all;
+}
+
+TEST(list__without_any_open__every_entry_that_counts) {
+    const std::vector<DAT_PROVIDER_INFO> all = list();
+    assert_int_equal(all.size(), kEntries);
+    assert_string_equal(all[0].ia_name, "plain");
+    assert_int_equal(all[0].dapl_version_major, 1);
+    assert_int_equal(all[0].dapl_version_minor, 2);
+    assert_int_equal(all[0].is_thread_safe, DAT_FALSE);
+    assert_int_equal(all[2].dapl_version_minor, 1);
+    assert_int_equal(all[3].is_thread_safe, DAT_TRUE);
+    assert_false(is_loaded());
+    DAT_IA_HANDLE ia = must_open("plain");
+    assert_int_equal(list().size(), kEntries);
+    must_close(ia);
+}
+
+TEST(open__first_and_last__load_and_unload_the_provider) {
     assert_false(is_loaded());
     DAT_IA_HANDLE first = must_open("plain");
     assert_true(is_loaded());
@@ -107,7 +135,7 @@ void open__first_and_last__load_and_unload_the_provider(void**) {
     assert_false(is_loaded());
 }
 
-void objects__of_a_foreign_provider__work(void**) {
+TEST(objects__of_a_foreign_provider__work) {
     DAT_IA_HANDLE ia = must_open("plain");
     DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
@@ -138,7 +166,7 @@ void objects__of_a_foreign_provider__work(void**) {
     assert_false(is_loaded());
 }
 
-void close__not_open__invalid_handle(void**) {
+TEST(close__not_open__invalid_handle) {
     constexpr DAT_RETURN kInvalid = DAT_CLASS_ERROR | DAT_INVALID_HANDLE | DAT_INVALID_HANDLE_IA;
     int nobodys = 0;
     assert_int_equal(dat_ia_close(DAT_HANDLE_NULL, DAT_CLOSE_ABRUPT_FLAG), kInvalid);
@@ -150,7 +178,7 @@ void close__not_open__invalid_handle(void**) {
     must_close(still_open);
 }
 
-void handles__of_a_provider_that_is_unloaded__invalid_and_not_read(void**) {
+TEST(handles__of_a_provider_that_is_unloaded__invalid_and_not_read) {
     DAT_IA_HANDLE ia = must_open("plain");
     DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
     assert_int_equal(dat_pz_create(ia, &pz), DAT_SUCCESS);
@@ -162,7 +190,7 @@ void handles__of_a_provider_that_is_unloaded__invalid_and_not_read(void**) {
                      DAT_CLASS_ERROR | DAT_INVALID_HANDLE | DAT_INVALID_HANDLE_IA);
 }
 
-void open__provider_fails__its_status_and_nothing_left(void**) {
+TEST(open__provider_fails__its_status_and_nothing_left) {
     DAT_IA_HANDLE ia = &ia;
     assert_int_equal(open_as("absent", ia),
                      DAT_CLASS_ERROR | DAT_INSUFFICIENT_RESOURCES | DAT_RESOURCE_DEVICE);
@@ -174,7 +202,7 @@ void open__provider_fails__its_status_and_nothing_left(void**) {
     assert_ptr_equal(ia, &ia);
 }
 
-void open__not_there__says_what_is_missing(void**) {
+TEST(open__not_there__says_what_is_missing) {
     assert_not_found("", DAT_NAME_NOT_REGISTERED);
     assert_not_found("nobody", DAT_NAME_NOT_REGISTERED);
     assert_not_found("plai", DAT_NAME_NOT_REGISTERED);
@@ -190,7 +218,7 @@ void open__not_there__says_what_is_missing(void**) {
     assert_not_found(std::string(255, 'n').c_str(), DAT_NAME_NOT_REGISTERED);
 }
 
-void open__less_is_asked_for__what_offers_more_serves(void**) {
+TEST(open__less_is_asked_for__what_offers_more_serves) {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     assert_int_equal(open_as("plain", ia, 1, 0), DAT_SUCCESS);
     must_close(ia);
@@ -203,11 +231,11 @@ void open__less_is_asked_for__what_offers_more_serves(void**) {
     assert_int_equal(DAT_GET_TYPE(open_as("absent", ia, 1, 2, DAT_FALSE)), DAT_INSUFFICIENT_RESOURCES);
 }
 
-void open__several_entries__the_first_that_can_be_loaded(void**) {
+TEST(open__several_entries__the_first_that_can_be_loaded) {
     must_close(must_open("chain"));
 }
 
-void open__relaxed_ordering_prefix__is_taken_off_and_passed_on(void**) {
+TEST(open__relaxed_ordering_prefix__is_taken_off_and_passed_on) {
     DAT_IA_HANDLE ia = must_open("RO_AWARE_plain");
     assert_string_equal(adapter_name(ia).c_str(), "relaxed plain");
     must_close(ia);
@@ -218,7 +246,7 @@ void open__relaxed_ordering_prefix__is_taken_off_and_passed_on(void**) {
     assert_not_found("RO_AWARE_", DAT_NAME_NOT_REGISTERED);
 }
 
-void open__wrong_arguments__are_named(void**) {
+TEST(open__wrong_arguments__are_named) {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     char name[] = "plain";
@@ -234,7 +262,7 @@ void open__wrong_arguments__are_named(void**) {
     must_close(ia);
 }
 
-void open__failing__prints_nothing(void**) {
+TEST(open__failing__prints_nothing) {
     const sluice::test::Machine scratch;
     const std::string path = scratch.root() + "/stderr";
     std::fflush(stderr);
@@ -251,35 +279,7 @@ void open__failing__prints_nothing(void**) {
     close(file);
 }
 
-std::vector<DAT_PROVIDER_INFO> list() {
-    DAT_COUNT count = -1;
-    assert_int_equal(dat_registry_list_providers(0, &count, nullptr), kBadArgument | DAT_INVALID_ARG1);
-    std::vector<DAT_PROVIDER_INFO> all(static_cast<std::size_t>(count));
-    std::vector<DAT_PROVIDER_INFO*> pointers;
-    for (DAT_PROVIDER_INFO& info : all) {
-        pointers.push_back(&info);
-    }
-    assert_int_equal(dat_registry_list_providers(count, &count, pointers.data()), DAT_SUCCESS);
-    assert_int_equal(count, all.size());
-    return all;
-}
-
-void list__without_any_open__every_entry_that_counts(void**) {
-    const std::vector<DAT_PROVIDER_INFO> all = list();
-    assert_int_equal(all.size(), kEntries);
-    assert_string_equal(all[0].ia_name, "plain");
-    assert_int_equal(all[0].dapl_version_major, 1);
-    assert_int_equal(all[0].dapl_version_minor, 2);
-    assert_int_equal(all[0].is_thread_safe, DAT_FALSE);
-    assert_int_equal(all[2].dapl_version_minor, 1);
-    assert_int_equal(all[3].is_thread_safe, DAT_TRUE);
-    assert_false(is_loaded());
-    DAT_IA_HANDLE ia = must_open("plain");
-    assert_int_equal(list().size(), kEntries);
-    must_close(ia);
-}
-
-void list__wrong_arguments__are_named(void**) {
+TEST(list__wrong_arguments__are_named) {
     DAT_COUNT count = 0;
     DAT_PROVIDER_INFO info;
     std::memset(&info, 0x55, sizeof info);
@@ -323,7 +323,7 @@ DAT_PROVIDER_INFO own_info(DAT_BOOLEAN is_thread_safe = DAT_FALSE) {
     return info;
 }
 
-void add__a_program_s_own_provider__can_be_opened_and_listed(void**) {
+TEST(add__a_program_s_own_provider__can_be_opened_and_listed) {
     const DAT_PROVIDER provider = own_provider();
     const DAT_PROVIDER_INFO info = own_info();
     assert_int_equal(dat_registry_add_provider(&provider, &info), DAT_SUCCESS);
@@ -345,7 +345,7 @@ void add__a_program_s_own_provider__can_be_opened_and_listed(void**) {
     assert_not_found("own", DAT_NAME_NOT_REGISTERED);
 }
 
-void add__wrong_arguments__are_named(void**) {
+TEST(add__wrong_arguments__are_named) {
     const DAT_PROVIDER good = own_provider();
     const DAT_PROVIDER_INFO info = own_info();
     DAT_PROVIDER lacking[3] = {good, good, good};
@@ -369,7 +369,7 @@ void add__wrong_arguments__are_named(void**) {
     assert_int_equal(dat_registry_remove_provider(&good, nullptr), kBadArgument | DAT_INVALID_ARG2);
 }
 
-void add__more_than_fit__insufficient_resources(void**) {
+TEST(add__more_than_fit__insufficient_resources) {
     std::vector<DAT_PROVIDER> providers(300, own_provider());
     std::vector<DAT_PROVIDER_INFO> infos(providers.size(), own_info());
     std::size_t added = 0;
@@ -386,15 +386,7 @@ void add__more_than_fit__insufficient_resources(void**) {
     assert_int_equal(list().size(), kEntries);
 }
 
-// The last one: from here on the library stays.
-void open__provider_that_forgets_to_remove_itself__works_and_stays_loaded(void**) {
-    must_close(must_open("forget"));
-    assert_true(is_loaded());
-    must_close(must_open("plain"));
-    assert_int_equal(list().size(), kEntries);
-}
-
-void threads__opening_and_closing__nothing_is_lost(void**) {
+TEST(threads__opening_and_closing__nothing_is_lost) {
     constexpr int kThreads = 6;
     constexpr int kRounds = 60;
     std::atomic<int> wrong{0};
@@ -423,6 +415,14 @@ void threads__opening_and_closing__nothing_is_lost(void**) {
     assert_false(is_loaded());
 }
 
+// The last one: from here on the library stays.
+TEST(open__provider_that_forgets_to_remove_itself__works_and_stays_loaded) {
+    must_close(must_open("forget"));
+    assert_true(is_loaded());
+    must_close(must_open("plain"));
+    assert_int_equal(list().size(), kEntries);
+}
+
 } // namespace
 
 int main() {
@@ -430,25 +430,5 @@ int main() {
     machine.write("/dat.conf", kConf);
     setenv("DAT_OVERRIDE", (machine.root() + "/dat.conf").c_str(), 1);
     unsetenv("SLUICE_LOG");
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(list__without_any_open__every_entry_that_counts),
-        cmocka_unit_test(open__first_and_last__load_and_unload_the_provider),
-        cmocka_unit_test(objects__of_a_foreign_provider__work),
-        cmocka_unit_test(close__not_open__invalid_handle),
-        cmocka_unit_test(handles__of_a_provider_that_is_unloaded__invalid_and_not_read),
-        cmocka_unit_test(open__provider_fails__its_status_and_nothing_left),
-        cmocka_unit_test(open__not_there__says_what_is_missing),
-        cmocka_unit_test(open__less_is_asked_for__what_offers_more_serves),
-        cmocka_unit_test(open__several_entries__the_first_that_can_be_loaded),
-        cmocka_unit_test(open__relaxed_ordering_prefix__is_taken_off_and_passed_on),
-        cmocka_unit_test(open__wrong_arguments__are_named),
-        cmocka_unit_test(open__failing__prints_nothing),
-        cmocka_unit_test(list__wrong_arguments__are_named),
-        cmocka_unit_test(add__a_program_s_own_provider__can_be_opened_and_listed),
-        cmocka_unit_test(add__wrong_arguments__are_named),
-        cmocka_unit_test(add__more_than_fit__insufficient_resources),
-        cmocka_unit_test(threads__opening_and_closing__nothing_is_lost),
-        cmocka_unit_test(open__provider_that_forgets_to_remove_itself__works_and_stays_loaded),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -59,7 +59,7 @@ struct Region {
     std::uint32_t context;
 };
 
-void store__not_cleaned__device_sees_the_former_byte(void**) {
+TEST(store__not_cleaned__device_sees_the_former_byte) {
     Bench bench;
     const Region region(bench, 0, kPage);
     bench.bytes[100] = 5;
@@ -70,14 +70,14 @@ void store__not_cleaned__device_sees_the_former_byte(void**) {
     assert_int_equal(region.device(100), 5);
 }
 
-void region__device_may_write__cleaned_when_made(void**) {
+TEST(region__device_may_write__cleaned_when_made) {
     Bench bench;
     bench.bytes[100] = 5;
     const Region region(bench, 0, kPage, true);
     assert_int_equal(region.device(100), 5);
 }
 
-void device_write__not_invalidated__program_sees_the_former_byte(void**) {
+TEST(device_write__not_invalidated__program_sees_the_former_byte) {
     Bench bench;
     const Region region(bench, 0, kPage);
     region.device(200) = 9;
@@ -89,7 +89,7 @@ void device_write__not_invalidated__program_sees_the_former_byte(void**) {
     assert_int_equal(bench.bytes[200], 9);
 }
 
-void store__into_a_line_that_the_device_wrote__goes_over_all_of_it(void**) {
+TEST(store__into_a_line_that_the_device_wrote__goes_over_all_of_it) {
     Bench bench;
     const Region region(bench, 0, kPage);
     std::memset(&region.device(0), 9, 2 * kLine);
@@ -101,7 +101,7 @@ void store__into_a_line_that_the_device_wrote__goes_over_all_of_it(void**) {
     assert_int_equal(bench.bytes[kLine], 9); // in the next line it isn't
 }
 
-void invalidate__after_stores_and_clean__keeps_them(void**) {
+TEST(invalidate__after_stores_and_clean__keeps_them) {
     Bench bench;
     const Region region(bench, 0, kPage);
     std::memset(bench.bytes, 5, kLine);
@@ -114,7 +114,7 @@ void invalidate__after_stores_and_clean__keeps_them(void**) {
     assert_int_equal(bench.bytes[20], 5);
 }
 
-void edges__in_strangers_lines__strangers_bytes_are_left_alone(void**) {
+TEST(edges__in_strangers_lines__strangers_bytes_are_left_alone) {
     Bench bench;
     const Region region(bench, 70, 100); // 70 to 169
     std::memset(bench.bytes, 5, kPage);
@@ -128,7 +128,7 @@ void edges__in_strangers_lines__strangers_bytes_are_left_alone(void**) {
     assert_int_equal(region.device(70), 5); // dirty when the region was made
 }
 
-void region__across_pages__each_line_once(void**) {
+TEST(region__across_pages__each_line_once) {
     Bench bench;
     const Region region(bench, kPage - 10, 3 * kPage);
     std::memset(bench.bytes, 5, 5 * kPage);
@@ -143,7 +143,7 @@ void region__across_pages__each_line_once(void**) {
     }
 }
 
-void regions__overlapping_in_any_order__one_memory(void**) {
+TEST(regions__overlapping_in_any_order__one_memory) {
     Bench bench;
     const Region first(bench, kPage + 5, 100);
     const Region third(bench, 3 * kPage, kPage);
@@ -164,7 +164,7 @@ void regions__overlapping_in_any_order__one_memory(void**) {
     assert_int_equal(around.device(11), 4);
 }
 
-void region__gone__its_part_of_others_stays_and_a_new_one_begins_anew(void**) {
+TEST(region__gone__its_part_of_others_stays_and_a_new_one_begins_anew) {
     Bench bench;
     std::optional<Region> one(std::in_place, bench, 0, 2 * kPage);
     std::optional<Region> other(std::in_place, bench, kPage, 2 * kPage);
@@ -182,16 +182,5 @@ void region__gone__its_part_of_others_stays_and_a_new_one_begins_anew(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(store__not_cleaned__device_sees_the_former_byte),
-        cmocka_unit_test(region__device_may_write__cleaned_when_made),
-        cmocka_unit_test(device_write__not_invalidated__program_sees_the_former_byte),
-        cmocka_unit_test(store__into_a_line_that_the_device_wrote__goes_over_all_of_it),
-        cmocka_unit_test(invalidate__after_stores_and_clean__keeps_them),
-        cmocka_unit_test(edges__in_strangers_lines__strangers_bytes_are_left_alone),
-        cmocka_unit_test(region__across_pages__each_line_once),
-        cmocka_unit_test(regions__overlapping_in_any_order__one_memory),
-        cmocka_unit_test(region__gone__its_part_of_others_stays_and_a_new_one_begins_anew),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return sluice::test::run_all_tests();
 }

@@ -31,7 +31,7 @@ void assert_named(const NamedAddress& one, const char* name, const char* address
     assert_string_equal(one.origin.c_str(), origin);
 }
 
-void named__nobody_says_anything__uroce0_alone(void**) {
+TEST(named__nobody_says_anything__uroce0_alone) {
     const Machine machine;
     const auto named = named_addresses(FileTree(machine.root()));
     assert_true(named.ok());
@@ -39,7 +39,7 @@ void named__nobody_says_anything__uroce0_alone(void**) {
     assert_named(named->front(), "uroce0", "127.0.0.1", "default");
 }
 
-void named__variable_and_file__the_variable_wins(void**) {
+TEST(named__variable_and_file__the_variable_wins) {
     const Machine machine;
     machine.write("/etc/sluice/sluice.conf",
                   "[device uroce3]\naddress = 10.0.0.3\n[device uroce1]\naddress = 10.0.0.1\n");
@@ -52,7 +52,7 @@ void named__variable_and_file__the_variable_wins(void**) {
     assert_named((*named)[2], "uroce3", "10.9.9.9", "SLUICE_UROCE");
 }
 
-void named__what_is_wrong__refused_with_the_place(void**) {
+TEST(named__what_is_wrong__refused_with_the_place) {
     const Machine machine;
     machine.write("/etc/sluice/sluice.conf", "[device uroce1]\naddress = 224.0.0.1\n");
     const auto multicast = named_addresses(FileTree(machine.root()));
@@ -66,7 +66,7 @@ void named__what_is_wrong__refused_with_the_place(void**) {
     assert_non_null(std::strstr(named.error().text(), "nowhere"));
 }
 
-void resolve__name_with_another_address__that_and_no_other(void**) {
+TEST(resolve__name_with_another_address__that_and_no_other) {
     const Variable variable("uroce0=127.7.0.5");
     const auto moved = resolve("uroce0");
     assert_true(moved.ok());
@@ -78,7 +78,7 @@ void resolve__name_with_another_address__that_and_no_other(void**) {
     assert_string_equal(socket::to_text(resolve("uroce1")->gid).data(), "127.0.0.2");
 }
 
-void resolve__nobody_says_anything__loopback_addresses(void**) {
+TEST(resolve__nobody_says_anything__loopback_addresses) {
     assert_string_equal(resolve("127.0.0.8")->name.c_str(), "uroce7");
     assert_string_equal(resolve("127.0.1.8")->name.c_str(), "uroce-127.0.1.8");
     for (const char* const wrong : {"uroce254", "uroce07", "uroce", "uroce-1", "rxe0", ""}) {
@@ -86,7 +86,7 @@ void resolve__nobody_says_anything__loopback_addresses(void**) {
     }
 }
 
-void device_name__ours__and_no_others(void**) {
+TEST(device_name__ours__and_no_others) {
     for (const char* const name : {"uroce0", "uroce253", "uroce-10.0.0.1"}) {
         assert_true(is_device_name(name));
     }
@@ -99,13 +99,5 @@ void device_name__ours__and_no_others(void**) {
 
 int main() {
     unsetenv("SLUICE_UROCE");
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(named__nobody_says_anything__uroce0_alone),
-        cmocka_unit_test(named__variable_and_file__the_variable_wins),
-        cmocka_unit_test(named__what_is_wrong__refused_with_the_place),
-        cmocka_unit_test(resolve__name_with_another_address__that_and_no_other),
-        cmocka_unit_test(resolve__nobody_says_anything__loopback_addresses),
-        cmocka_unit_test(device_name__ours__and_no_others),
-    };
-    return cmocka_run_group_tests_name("uroce.addresses", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.addresses");
 }

@@ -29,7 +29,7 @@ using namespace sluice::roce::engine;
 
 namespace {
 
-void lock__with_a_note__isnt_given_back_before_it_is_read(void**) {
+TEST(lock__with_a_note__isnt_given_back_before_it_is_read) {
     DeviceLock lock;
     assert_true(lock.try_lock());
     assert_false(lock.try_lock());
@@ -42,7 +42,7 @@ void lock__with_a_note__isnt_given_back_before_it_is_read(void**) {
     assert_true(lock.try_unlock());
 }
 
-void lock__several_threads__one_at_a_time(void**) {
+TEST(lock__several_threads__one_at_a_time) {
     DeviceLock lock;
     int count = 0;
     std::vector<std::thread> threads;
@@ -71,7 +71,7 @@ Address address(std::uint8_t last) {
     return made;
 }
 
-void inbox__filled_and_emptied__keeps_order_and_copies(void**) {
+TEST(inbox__filled_and_emptied__keeps_order_and_copies) {
     Inbox inbox;
     assert_null(inbox.front());
     OutPacket packet;
@@ -269,7 +269,7 @@ struct Linked {
     std::vector<std::uint8_t> block = std::vector<std::uint8_t>(8192);
 };
 
-void link__packets_for_strangers__appended_and_flushed_before_the_lock_goes(void**) {
+TEST(link__packets_for_strangers__appended_and_flushed_before_the_lock_goes) {
     Linked one;
     one.post_write(4096); // four packets
     assert_int_equal(one.link->appended, 4);
@@ -281,7 +281,7 @@ void link__packets_for_strangers__appended_and_flushed_before_the_lock_goes(void
     assert_int_equal(one.device.deliveries().no_route, 1);
 }
 
-void link__what_arrives__reaches_the_engine_by_polling_or_by_itself(void**) {
+TEST(link__what_arrives__reaches_the_engine_by_polling_or_by_itself) {
     Linked one;
     one.post_write(8);
     one.link->arrive(one.acknowledgement(0));
@@ -296,7 +296,7 @@ void link__what_arrives__reaches_the_engine_by_polling_or_by_itself(void**) {
     assert_true(one.wait().status == Status::kSuccess); // nobody here calls the device
 }
 
-void deadline__nobody_calls__the_thread_repeats_and_gives_up(void**) {
+TEST(deadline__nobody_calls__the_thread_repeats_and_gives_up) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     one.post_write(8);
@@ -306,7 +306,7 @@ void deadline__nobody_calls__the_thread_repeats_and_gives_up(void**) {
     assert_int_equal(session.engine().counters().timeouts, 2);
 }
 
-void try_progress__somebody_at_it__leaves_what_came_to_the_holder(void**) {
+TEST(try_progress__somebody_at_it__leaves_what_came_to_the_holder) {
     Linked one;
     one.link->arrive(one.acknowledgement(0));
     {
@@ -321,7 +321,7 @@ void try_progress__somebody_at_it__leaves_what_came_to_the_holder(void**) {
     assert_int_equal(session.engine().counters().packets_in, 1);
 }
 
-void poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request(void**) {
+TEST(poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
@@ -333,7 +333,7 @@ void poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request(voi
     assert_true(one.link->unflushed.empty());
 }
 
-void poll__no_call_follows__the_thread_sends_the_acknowledgement(void**) {
+TEST(poll__no_call_follows__the_thread_sends_the_acknowledgement) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
@@ -343,7 +343,7 @@ void poll__no_call_follows__the_thread_sends_the_acknowledgement(void**) {
     assert_int_equal(one.link->appended, psn);
 }
 
-void poll__again__sends_the_acknowledgement(void**) {
+TEST(poll__again__sends_the_acknowledgement) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
@@ -352,7 +352,7 @@ void poll__again__sends_the_acknowledgement(void**) {
     assert_false(one.device.has_held_back());
 }
 
-void poll__a_refusal__leaves_at_once(void**) {
+TEST(poll__a_refusal__leaves_at_once) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
@@ -368,7 +368,7 @@ void poll__a_refusal__leaves_at_once(void**) {
 }
 
 // Without the thread nobody would send it later.
-void poll__no_thread__nothing_is_held_back(void**) {
+TEST(poll__no_thread__nothing_is_held_back) {
     Linked one;
     for (std::uint32_t psn = 0; psn < 100; ++psn) {
         one.link->arrive(one.write(psn, one.key));
@@ -377,7 +377,7 @@ void poll__no_thread__nothing_is_held_back(void**) {
     }
 }
 
-void link__full__the_rest_leaves_when_there_is_room(void**) {
+TEST(link__full__the_rest_leaves_when_there_is_room) {
     Linked one;
     one.link->has_room = false;
     one.post_write(8);
@@ -396,7 +396,7 @@ void link__full__the_rest_leaves_when_there_is_room(void**) {
 }
 
 // Two devices of the process; a thread holds one of them while another one sends to it.
-void delivery__the_other_is_held__waits_in_the_inbox_for_its_holder(void**) {
+TEST(delivery__the_other_is_held__waits_in_the_inbox_for_its_holder) {
     Registry& registry = Registry::instance();
     const LocalAddress wheres[2] = {{"a", address(21), "lo", 65536}, {"b", address(22), "lo", 65536}};
     const Device::Report report = [](void*, AsyncEvent) noexcept { ++reported; };
@@ -484,7 +484,7 @@ class OwnBase {
     std::string before_;
 };
 
-void directory__of_a_killed_process__removed_by_the_next(void**) {
+TEST(directory__of_a_killed_process__removed_by_the_next) {
     const OwnBase base;
     LocalAddress where{"test", address(30), "lo", 65536};
     int pipe_fds[2];
@@ -512,7 +512,7 @@ void directory__of_a_killed_process__removed_by_the_next(void**) {
     assert_int_equal(status.st_mode & 0777, 0700);
 }
 
-void directory__program_ends_without_closing__removed_and_no_other(void**) {
+TEST(directory__program_ends_without_closing__removed_and_no_other) {
     const OwnBase base;
     const auto ours = SysfsDirectory::make({"test", address(32), "lo", 65536});
     int pipe_fds[2];
@@ -533,7 +533,7 @@ void directory__program_ends_without_closing__removed_and_no_other(void**) {
     assert_true(exists(ours->path() + "/ports/1/gids/0")); // the parent's
 }
 
-void directory__nowhere_to_write__says_so(void**) {
+TEST(directory__nowhere_to_write__says_so) {
     setenv("XDG_RUNTIME_DIR", "/proc/self", 1);
     setenv("TMPDIR", "relative", 1);
     const auto made = SysfsDirectory::make({"test", address(31), "lo", 65536});
@@ -543,7 +543,7 @@ void directory__nowhere_to_write__says_so(void**) {
     unsetenv("TMPDIR");
 }
 
-void event_socket__filled_and_searched__keeps_what_isnt_wanted(void**) {
+TEST(event_socket__filled_and_searched__keeps_what_isnt_wanted) {
     const int fd = *make_event_socket();
     int objects[2] = {};
     std::uint32_t sent = 0;
@@ -568,25 +568,5 @@ void event_socket__filled_and_searched__keeps_what_isnt_wanted(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(lock__with_a_note__isnt_given_back_before_it_is_read),
-        cmocka_unit_test(lock__several_threads__one_at_a_time),
-        cmocka_unit_test(inbox__filled_and_emptied__keeps_order_and_copies),
-        cmocka_unit_test(link__packets_for_strangers__appended_and_flushed_before_the_lock_goes),
-        cmocka_unit_test(link__what_arrives__reaches_the_engine_by_polling_or_by_itself),
-        cmocka_unit_test(deadline__nobody_calls__the_thread_repeats_and_gives_up),
-        cmocka_unit_test(try_progress__somebody_at_it__leaves_what_came_to_the_holder),
-        cmocka_unit_test(poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request),
-        cmocka_unit_test(poll__no_call_follows__the_thread_sends_the_acknowledgement),
-        cmocka_unit_test(poll__again__sends_the_acknowledgement),
-        cmocka_unit_test(poll__a_refusal__leaves_at_once),
-        cmocka_unit_test(poll__no_thread__nothing_is_held_back),
-        cmocka_unit_test(link__full__the_rest_leaves_when_there_is_room),
-        cmocka_unit_test(delivery__the_other_is_held__waits_in_the_inbox_for_its_holder),
-        cmocka_unit_test(directory__of_a_killed_process__removed_by_the_next),
-        cmocka_unit_test(directory__program_ends_without_closing__removed_and_no_other),
-        cmocka_unit_test(directory__nowhere_to_write__says_so),
-        cmocka_unit_test(event_socket__filled_and_searched__keeps_what_isnt_wanted),
-    };
-    return cmocka_run_group_tests_name("uroce.device", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.device");
 }

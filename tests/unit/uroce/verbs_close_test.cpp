@@ -144,7 +144,7 @@ void expect_nothing_is_made(Handles& left) {
     expect_none(ibv_alloc_parent_domain(left.pd->context, &parent_attr));
 }
 
-void close__everything_left__calls_fail_and_destroying_works(void**) {
+TEST(close__everything_left__calls_fail_and_destroying_works) {
     for (int i = 0; i < 2; ++i) { // the first context that is closed so has another end than the next
         ibv_context* leaving = open_uroce();
         Handles left(leaving);
@@ -156,7 +156,7 @@ void close__everything_left__calls_fail_and_destroying_works(void**) {
     }
 }
 
-void close__handles_of_two_contexts_left__each_destroyed_in_any_order(void**) {
+TEST(close__handles_of_two_contexts_left__each_destroyed_in_any_order) {
     ibv_context* first = open_uroce();
     ibv_context* second = open_uroce(own_address(1));
     const Handles of_first(first);
@@ -167,7 +167,7 @@ void close__handles_of_two_contexts_left__each_destroyed_in_any_order(void**) {
     of_first.destroy();
 }
 
-void close__with_queue_pairs_left__others_go_on(void**) {
+TEST(close__with_queue_pairs_left__others_go_on) {
     ibv_context* leaving = open_uroce();
     Connected pair;
     const Handles left(leaving);
@@ -179,7 +179,7 @@ void close__with_queue_pairs_left__others_go_on(void**) {
     left.destroy();
 }
 
-void close__peer_writes_to_what_was_left__gets_no_answer_and_memory_stays(void**) {
+TEST(close__peer_writes_to_what_was_left__gets_no_answer_and_memory_stays) {
     const OpenContext staying(open_uroce());
     ibv_context* leaving = open_uroce();
     auto peer = std::make_unique<End>(leaving);
@@ -195,7 +195,7 @@ void close__peer_writes_to_what_was_left__gets_no_answer_and_memory_stays(void**
 }
 
 // More of them than the device has room for, while another context keeps it.
-void close__regions_and_windows_left__their_slots_come_back(void**) {
+TEST(close__regions_and_windows_left__their_slots_come_back) {
     constexpr std::uint32_t kEach = 256;
     constexpr std::uint32_t kRounds = 2 * sluice::uroce::device::Device::kMaxRegions / (2 * kEach);
     const OpenContext staying(open_uroce());
@@ -234,7 +234,7 @@ void close__regions_and_windows_left__their_slots_come_back(void**) {
     }
 }
 
-void close__many_times_with_everything_left__memory_stays(void**) {
+TEST(close__many_times_with_everything_left__memory_stays) {
     constexpr int kRounds = 3000;
     const OpenContext staying(open_uroce());
     std::size_t before_kib = 0;
@@ -251,7 +251,7 @@ void close__many_times_with_everything_left__memory_stays(void**) {
 }
 
 // Of a domain and a region that nobody ever destroys there remains what the program has of them.
-void close__many_times_and_nothing_destroyed__only_the_handles_remain(void**) {
+TEST(close__many_times_and_nothing_destroyed__only_the_handles_remain) {
     constexpr int kRounds = 8000;
     constexpr std::size_t kBytesEach = 200;
     static std::vector<ibv_mr*> left; // so that they are no leak
@@ -274,14 +274,5 @@ void close__many_times_and_nothing_destroyed__only_the_handles_remain(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(close__everything_left__calls_fail_and_destroying_works),
-        cmocka_unit_test(close__handles_of_two_contexts_left__each_destroyed_in_any_order),
-        cmocka_unit_test(close__with_queue_pairs_left__others_go_on),
-        cmocka_unit_test(close__peer_writes_to_what_was_left__gets_no_answer_and_memory_stays),
-        cmocka_unit_test(close__regions_and_windows_left__their_slots_come_back),
-        cmocka_unit_test(close__many_times_with_everything_left__memory_stays),
-        cmocka_unit_test(close__many_times_and_nothing_destroyed__only_the_handles_remain),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_close", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_close");
 }

@@ -48,7 +48,7 @@ void expect_sent(const End& end, ibv_wc_opcode opcode) {
     assert_int_equal(wc.qp_num, end.qp->qp_num);
 }
 
-void write__every_length_everywhere__arrives_whole_and_alone(void**) {
+TEST(write__every_length_everywhere__arrives_whole_and_alone) {
     for (const Where where : kEverywhere) {
         Connected pair(where, with_room());
         for (const std::size_t len : kLengths) {
@@ -62,7 +62,7 @@ void write__every_length_everywhere__arrives_whole_and_alone(void**) {
     }
 }
 
-void read__every_length_everywhere__arrives_whole_and_alone(void**) {
+TEST(read__every_length_everywhere__arrives_whole_and_alone) {
     for (const Where where : kEverywhere) {
         Connected pair(where, with_room());
         for (const std::size_t len : kLengths) {
@@ -75,7 +75,7 @@ void read__every_length_everywhere__arrives_whole_and_alone(void**) {
     }
 }
 
-void send__every_length_everywhere__receives_with_length_and_immediate(void**) {
+TEST(send__every_length_everywhere__receives_with_length_and_immediate) {
     for (const Where where : kEverywhere) {
         Connected pair(where, with_room());
         for (const std::size_t len : kLengths) {
@@ -110,7 +110,7 @@ void send__every_length_everywhere__receives_with_length_and_immediate(void**) {
     }
 }
 
-void write_with_immediate__every_length__takes_a_receive(void**) {
+TEST(write_with_immediate__every_length__takes_a_receive) {
     for (const Where where : kEverywhere) {
         Connected pair(where, with_room());
         for (const std::size_t len : kLengths) {
@@ -138,7 +138,7 @@ void set_word(End& end, std::size_t offset, std::uint64_t value) {
     std::memcpy(end.block.data() + offset, &value, sizeof value);
 }
 
-void atomics__everywhere__return_what_was_and_change_what_is(void**) {
+TEST(atomics__everywhere__return_what_was_and_change_what_is) {
     for (const Where where : kEverywhere) {
         Connected pair(where);
         set_word(pair.right, 64, 40);
@@ -171,7 +171,7 @@ void atomics__everywhere__return_what_was_and_change_what_is(void**) {
     }
 }
 
-void atomic_write__posted__eight_bytes_at_once(void**) {
+TEST(atomic_write__posted__eight_bytes_at_once) {
     Connected pair;
     set_word(pair.left, 0, 0x1122334455667788);
     assert_int_equal(pair.left.send(IBV_WR_ATOMIC_WRITE, pair.left.sge(0, 8), pair.right, 16), 0);
@@ -181,7 +181,7 @@ void atomic_write__posted__eight_bytes_at_once(void**) {
     assert_int_equal(pair.left.send(IBV_WR_ATOMIC_WRITE, pair.left.sge(0, 8), pair.right, 17), EINVAL);
 }
 
-void inline_data__overwritten_after_post__arrives_as_it_was(void**) {
+TEST(inline_data__overwritten_after_post__arrives_as_it_was) {
     for (const Where where : kEverywhere) {
         Connected pair(where);
         for (const std::size_t len : {std::size_t{0}, std::size_t{1}, std::size_t{256}}) {
@@ -204,7 +204,7 @@ void inline_data__overwritten_after_post__arrives_as_it_was(void**) {
     }
 }
 
-void scattered__both_sides_in_pieces__joined(void**) {
+TEST(scattered__both_sides_in_pieces__joined) {
     for (const Where where : kEverywhere) {
         Connected pair(where);
         ibv_sge into[] = {pair.right.sge(0, 1000), pair.right.sge(2000, 0), pair.right.sge(3000, 4999),
@@ -235,7 +235,7 @@ void scattered__both_sides_in_pieces__joined(void**) {
     }
 }
 
-void datagrams__everywhere__behind_a_header_that_leads_back(void**) {
+TEST(datagrams__everywhere__behind_a_header_that_leads_back) {
     EndOptions options;
     options.type = IBV_QPT_UD;
     for (const Where where : kEverywhere) {
@@ -287,7 +287,7 @@ void datagrams__everywhere__behind_a_header_that_leads_back(void**) {
     }
 }
 
-void datagram__longer_than_the_port_takes__fails_and_recovers(void**) {
+TEST(datagram__longer_than_the_port_takes__fails_and_recovers) {
     EndOptions options;
     options.type = IBV_QPT_UD;
     Connected pair(Where::kOneContext, options);
@@ -314,7 +314,7 @@ void datagram__longer_than_the_port_takes__fails_and_recovers(void**) {
     assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-void receive_not_ready__posted_later__message_is_repeated(void**) {
+TEST(receive_not_ready__posted_later__message_is_repeated) {
     for (const Where where : kEverywhere) {
         Connected pair(where);
         assert_int_equal(pair.left.send(IBV_WR_SEND, pair.left.sge(0, 64), pair.right), 0);
@@ -325,7 +325,7 @@ void receive_not_ready__posted_later__message_is_repeated(void**) {
     }
 }
 
-void receive_not_ready__no_retries__fails_by_deadline_without_polling(void**) {
+TEST(receive_not_ready__no_retries__fails_by_deadline_without_polling) {
     Connected pair(Where::kTwoDevices, {}, {.rnr_retries = 1});
     assert_int_equal(pair.left.send(IBV_WR_SEND, pair.left.sge(0, 64), pair.right), 0);
     // Only the device's own thread can repeat it: query_qp makes no progress.
@@ -334,7 +334,7 @@ void receive_not_ready__no_retries__fails_by_deadline_without_polling(void**) {
     assert_int_equal(pair.left.wait().status, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-void peer_gone__timeouts__retry_exceeded(void**) {
+TEST(peer_gone__timeouts__retry_exceeded) {
     Connected pair(Where::kTwoDevices, {}, {.timeout = 4, .retries = 2}); // 65 us
     assert_int_equal(ibv_destroy_qp(pair.right.qp), 0);
     pair.right.qp = nullptr;
@@ -343,7 +343,7 @@ void peer_gone__timeouts__retry_exceeded(void**) {
     assert_int_equal(pair.left.state(), IBV_QPS_ERR);
 }
 
-void remote_errors__wrong_key_or_range__both_sides_fail(void**) {
+TEST(remote_errors__wrong_key_or_range__both_sides_fail) {
     struct Case {
         std::uint32_t key_change;
         std::size_t offset;
@@ -368,7 +368,7 @@ void remote_errors__wrong_key_or_range__both_sides_fail(void**) {
     }
 }
 
-void local_error__key_of_another_domain__completes_with_protection_error(void**) {
+TEST(local_error__key_of_another_domain__completes_with_protection_error) {
     Connected pair;
     ibv_sge sge = pair.left.sge(0, 8);
     sge.lkey = pair.right.mr->lkey;
@@ -383,7 +383,7 @@ void local_error__key_of_another_domain__completes_with_protection_error(void**)
     assert_int_equal(pair.left.wait().status, IBV_WC_WR_FLUSH_ERR);
 }
 
-void itself__connected_to_its_own_number__works(void**) {
+TEST(itself__connected_to_its_own_number__works) {
     const OpenContext context(open_uroce());
     End end(context.get());
     bring_up(end.qp, end.qp->qp_num, end.gid);
@@ -395,7 +395,7 @@ void itself__connected_to_its_own_number__works(void**) {
     assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
 }
 
-void post_send__chain_with_a_bad_request__what_is_before_it_is_sent(void**) {
+TEST(post_send__chain_with_a_bad_request__what_is_before_it_is_sent) {
     Connected pair;
     ibv_sge sge = pair.left.sge(0, 8);
     ibv_send_wr wr[3]{};
@@ -440,7 +440,7 @@ void post_send__chain_with_a_bad_request__what_is_before_it_is_sent(void**) {
     expect_one_sent();
 }
 
-void post_send__more_than_the_queue_holds__enomem(void**) {
+TEST(post_send__more_than_the_queue_holds__enomem) {
     EndOptions options;
     options.depth = 4;
     Connected pair(Where::kOneContext, options, {.min_rnr_timer = 31}); // half a second
@@ -454,7 +454,7 @@ void post_send__more_than_the_queue_holds__enomem(void**) {
     assert_int_equal(pair.right.receive(pair.right.sge(0, 8)), ENOMEM);
 }
 
-void srq__shared_by_two__limit_and_order(void**) {
+TEST(srq__shared_by_two__limit_and_order) {
     EndOptions options;
     options.with_srq = true;
     Connected pair(Where::kTwoDevices, options);
@@ -482,7 +482,7 @@ void srq__shared_by_two__limit_and_order(void**) {
     assert_int_equal(ibv_destroy_srq(pair.right.srq), EBUSY);
 }
 
-void srq__resized_with_requests__kept_in_order(void**) {
+TEST(srq__resized_with_requests__kept_in_order) {
     EndOptions options;
     options.with_srq = true;
     Connected pair(Where::kTwoDevices, options);
@@ -518,7 +518,7 @@ void srq__resized_with_requests__kept_in_order(void**) {
 }
 
 // This machine's libibverbs may be too old to have a place for the function.
-void flush__by_our_own_function__completes_as_one(void**) {
+TEST(flush__by_our_own_function__completes_as_one) {
     constexpr std::uint64_t kWithFlush = 1ULL << 11;
     constexpr int kFlushGlobal = 1 << 8;
     constexpr int kFlushPersistent = 1 << 9;
@@ -546,7 +546,7 @@ void flush__by_our_own_function__completes_as_one(void**) {
 }
 
 // A region says which flushes it takes.
-void flush__not_allowed_by_the_region__remote_access_error(void**) {
+TEST(flush__not_allowed_by_the_region__remote_access_error) {
     EndOptions options;
     options.wr_ops = 1ULL << 11;
     Connected pair(Where::kTwoDevices, options);
@@ -567,29 +567,5 @@ void flush__not_allowed_by_the_region__remote_access_error(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(write__every_length_everywhere__arrives_whole_and_alone),
-        cmocka_unit_test(read__every_length_everywhere__arrives_whole_and_alone),
-        cmocka_unit_test(send__every_length_everywhere__receives_with_length_and_immediate),
-        cmocka_unit_test(write_with_immediate__every_length__takes_a_receive),
-        cmocka_unit_test(atomics__everywhere__return_what_was_and_change_what_is),
-        cmocka_unit_test(atomic_write__posted__eight_bytes_at_once),
-        cmocka_unit_test(inline_data__overwritten_after_post__arrives_as_it_was),
-        cmocka_unit_test(scattered__both_sides_in_pieces__joined),
-        cmocka_unit_test(datagrams__everywhere__behind_a_header_that_leads_back),
-        cmocka_unit_test(datagram__longer_than_the_port_takes__fails_and_recovers),
-        cmocka_unit_test(receive_not_ready__posted_later__message_is_repeated),
-        cmocka_unit_test(receive_not_ready__no_retries__fails_by_deadline_without_polling),
-        cmocka_unit_test(peer_gone__timeouts__retry_exceeded),
-        cmocka_unit_test(remote_errors__wrong_key_or_range__both_sides_fail),
-        cmocka_unit_test(local_error__key_of_another_domain__completes_with_protection_error),
-        cmocka_unit_test(itself__connected_to_its_own_number__works),
-        cmocka_unit_test(post_send__chain_with_a_bad_request__what_is_before_it_is_sent),
-        cmocka_unit_test(post_send__more_than_the_queue_holds__enomem),
-        cmocka_unit_test(srq__shared_by_two__limit_and_order),
-        cmocka_unit_test(srq__resized_with_requests__kept_in_order),
-        cmocka_unit_test(flush__by_our_own_function__completes_as_one),
-        cmocka_unit_test(flush__not_allowed_by_the_region__remote_access_error),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_data", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_data");
 }

@@ -56,7 +56,7 @@ struct Watched {
     End right;
 };
 
-void completion_event__armed__comes_once(void**) {
+TEST(completion_event__armed__comes_once) {
     Watched pair;
     assert_int_equal(pair.write(), 0);
     assert_false(readable(pair.channel->fd));
@@ -68,7 +68,7 @@ void completion_event__armed__comes_once(void**) {
     assert_false(readable(pair.channel->fd));
 }
 
-void completion_event__solicited_only__comes_for_those_and_for_errors(void**) {
+TEST(completion_event__solicited_only__comes_for_those_and_for_errors) {
     Watched pair;
     ibv_comp_channel* channel = pair.channel.get();
     End to(pair.context.get(), {.channel = channel});
@@ -89,7 +89,7 @@ void completion_event__solicited_only__comes_for_those_and_for_errors(void**) {
     pair.expect_event(to.cq); // the flushed receive
 }
 
-void completion_events__unread_when_the_queue_goes__go_with_it(void**) {
+TEST(completion_events__unread_when_the_queue_goes__go_with_it) {
     Watched pair;
     {
         End other(pair.context.get(), {.channel = pair.channel.get()});
@@ -105,7 +105,7 @@ void completion_events__unread_when_the_queue_goes__go_with_it(void**) {
     assert_false(readable(pair.channel->fd));
 }
 
-void completion_events__more_than_fit__the_queue_stays_armed(void**) {
+TEST(completion_events__more_than_fit__the_queue_stays_armed) {
     Watched pair;
     int told = 0;
     for (int i = 0; i < 400; ++i) {
@@ -124,7 +124,7 @@ void completion_events__more_than_fit__the_queue_stays_armed(void**) {
     ibv_ack_cq_events(cq, static_cast<unsigned>(told) + 1);
 }
 
-void channel__of_either_mode__reads_as_the_program_wants(void**) {
+TEST(channel__of_either_mode__reads_as_the_program_wants) {
     Watched pair;
     assert_int_equal(fcntl(pair.channel->fd, F_SETFL, O_NONBLOCK), 0);
     ibv_cq* cq = nullptr;
@@ -143,7 +143,7 @@ ibv_async_event next_event(ibv_context* context) {
     return event;
 }
 
-void async_event__peer_touches_what_it_may_not__access_error(void**) {
+TEST(async_event__peer_touches_what_it_may_not__access_error) {
     Connected pair(Where::kTwoDevices);
     pair.right.renew_region(IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
@@ -155,7 +155,7 @@ void async_event__peer_touches_what_it_may_not__access_error(void**) {
     assert_false(readable(pair.first->async_fd));
 }
 
-void async_event__unread__goes_with_its_queue_pair(void**) {
+TEST(async_event__unread__goes_with_its_queue_pair) {
     Connected pair(Where::kTwoDevices);
     pair.right.renew_region(IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
@@ -165,7 +165,7 @@ void async_event__unread__goes_with_its_queue_pair(void**) {
     assert_false(readable(pair.second->async_fd));
 }
 
-void async_events__hundreds__none_is_lost(void**) {
+TEST(async_events__hundreds__none_is_lost) {
     const OpenContext context(open_uroce());
     EndOptions options;
     options.with_srq = true;
@@ -189,7 +189,7 @@ void async_events__hundreds__none_is_lost(void**) {
     }
 }
 
-void completion_queue__too_small__fails_with_all_its_queue_pairs(void**) {
+TEST(completion_queue__too_small__fails_with_all_its_queue_pairs) {
     const OpenContext context(open_uroce());
     EndOptions options;
     options.cqe = 2;
@@ -216,7 +216,7 @@ void completion_queue__too_small__fails_with_all_its_queue_pairs(void**) {
     assert_int_equal(ibv_destroy_qp(bystander), 0);
 }
 
-void srq_limit__reached__tells_once(void**) {
+TEST(srq_limit__reached__tells_once) {
     EndOptions options;
     options.with_srq = true;
     Connected pair(Where::kTwoContexts, options);
@@ -237,7 +237,7 @@ void srq_limit__reached__tells_once(void**) {
     assert_false(readable(pair.second->async_fd));
 }
 
-void send_queue__drained__holds_until_it_goes_on(void**) {
+TEST(send_queue__drained__holds_until_it_goes_on) {
     Connected pair(Where::kOneContext, {}, {.min_rnr_timer = 1});
     // One that waits for its receive, and so is on its way.
     assert_int_equal(pair.left.send(IBV_WR_SEND, pair.left.sge(0, 8), pair.right), 0);
@@ -267,7 +267,7 @@ void send_queue__drained__holds_until_it_goes_on(void**) {
     assert_int_equal(attr.retry_cnt, 3);
 }
 
-void resize__with_completions_inside__keeps_them(void**) {
+TEST(resize__with_completions_inside__keeps_them) {
     Watched pair;
     for (int i = 0; i < 5; ++i) {
         assert_int_equal(pair.write(), 0);
@@ -281,7 +281,7 @@ void resize__with_completions_inside__keeps_them(void**) {
     }
 }
 
-void cq_ex__polled_piece_by_piece__says_the_same(void**) {
+TEST(cq_ex__polled_piece_by_piece__says_the_same) {
     const OpenContext context(open_uroce());
     ibv_cq_init_attr_ex init{};
     init.cqe = 16;
@@ -355,7 +355,7 @@ std::uint64_t word(const End& end, std::size_t offset) {
     return value;
 }
 
-void wr_api__a_batch_of_everything__posts_in_order(void**) {
+TEST(wr_api__a_batch_of_everything__posts_in_order) {
     for (const Where where : kEverywhere) {
         Connected pair(where, extended());
         ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.left.qp);
@@ -411,7 +411,7 @@ void wr_api__a_batch_of_everything__posts_in_order(void**) {
     }
 }
 
-void wr_api__an_error_in_the_batch__nothing_is_posted(void**) {
+TEST(wr_api__an_error_in_the_batch__nothing_is_posted) {
     Connected pair(Where::kOneContext, extended());
     ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.left.qp);
     const auto expect = [&](int error, auto build) {
@@ -453,7 +453,7 @@ void wr_api__an_error_in_the_batch__nothing_is_posted(void**) {
     assert_int_equal(ibv_wr_complete(qp), 0);
 }
 
-void wr_api__two_queue_pairs_at_once__neither_waits(void**) {
+TEST(wr_api__two_queue_pairs_at_once__neither_waits) {
     Connected pair(Where::kOneContext, extended());
     ibv_qp_ex* left = ibv_qp_to_qp_ex(pair.left.qp);
     ibv_qp_ex* right = ibv_qp_to_qp_ex(pair.right.qp);
@@ -469,7 +469,7 @@ void wr_api__two_queue_pairs_at_once__neither_waits(void**) {
     assert_int_equal(pair.right.wait().status, IBV_WC_SUCCESS);
 }
 
-void wr_api__windows_and_datagrams__as_by_post_send(void**) {
+TEST(wr_api__windows_and_datagrams__as_by_post_send) {
     Connected pair(Where::kOneContext, extended());
     ibv_mw* mw = ibv_alloc_mw(pair.left.pd, IBV_MW_TYPE_2);
     ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.left.qp);
@@ -512,24 +512,5 @@ void wr_api__windows_and_datagrams__as_by_post_send(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(completion_event__armed__comes_once),
-        cmocka_unit_test(completion_event__solicited_only__comes_for_those_and_for_errors),
-        cmocka_unit_test(completion_events__unread_when_the_queue_goes__go_with_it),
-        cmocka_unit_test(completion_events__more_than_fit__the_queue_stays_armed),
-        cmocka_unit_test(channel__of_either_mode__reads_as_the_program_wants),
-        cmocka_unit_test(async_event__peer_touches_what_it_may_not__access_error),
-        cmocka_unit_test(async_event__unread__goes_with_its_queue_pair),
-        cmocka_unit_test(async_events__hundreds__none_is_lost),
-        cmocka_unit_test(completion_queue__too_small__fails_with_all_its_queue_pairs),
-        cmocka_unit_test(srq_limit__reached__tells_once),
-        cmocka_unit_test(send_queue__drained__holds_until_it_goes_on),
-        cmocka_unit_test(resize__with_completions_inside__keeps_them),
-        cmocka_unit_test(cq_ex__polled_piece_by_piece__says_the_same),
-        cmocka_unit_test(wr_api__a_batch_of_everything__posts_in_order),
-        cmocka_unit_test(wr_api__an_error_in_the_batch__nothing_is_posted),
-        cmocka_unit_test(wr_api__two_queue_pairs_at_once__neither_waits),
-        cmocka_unit_test(wr_api__windows_and_datagrams__as_by_post_send),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_events", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_events");
 }

@@ -72,51 +72,51 @@ struct Pair {
 constexpr Timers kPatient{.timeout = 13};
 constexpr milliseconds kTimeout{33};
 
-void drop__request__sent_again_after_the_timeout(void**) {
+TEST(drop__request__sent_again_after_the_timeout) {
     Pair pair("drop-request=2", nullptr, kPatient);
     pair.write();
     assert_true(pair.write(64) >= kTimeout);
     assert_int_equal(device_of(pair.first).deliveries().direct, 2);
 }
 
-void drop__acknowledgement__executed_once(void**) {
+TEST(drop__acknowledgement__executed_once) {
     Pair pair(nullptr, "drop-ack=1", {.timeout = 8});
     pair.send_once();
     assert_true(counters_of(pair.first).timeouts >= 1);
     assert_true(counters_of(pair.second).duplicates >= 1);
 }
 
-void flip_icrc__request__refused_and_sent_again(void**) {
+TEST(flip_icrc__request__refused_and_sent_again) {
     Pair pair("flip-icrc=1", nullptr, kPatient);
     assert_true(pair.write() >= kTimeout);
     assert_int_equal(device_of(pair.first).deliveries().damaged, 1);
 }
 
-void duplicate__request__executed_once(void**) {
+TEST(duplicate__request__executed_once) {
     Pair pair("duplicate-request=1");
     pair.send_once();
     assert_int_equal(counters_of(pair.second).duplicates, 1);
 }
 
-void delay__request__arrives_that_much_later(void**) {
+TEST(delay__request__arrives_that_much_later) {
     Pair pair("delay-request=1:40ms", nullptr, {.timeout = 18});
     assert_true(pair.write() >= milliseconds(40));
     assert_int_equal(device_of(pair.first).deliveries().direct, 1);
 }
 
-void receive_drop__request__sent_again(void**) {
+TEST(receive_drop__request__sent_again) {
     Pair pair(nullptr, "recv-drop-request=1", kPatient);
     assert_true(pair.write() >= kTimeout);
     assert_int_equal(device_of(pair.first).deliveries().direct, 2);
 }
 
-void receive_duplicate__request__executed_once(void**) {
+TEST(receive_duplicate__request__executed_once) {
     Pair pair(nullptr, "recv-duplicate-request=1");
     pair.send_once();
     assert_int_equal(counters_of(pair.second).duplicates, 1);
 }
 
-void rnr__message_that_has_a_receive__told_not_ready_once(void**) {
+TEST(rnr__message_that_has_a_receive__told_not_ready_once) {
     {
         Pair pair(nullptr, "rnr=1");
         pair.send_once();
@@ -128,7 +128,7 @@ void rnr__message_that_has_a_receive__told_not_ready_once(void**) {
     assert_int_equal(impatient.left.wait().status, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-void kill_qp__second_request__flushed_with_all_behind_it(void**) {
+TEST(kill_qp__second_request__flushed_with_all_behind_it) {
     Pair pair("kill-qp=2");
     pair.write();
     for (int i = 0; i < 2; ++i) {
@@ -143,7 +143,7 @@ void kill_qp__second_request__flushed_with_all_behind_it(void**) {
     ibv_ack_async_event(&event);
 }
 
-void stall_completions__first__it_and_those_behind_it_come_later(void**) {
+TEST(stall_completions__first__it_and_those_behind_it_come_later) {
     Pair pair("stall-completions=1:40ms");
     const auto start = Clock::now();
     for (std::size_t i = 0; i < 3; ++i) {
@@ -160,7 +160,7 @@ void stall_completions__first__it_and_those_behind_it_come_later(void**) {
     pair.write(); // goes on
 }
 
-void stall_completions__armed_queue__tells_when_they_come(void**) {
+TEST(stall_completions__armed_queue__tells_when_they_come) {
     const OpenContext first(open_with("stall-completions=1:40ms", 0));
     auto made = verbs::create_comp_channel(first.get());
     assert_true(made.ok());
@@ -183,7 +183,7 @@ void stall_completions__armed_queue__tells_when_they_come(void**) {
     assert_int_equal(ibv_destroy_comp_channel(*made), 0);
 }
 
-void destroy__queue_that_stands_still__forgotten(void**) {
+TEST(destroy__queue_that_stands_still__forgotten) {
     const OpenContext first(open_with("stall-completions=1+:10ms", 0));
     {
         End left(first.get());
@@ -198,7 +198,7 @@ void destroy__queue_that_stands_still__forgotten(void**) {
     assert_int_equal(left.wait().status, IBV_WC_SUCCESS);
 }
 
-void open__unknown_fault__refused_with_the_words_that_there_are(void**) {
+TEST(open__unknown_fault__refused_with_the_words_that_there_are) {
     setenv("SLUICE_UROCE_FAULTS", "explode=1", 1);
     const auto refused = verbs::open_context(own_address().c_str());
     unsetenv("SLUICE_UROCE_FAULTS");
@@ -211,20 +211,5 @@ void open__unknown_fault__refused_with_the_words_that_there_are(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(drop__request__sent_again_after_the_timeout),
-        cmocka_unit_test(drop__acknowledgement__executed_once),
-        cmocka_unit_test(flip_icrc__request__refused_and_sent_again),
-        cmocka_unit_test(duplicate__request__executed_once),
-        cmocka_unit_test(delay__request__arrives_that_much_later),
-        cmocka_unit_test(receive_drop__request__sent_again),
-        cmocka_unit_test(receive_duplicate__request__executed_once),
-        cmocka_unit_test(rnr__message_that_has_a_receive__told_not_ready_once),
-        cmocka_unit_test(kill_qp__second_request__flushed_with_all_behind_it),
-        cmocka_unit_test(stall_completions__first__it_and_those_behind_it_come_later),
-        cmocka_unit_test(stall_completions__armed_queue__tells_when_they_come),
-        cmocka_unit_test(destroy__queue_that_stands_still__forgotten),
-        cmocka_unit_test(open__unknown_fault__refused_with_the_words_that_there_are),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_faults", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_faults");
 }

@@ -157,7 +157,7 @@ struct Attacked {
     std::vector<std::uint8_t> before;
 };
 
-void forged__number_of_no_queue_pair__dropped_and_counted(void**) {
+TEST(forged__number_of_no_queue_pair__dropped_and_counted) {
     Attacked attacked;
     wire::Packet packet = attacked.packet(wire::kRcWriteOnly, kFirstPsn);
     packet.bth.dest_qpn ^= 0x5a5a5a;
@@ -165,7 +165,7 @@ void forged__number_of_no_queue_pair__dropped_and_counted(void**) {
     attacked.exchange(5000);
 }
 
-void forged__right_in_all_but_the_source__dropped_and_counted(void**) {
+TEST(forged__right_in_all_but_the_source__dropped_and_counted) {
     Attacked attacked;
     for (const std::uint8_t opcode : {wire::kRcWriteOnly, wire::kRcSendOnly}) {
         attacked.drops(attacked.outsider, attacked.packet(opcode, kFirstPsn), 64,
@@ -179,7 +179,7 @@ void forged__right_in_all_but_the_source__dropped_and_counted(void**) {
     attacked.exchange(5000);
 }
 
-void forged__sequence_number_guessed__nothing_is_executed(void**) {
+TEST(forged__sequence_number_guessed__nothing_is_executed) {
     Attacked attacked;
     attacked.exchange(64);
     const std::vector<std::uint8_t> then = attacked.end.block;
@@ -202,7 +202,7 @@ void forged__sequence_number_guessed__nothing_is_executed(void**) {
 }
 
 // The one who guesses everything but the key costs the peer its connection, and gets nothing for it.
-void forged__key_guessed__refused_and_memory_untouched(void**) {
+TEST(forged__key_guessed__refused_and_memory_untouched) {
     Attacked attacked;
     wire::Packet packet = attacked.packet(wire::kRcWriteOnly, kFirstPsn);
     packet.reth.rkey ^= 0x00a5a500;
@@ -213,7 +213,7 @@ void forged__key_guessed__refused_and_memory_untouched(void**) {
     assert_memory_equal(attacked.end.block.data(), attacked.before.data(), attacked.before.size());
 }
 
-void forged__datagrams__key_and_receives_decide(void**) {
+TEST(forged__datagrams__key_and_receives_decide) {
     Attacked attacked;
     End datagrams(attacked.context.get(), {.type = IBV_QPT_UD});
     bring_up_datagrams(datagrams.qp);
@@ -248,7 +248,7 @@ void flood(const Attacked& attacked, Random& random) {
     }
 }
 
-void flood__beside_traffic__every_byte_arrives_and_memory_stays(void**) {
+TEST(flood__beside_traffic__every_byte_arrives_and_memory_stays) {
     constexpr int kRounds = 300;
     Random random(kSeed);
     print_message("seed %llu\n", static_cast<unsigned long long>(kSeed));
@@ -270,13 +270,5 @@ void flood__beside_traffic__every_byte_arrives_and_memory_stays(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(forged__number_of_no_queue_pair__dropped_and_counted),
-        cmocka_unit_test(forged__right_in_all_but_the_source__dropped_and_counted),
-        cmocka_unit_test(forged__sequence_number_guessed__nothing_is_executed),
-        cmocka_unit_test(forged__key_guessed__refused_and_memory_untouched),
-        cmocka_unit_test(forged__datagrams__key_and_receives_decide),
-        cmocka_unit_test(flood__beside_traffic__every_byte_arrives_and_memory_stays),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_hostile", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_hostile");
 }

@@ -32,7 +32,42 @@ std::size_t entries_of(const std::string& directory, const std::string& prefix) 
     return count;
 }
 
-void resolve__names_and_addresses__mean_one_address_each(void**) {
+std::size_t resident_kib() {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0, resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+TEST(memory__of_contexts_and_queue_pairs__within_the_goals) {
+#ifdef SLUICE_UNDER_SANITIZER
+    skip(); // it has memory of its own for each piece
+#else
+    const std::size_t before = resident_kib();
+    const OpenContext context(open_uroce(own_address(2)));
+    const std::size_t idle = resident_kib() - before;
+    End end(context.get());
+    EndOptions options;
+    options.depth = 1;
+    options.sges = 1;
+    options.inline_bytes = 0;
+    std::vector<ibv_qp*> qps(512);
+    const std::size_t without = resident_kib();
+    for (ibv_qp*& qp : qps) {
+        qp = end.make_qp(options);
+        bring_up(qp, 2, end.gid);
+    }
+    const double each = static_cast<double>(resident_kib() - without) / static_cast<double>(qps.size());
+    print_message("idle context %zu KiB, RC queue pair %.1f KiB\n", idle, each);
+    assert_true(idle <= 4096);
+    assert_true(each <= 16);
+    for (ibv_qp* qp : qps) {
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+#endif
+}
+
+TEST(resolve__names_and_addresses__mean_one_address_each) {
     const auto gid_of = [](const char* name) { return sluice::uroce::device::gid_text(resolve(name)->gid); };
     assert_string_equal(gid_of("uroce0").c_str(), "0000:0000:0000:0000:0000:ffff:7f00:0001");
     assert_string_equal(gid_of("uroce253").c_str(), "0000:0000:0000:0000:0000:ffff:7f00:00fe");
@@ -65,7 +100,7 @@ int remove_runtime_directory(void**) {
     return rmdir(runtime_directory().c_str()); // it is empty again
 }
 
-void path_mtu__of_interfaces__largest_that_fits(void**) {
+TEST(path_mtu__of_interfaces__largest_that_fits) {
     const auto mtu = [](std::uint32_t interface_mtu) {
         LocalAddress where;
         where.interface_mtu = interface_mtu;
@@ -81,7 +116,7 @@ void path_mtu__of_interfaces__largest_that_fits(void**) {
     assert_int_equal(mtu(335), 0);
 }
 
-void queries__of_the_public_library__all_answer(void**) {
+TEST(queries__of_the_public_library__all_answer) {
     const OpenContext context(open_uroce(own_address(3)));
     assert_string_equal(ibv_get_device_name(context->device), ("uroce-" + own_address(3)).c_str());
     assert_int_equal(context->device->node_type, IBV_NODE_CA);
@@ -109,7 +144,7 @@ void queries__of_the_public_library__all_answer(void**) {
     assert_int_equal(ibv_query_pkey(context.get(), 1, 1, &pkey), -1);
 }
 
-void gids__of_the_public_library__the_address_and_its_type(void**) {
+TEST(gids__of_the_public_library__the_address_and_its_type) {
     const OpenContext context(open_uroce(own_address(3)));
     union ibv_gid gid {};
     assert_int_equal(ibv_query_gid(context.get(), 1, 0, &gid), 0);
@@ -125,7 +160,7 @@ void gids__of_the_public_library__the_address_and_its_type(void**) {
     assert_memory_equal(table[0].gid.raw, expected.data(), expected.size());
 }
 
-void open__twice_and_another__share_what_is_the_same(void**) {
+TEST(open__twice_and_another__share_what_is_the_same) {
     const std::size_t before = entries_of(runtime_directory(), "sluice-uroce-");
     {
         const OpenContext one(open_uroce(own_address(0)));
@@ -143,14 +178,14 @@ void open__twice_and_another__share_what_is_the_same(void**) {
     assert_true(entries_of(runtime_directory(), "sluice-uroce-") <= before);
 }
 
-void open__nonsense__says_what_would_work(void**) {
+TEST(open__nonsense__says_what_would_work) {
     assert_false(sluice::uroce::verbs::open_context("nonsense").ok());
     const auto result = sluice::uroce::verbs::open_context("nonsense");
     assert_non_null(strstr(result.error().text(), "uroce0"));
     assert_int_equal(result.error().to_errno(), EINVAL);
 }
 
-void numbers__of_two_processes_worth__are_not_in_order(void**) {
+TEST(numbers__of_two_processes_worth__are_not_in_order) {
     const OpenContext context(open_uroce());
     const End one(context.get()), two(context.get());
     std::uint32_t first_qpn = 0;
@@ -166,7 +201,7 @@ void numbers__of_two_processes_worth__are_not_in_order(void**) {
     assert_true(one.qp->qp_num > 1 && one.qp->qp_num <= 0xffffff);
 }
 
-void regions__made_and_changed__check_what_they_are_told(void**) {
+TEST(regions__made_and_changed__check_what_they_are_told) {
     const OpenContext context(open_uroce());
     End end(context.get());
     ibv_pd* pd = end.pd;
@@ -198,7 +233,7 @@ void regions__made_and_changed__check_what_they_are_told(void**) {
     assert_int_equal(ibv_dereg_mr(relaxed), 0);
 }
 
-void rereg__other_place__data_goes_there(void**) {
+TEST(rereg__other_place__data_goes_there) {
     Connected pair(Where::kTwoContexts);
     assert_int_equal(ibv_rereg_mr(pair.right.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
                                   pair.right.block.data() + 4096, 4096, 0),
@@ -210,7 +245,7 @@ void rereg__other_place__data_goes_there(void**) {
     assert_int_equal(pair.left.wait().status, IBV_WC_REM_ACCESS_ERR);
 }
 
-void iova__of_a_region__is_what_peers_name(void**) {
+TEST(iova__of_a_region__is_what_peers_name) {
     Connected pair(Where::kTwoContexts);
     ibv_mr* moved = ibv_reg_mr_iova(pair.right.pd, pair.right.block.data() + 100, 1000, 0x1234000,
                                     static_cast<unsigned>(kAllAccess));
@@ -239,7 +274,7 @@ void iova__of_a_region__is_what_peers_name(void**) {
     assert_int_equal(ibv_dereg_mr(zero), 0);
 }
 
-void dmabuf__a_file_that_maps__is_written_to(void**) {
+TEST(dmabuf__a_file_that_maps__is_written_to) {
     const int fd = memfd_create("buffer", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, 8192), 0);
     Connected pair;
@@ -275,7 +310,7 @@ ibv_send_wr bind_of(ibv_mw* mw, std::uint32_t rkey, const End& owner, std::size_
     return wr;
 }
 
-void window_of_type_1__bound_moved_and_closed__opens_what_it_covers(void**) {
+TEST(window_of_type_1__bound_moved_and_closed__opens_what_it_covers) {
     Connected pair(Where::kTwoDevices);
     ibv_mw* mw = ibv_alloc_mw(pair.right.pd, IBV_MW_TYPE_1);
     assert_non_null(mw);
@@ -305,7 +340,7 @@ void window_of_type_1__bound_moved_and_closed__opens_what_it_covers(void**) {
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-void window_of_type_2__invalidated_by_the_peer__is_closed(void**) {
+TEST(window_of_type_2__invalidated_by_the_peer__is_closed) {
     Connected pair(Where::kTwoContexts);
     ibv_mw* mw = ibv_alloc_mw(pair.right.pd, IBV_MW_TYPE_2);
     assert_non_null(mw);
@@ -348,7 +383,7 @@ void window_of_type_2__invalidated_by_the_peer__is_closed(void**) {
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-void bind__of_what_doesnt_belong_together__refused(void**) {
+TEST(bind__of_what_doesnt_belong_together__refused) {
     Connected pair;
     ibv_mw* mw = ibv_alloc_mw(pair.right.pd, IBV_MW_TYPE_2);
     ibv_send_wr wr = bind_of(mw, mw->rkey + 1, pair.left, 0, 8, IBV_ACCESS_REMOTE_READ);
@@ -361,7 +396,7 @@ void bind__of_what_doesnt_belong_together__refused(void**) {
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-void limits__one_more__refused(void**) {
+TEST(limits__one_more__refused) {
     const OpenContext context(open_uroce());
     End end(context.get());
     ibv_device_attr device{};
@@ -405,7 +440,7 @@ void limits__one_more__refused(void**) {
     assert_null(ibv_create_ah(end.pd, &path));
 }
 
-void modify__wrong_masks_and_values__refused_with_nothing_changed(void**) {
+TEST(modify__wrong_masks_and_values__refused_with_nothing_changed) {
     const OpenContext context(open_uroce());
     End end(context.get());
     ibv_qp_attr attr = usual_path(end.qp->qp_num, end.gid, {});
@@ -455,7 +490,7 @@ void modify__wrong_masks_and_values__refused_with_nothing_changed(void**) {
     assert_int_equal(end.state(), IBV_QPS_RESET);
 }
 
-void post__before_its_state__refused(void**) {
+TEST(post__before_its_state__refused) {
     const OpenContext context(open_uroce());
     End end(context.get());
     assert_int_equal(end.receive(end.sge(0, 8)), EINVAL);
@@ -466,7 +501,7 @@ void post__before_its_state__refused(void**) {
     assert_int_equal(end.send(IBV_WR_SEND, end.sge(0, 8), end), EINVAL);
 }
 
-void destroy__in_the_wrong_order__busy(void**) {
+TEST(destroy__in_the_wrong_order__busy) {
     const OpenContext context(open_uroce());
     EndOptions options;
     options.with_srq = true;
@@ -494,7 +529,7 @@ void destroy__in_the_wrong_order__busy(void**) {
     assert_int_equal(ibv_dealloc_td(td), 0);
 }
 
-void multicast__not_there__refused(void**) {
+TEST(multicast__not_there__refused) {
     const OpenContext context(open_uroce());
     const End end(context.get());
     union ibv_gid group {};
@@ -503,7 +538,7 @@ void multicast__not_there__refused(void**) {
     assert_null(ibv_create_comp_channel(context.get()));
 }
 
-void queue_pairs__a_thousand__all_work(void**) {
+TEST(queue_pairs__a_thousand__all_work) {
     const OpenContext context(open_uroce());
     EndOptions options;
     options.cqe = 4096;
@@ -533,42 +568,7 @@ void queue_pairs__a_thousand__all_work(void**) {
     }
 }
 
-std::size_t resident_kib() {
-    std::ifstream statm("/proc/self/statm");
-    std::size_t total = 0, resident = 0;
-    statm >> total >> resident;
-    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
-}
-
-void memory__of_contexts_and_queue_pairs__within_the_goals(void**) {
-#ifdef SLUICE_UNDER_SANITIZER
-    skip(); // it has memory of its own for each piece
-#else
-    const std::size_t before = resident_kib();
-    const OpenContext context(open_uroce(own_address(2)));
-    const std::size_t idle = resident_kib() - before;
-    End end(context.get());
-    EndOptions options;
-    options.depth = 1;
-    options.sges = 1;
-    options.inline_bytes = 0;
-    std::vector<ibv_qp*> qps(512);
-    const std::size_t without = resident_kib();
-    for (ibv_qp*& qp : qps) {
-        qp = end.make_qp(options);
-        bring_up(qp, 2, end.gid);
-    }
-    const double each = static_cast<double>(resident_kib() - without) / static_cast<double>(qps.size());
-    print_message("idle context %zu KiB, RC queue pair %.1f KiB\n", idle, each);
-    assert_true(idle <= 4096);
-    assert_true(each <= 16);
-    for (ibv_qp* qp : qps) {
-        assert_int_equal(ibv_destroy_qp(qp), 0);
-    }
-#endif
-}
-
-void cycles__ten_thousand__leave_nothing_behind(void**) {
+TEST(cycles__ten_thousand__leave_nothing_behind) {
     const OpenContext context(open_uroce());
     EndOptions options;
     options.block_bytes = 64;
@@ -600,7 +600,7 @@ void cycles__ten_thousand__leave_nothing_behind(void**) {
     assert_int_equal(entries_of("/proc/self/fd", ""), files);
 }
 
-void opens__many__leave_no_descriptor_and_no_file(void**) {
+TEST(opens__many__leave_no_descriptor_and_no_file) {
     const std::size_t files = entries_of("/proc/self/fd", "");
     const std::size_t directories = entries_of(runtime_directory(), "sluice-uroce-");
     for (int i = 0; i < 50; ++i) {
@@ -616,31 +616,5 @@ void opens__many__leave_no_descriptor_and_no_file(void**) {
 
 int main() {
     (void)runtime_directory();
-    const CMUnitTest tests[] = {
-        // First, as long as there is no memory that could be used again.
-        cmocka_unit_test(memory__of_contexts_and_queue_pairs__within_the_goals),
-        cmocka_unit_test(resolve__names_and_addresses__mean_one_address_each),
-        cmocka_unit_test(path_mtu__of_interfaces__largest_that_fits),
-        cmocka_unit_test(queries__of_the_public_library__all_answer),
-        cmocka_unit_test(gids__of_the_public_library__the_address_and_its_type),
-        cmocka_unit_test(open__twice_and_another__share_what_is_the_same),
-        cmocka_unit_test(open__nonsense__says_what_would_work),
-        cmocka_unit_test(numbers__of_two_processes_worth__are_not_in_order),
-        cmocka_unit_test(regions__made_and_changed__check_what_they_are_told),
-        cmocka_unit_test(rereg__other_place__data_goes_there),
-        cmocka_unit_test(iova__of_a_region__is_what_peers_name),
-        cmocka_unit_test(dmabuf__a_file_that_maps__is_written_to),
-        cmocka_unit_test(window_of_type_1__bound_moved_and_closed__opens_what_it_covers),
-        cmocka_unit_test(window_of_type_2__invalidated_by_the_peer__is_closed),
-        cmocka_unit_test(bind__of_what_doesnt_belong_together__refused),
-        cmocka_unit_test(limits__one_more__refused),
-        cmocka_unit_test(modify__wrong_masks_and_values__refused_with_nothing_changed),
-        cmocka_unit_test(post__before_its_state__refused),
-        cmocka_unit_test(destroy__in_the_wrong_order__busy),
-        cmocka_unit_test(multicast__not_there__refused),
-        cmocka_unit_test(queue_pairs__a_thousand__all_work),
-        cmocka_unit_test(cycles__ten_thousand__leave_nothing_behind),
-        cmocka_unit_test(opens__many__leave_no_descriptor_and_no_file),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_objects", tests, nullptr, remove_runtime_directory);
+    return sluice::test::run_all_tests("uroce.verbs_objects", nullptr, remove_runtime_directory);
 }

@@ -58,7 +58,39 @@ void serve(const Talk& talk) {
     (void)talk.hear<char>();
 }
 
-void processes__send_write_read_at_all_sizes__every_byte_arrives(void**) {
+std::string recording() {
+    return std::filesystem::temp_directory_path() / ("sluice-here-" + std::to_string(getpid()) + ".pcap");
+}
+
+// One Write between two devices of one process: a packet there and a packet back, on no wire.
+void write_and_record(const Talk& talk) {
+    setenv("SLUICE_UROCE_PCAP", talk.hear<std::array<char, 256>>().data(), 1);
+    {
+        Connected pair(Where::kTwoDevices);
+        assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 100), pair.right), 0);
+        assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    }
+    std::exit(0); // in an orderly way, which writes out the rest
+}
+
+// First: a process decides once whether it records, and children inherit that.
+TEST(record__packets_within_a_process__once_each_as_on_a_wire) {
+    const std::string path = recording();
+    std::array<char, 256> text{};
+    path.copy(text.data(), text.size() - 1);
+    const OtherProcess writer(write_and_record);
+    writer.talk().tell(text);
+    assert_int_equal(writer.wait_for_end(), 0);
+    const auto datagrams = read_pcap(path);
+    std::filesystem::remove(path);
+    constexpr std::size_t kBehindUdp = 28;
+    assert_int_equal(datagrams.size(), 2);
+    assert_int_equal(datagrams[0].size(), kBehindUdp + 12 + 16 + 100 + 4); // BTH, RETH, payload, ICRC
+    assert_int_equal(datagrams[0][kBehindUdp], 0x0a);                      // a write of one packet
+    assert_int_equal(datagrams[1][kBehindUdp], 0x11);                      // its acknowledgement
+}
+
+TEST(processes__send_write_read_at_all_sizes__every_byte_arrives) {
     const OtherProcess server(serve);
     const Talk talk = server.talk();
     {
@@ -94,7 +126,7 @@ void hold_device(const Talk& talk) {
     (void)talk.hear<char>();
 }
 
-void open__address_of_another_process__the_error_names_it(void**) {
+TEST(open__address_of_another_process__the_error_names_it) {
     const OtherProcess holder(hold_device);
     std::array<char, 32> address{};
     own_address(2).copy(address.data(), address.size() - 1);
@@ -119,7 +151,7 @@ void die_after_hello(const Talk& talk) {
     (void)talk.hear<char>(); // is killed here
 }
 
-void peer__killed__the_request_fails_after_its_retries(void**) {
+TEST(peer__killed__the_request_fails_after_its_retries) {
     const OtherProcess server(die_after_hello);
     const OpenContext context(open_uroce());
     End end(context.get());
@@ -154,7 +186,7 @@ void unmap_what_is_registered(const Talk& talk) {
     assert_int_equal(munmap(page, 4096), 0);
 }
 
-void peer__has_unmapped_its_region__operational_error_and_it_lives_on(void**) {
+TEST(peer__has_unmapped_its_region__operational_error_and_it_lives_on) {
     const OtherProcess server(unmap_what_is_registered);
     const OpenContext context(open_uroce());
     End end(context.get());
@@ -168,47 +200,8 @@ void peer__has_unmapped_its_region__operational_error_and_it_lives_on(void**) {
     assert_int_equal(server.wait_for_end(), 0);
 }
 
-std::string recording() {
-    return std::filesystem::temp_directory_path() / ("sluice-here-" + std::to_string(getpid()) + ".pcap");
-}
-
-// One Write between two devices of one process: a packet there and a packet back, on no wire.
-void write_and_record(const Talk& talk) {
-    setenv("SLUICE_UROCE_PCAP", talk.hear<std::array<char, 256>>().data(), 1);
-    {
-        Connected pair(Where::kTwoDevices);
-        assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 100), pair.right), 0);
-        assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
-    }
-    std::exit(0); // in an orderly way, which writes out the rest
-}
-
-void record__packets_within_a_process__once_each_as_on_a_wire(void**) {
-    const std::string path = recording();
-    std::array<char, 256> text{};
-    path.copy(text.data(), text.size() - 1);
-    const OtherProcess writer(write_and_record);
-    writer.talk().tell(text);
-    assert_int_equal(writer.wait_for_end(), 0);
-    const auto datagrams = read_pcap(path);
-    std::filesystem::remove(path);
-    constexpr std::size_t kBehindUdp = 28;
-    assert_int_equal(datagrams.size(), 2);
-    assert_int_equal(datagrams[0].size(), kBehindUdp + 12 + 16 + 100 + 4); // BTH, RETH, payload, ICRC
-    assert_int_equal(datagrams[0][kBehindUdp], 0x0a);                      // a write of one packet
-    assert_int_equal(datagrams[1][kBehindUdp], 0x11);                      // its acknowledgement
-}
-
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        // First: a process decides once whether it records, and children inherit that.
-        cmocka_unit_test(record__packets_within_a_process__once_each_as_on_a_wire),
-        cmocka_unit_test(processes__send_write_read_at_all_sizes__every_byte_arrives),
-        cmocka_unit_test(open__address_of_another_process__the_error_names_it),
-        cmocka_unit_test(peer__killed__the_request_fails_after_its_retries),
-        cmocka_unit_test(peer__has_unmapped_its_region__operational_error_and_it_lives_on),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_processes", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_processes");
 }

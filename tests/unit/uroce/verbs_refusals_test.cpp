@@ -92,16 +92,16 @@ void refuse_foreign_handles(const char* other_address) {
     assert_int_equal(ibv_dealloc_mw(window), 0);
 }
 
-void handles__of_nobody_or_another_context__refused(void**) {
+TEST(handles__of_nobody_or_another_context__refused) {
     refuse_foreign_handles(own_address(0).c_str());
 }
 
 // Whose domains have the same numbers.
-void handles__of_another_device__refused(void**) {
+TEST(handles__of_another_device__refused) {
     refuse_foreign_handles(own_address(1).c_str());
 }
 
-void datagrams__handle_of_nobody_or_another_context__refused(void**) {
+TEST(datagrams__handle_of_nobody_or_another_context__refused) {
     EndOptions options;
     options.type = IBV_QPT_UD;
     const Connected pair(Where::kTwoContexts, options);
@@ -122,7 +122,7 @@ void datagrams__handle_of_nobody_or_another_context__refused(void**) {
     assert_int_equal(ibv_destroy_ah(foreign), 0);
 }
 
-void changes__one_more_or_unknown__refused_with_nothing_changed(void**) {
+TEST(changes__one_more_or_unknown__refused_with_nothing_changed) {
     const OpenContext context(open_uroce());
     EndOptions options;
     options.with_srq = true;
@@ -152,7 +152,7 @@ void changes__one_more_or_unknown__refused_with_nothing_changed(void**) {
     expect_null(ibv_alloc_mw(end.pd, static_cast<ibv_mw_type>(0)), EINVAL);
 }
 
-void post_recv__bad_requests__refused_with_the_request(void**) {
+TEST(post_recv__bad_requests__refused_with_the_request) {
     Connected pair;
     ibv_sge list[33]{};
     for (const int count : {5, 33, -1}) {
@@ -168,12 +168,5 @@ void post_recv__bad_requests__refused_with_the_request(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(handles__of_nobody_or_another_context__refused),
-        cmocka_unit_test(handles__of_another_device__refused),
-        cmocka_unit_test(datagrams__handle_of_nobody_or_another_context__refused),
-        cmocka_unit_test(changes__one_more_or_unknown__refused_with_nothing_changed),
-        cmocka_unit_test(post_recv__bad_requests__refused_with_the_request),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_refusals", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_refusals");
 }

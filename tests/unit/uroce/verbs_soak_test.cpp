@@ -317,11 +317,11 @@ void soak_here(const char* faults, std::size_t count) {
     asker.compare_with(peer.block.data());
 }
 
-void soak__two_devices__every_byte_as_the_ledger_says(void**) {
+TEST(soak__two_devices__every_byte_as_the_ledger_says) {
     soak_here(nullptr, operations);
 }
 
-void soak__one_percent_lost_and_more__every_byte_as_the_ledger_says(void**) {
+TEST(soak__one_percent_lost_and_more__every_byte_as_the_ledger_says) {
     soak_here(kFaults, operations / 50);
 }
 
@@ -362,16 +362,16 @@ void soak_there(const char* faults, std::size_t count) {
     assert_int_equal(other.wait_for_end(), 0);
 }
 
-void soak__two_processes__every_byte_as_the_ledger_says(void**) {
+TEST(soak__two_processes__every_byte_as_the_ledger_says) {
     soak_there(nullptr, operations / 10);
 }
 
 // The damaged packets are on the wire, and the other process throws them away.
-void soak__two_processes_that_lose_and_more__every_byte_as_the_ledger_says(void**) {
+TEST(soak__two_processes_that_lose_and_more__every_byte_as_the_ledger_says) {
     soak_there(kFaults, operations / 100);
 }
 
-void queue_pairs__a_thousand_in_one_process__all_work(void**) {
+TEST(queue_pairs__a_thousand_in_one_process__all_work) {
     const OpenContext first(open_uroce(own_address(0)));
     const OpenContext second(open_uroce(own_address(1)));
     std::vector<std::unique_ptr<Side>> left;
@@ -413,12 +413,5 @@ int main(int argc, char** argv) {
     operations = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : operations;
     seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : seed;
     std::printf("%zu operations, seed %llu\n", operations, static_cast<unsigned long long>(seed));
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(soak__two_processes__every_byte_as_the_ledger_says),
-        cmocka_unit_test(soak__two_processes_that_lose_and_more__every_byte_as_the_ledger_says),
-        cmocka_unit_test(soak__two_devices__every_byte_as_the_ledger_says),
-        cmocka_unit_test(soak__one_percent_lost_and_more__every_byte_as_the_ledger_says),
-        cmocka_unit_test(queue_pairs__a_thousand_in_one_process__all_work),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_soak", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_soak");
 }

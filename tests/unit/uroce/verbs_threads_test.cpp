@@ -35,7 +35,7 @@ void write_and_read(End& from, End& to, std::atomic<int>& wrong) {
     }
 }
 
-void threads__on_two_devices_in_both_directions__nothing_is_mixed_up(void**) {
+TEST(threads__on_two_devices_in_both_directions__nothing_is_mixed_up) {
     const OpenContext first(open_uroce(own_address(0))), second(open_uroce(own_address(1)));
     constexpr std::size_t kPairs = 4;
     std::vector<std::unique_ptr<End>> from, to;
@@ -56,7 +56,7 @@ void threads__on_two_devices_in_both_directions__nothing_is_mixed_up(void**) {
 }
 
 // Sends from several threads through one queue pair, polled by another.
-void threads__one_queue_pair_and_one_queue__each_request_completes_once(void**) {
+TEST(threads__one_queue_pair_and_one_queue__each_request_completes_once) {
     EndOptions options;
     options.depth = 512;
     options.cqe = 3 * kRounds; // all of them, as posting is quicker than polling
@@ -102,7 +102,7 @@ void threads__one_queue_pair_and_one_queue__each_request_completes_once(void**) 
     assert_int_equal(posted, kThreads * each);
 }
 
-void threads__events_armed_and_awaited__none_is_missed(void**) {
+TEST(threads__events_armed_and_awaited__none_is_missed) {
     const OpenContext context(open_uroce());
     ibv_comp_channel* channel = *sluice::uroce::verbs::create_comp_channel(context.get());
     {
@@ -140,7 +140,7 @@ void threads__events_armed_and_awaited__none_is_missed(void**) {
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-void threads__opening_and_closing_one_name__share_or_make_anew(void**) {
+TEST(threads__opening_and_closing_one_name__share_or_make_anew) {
     const std::string name = own_address(2);
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
@@ -210,7 +210,7 @@ int run_in_child(int (*body)(Connected& pair), Connected& pair) {
     return WEXITSTATUS(status);
 }
 
-void fork__in_the_child__every_verb_fails_and_the_parent_goes_on(void**) {
+TEST(fork__in_the_child__every_verb_fails_and_the_parent_goes_on) {
     EndOptions options;
     options.wr_ops = IBV_QP_EX_WITH_RDMA_WRITE;
     Connected pair(Where::kTwoDevices, options);
@@ -242,7 +242,7 @@ int close_and_open_in_child(Connected& pair) {
     return ibv_close_device(*own);
 }
 
-void fork__child_gives_back_and_opens_its_own__works(void**) {
+TEST(fork__child_gives_back_and_opens_its_own__works) {
 #ifdef __SANITIZE_THREAD__
     skip(); // it follows no threads that begin in the child of a program with threads
 #endif
@@ -256,7 +256,7 @@ int destroy_in_child(Connected& pair) {
     return ibv_destroy_qp(pair.right.qp) + ibv_destroy_cq(pair.right.cq);
 }
 
-void fork__events_acknowledged_before__child_doesnt_wait_for_them(void**) {
+TEST(fork__events_acknowledged_before__child_doesnt_wait_for_them) {
     Connected pair(Where::kTwoDevices);
     pair.right.renew_region(IBV_ACCESS_LOCAL_WRITE);
     assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 8), pair.right), 0);
@@ -272,7 +272,7 @@ int close_everything_in_child(Connected& pair) {
     return ibv_close_device(first) + ibv_close_device(second);
 }
 
-void fork__child_closes__the_parents_files_stay(void**) {
+TEST(fork__child_closes__the_parents_files_stay) {
     Connected pair(Where::kTwoDevices);
     assert_int_equal(run_in_child(close_everything_in_child, pair), 0);
     union ibv_gid gid {};
@@ -284,15 +284,5 @@ void fork__child_closes__the_parents_files_stay(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(threads__on_two_devices_in_both_directions__nothing_is_mixed_up),
-        cmocka_unit_test(threads__one_queue_pair_and_one_queue__each_request_completes_once),
-        cmocka_unit_test(threads__events_armed_and_awaited__none_is_missed),
-        cmocka_unit_test(threads__opening_and_closing_one_name__share_or_make_anew),
-        cmocka_unit_test(fork__in_the_child__every_verb_fails_and_the_parent_goes_on),
-        cmocka_unit_test(fork__child_gives_back_and_opens_its_own__works),
-        cmocka_unit_test(fork__events_acknowledged_before__child_doesnt_wait_for_them),
-        cmocka_unit_test(fork__child_closes__the_parents_files_stay),
-    };
-    return cmocka_run_group_tests_name("uroce.verbs_threads", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.verbs_threads");
 }

@@ -356,11 +356,11 @@ void run(const char* name, CmFaults (*faults_of)(Random&)) {
     assert_true(history_count < 100 || (established > 0 && refused > 0));
 }
 
-void histories__good_network__as_the_programs_meant(void**) {
+TEST(histories__good_network__as_the_programs_meant) {
     run("good", [](Random&) { return CmFaults{}; });
 }
 
-void histories__bad_network__one_legal_end_each(void**) {
+TEST(histories__bad_network__one_legal_end_each) {
     run("bad", [](Random& random) {
         return CmFaults{.loss = 0.01 * random.below(30),
                         .duplicate = 0.01 * random.below(30),
@@ -369,7 +369,7 @@ void histories__bad_network__one_legal_end_each(void**) {
     });
 }
 
-void histories__terrible_network__one_legal_end_each(void**) {
+TEST(histories__terrible_network__one_legal_end_each) {
     run("terrible", [](Random& random) {
         return CmFaults{
             .loss = 0.4 + 0.01 * random.below(50), .duplicate = 0.3, .reorder = 0.5, .corrupt = 0};
@@ -386,10 +386,5 @@ int main(int argc, char** argv) {
         history_count = 1;
         first_history = std::strtoull(argv[2], nullptr, 10);
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(histories__good_network__as_the_programs_meant),
-        cmocka_unit_test(histories__bad_network__one_legal_end_each),
-        cmocka_unit_test(histories__terrible_network__one_legal_end_each),
-    };
-    return cmocka_run_group_tests_name("roce.cm.histories", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.cm.histories");
 }

@@ -149,7 +149,7 @@ ConnectParams same_as(const Said& said) {
 }
 
 // REQ, REP, RTU, DREQ, DREP, as rping and ucmatose have them.
-void kernel_connects__our_answers__are_the_kernels(void**) {
+TEST(kernel_connects__our_answers__are_the_kernels) {
     for (const char* name : {"rping", "ucmatose"}) {
         const std::vector<Said> talk = load(name);
         assert_true(talk.size() >= 5);
@@ -190,7 +190,7 @@ void kernel_connects__our_answers__are_the_kernels(void**) {
     }
 }
 
-void we_connect__our_messages__are_the_kernels(void**) {
+TEST(we_connect__our_messages__are_the_kernels) {
     for (const char* name : {"rping", "ucmatose"}) {
         const std::vector<Said> talk = load(name);
         Ours ours;
@@ -213,7 +213,7 @@ void we_connect__our_messages__are_the_kernels(void**) {
     }
 }
 
-void nobody_listens__refusal__is_the_kernels(void**) {
+TEST(nobody_listens__refusal__is_the_kernels) {
     const std::vector<Said> talk = load("rejected");
     Ours passive;
     passive.hear(talk[0].source, talk[0].destination, talk[0].mad);
@@ -228,7 +228,7 @@ void nobody_listens__refusal__is_the_kernels(void**) {
     assert_int_equal(event.reason, reason::kInvalidServiceId);
 }
 
-void datagram_service__both_sides__are_the_kernels(void**) {
+TEST(datagram_service__both_sides__are_the_kernels) {
     const std::vector<Said> talk = load("udaddy");
     const auto req = talk[0].as<wire::CmSidrReq>();
     const auto rep = talk[1].as<wire::CmSidrRep>();
@@ -263,11 +263,5 @@ void datagram_service__both_sides__are_the_kernels(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(kernel_connects__our_answers__are_the_kernels),
-        cmocka_unit_test(we_connect__our_messages__are_the_kernels),
-        cmocka_unit_test(nobody_listens__refusal__is_the_kernels),
-        cmocka_unit_test(datagram_service__both_sides__are_the_kernels),
-    };
-    return cmocka_run_group_tests_name("roce.cm.kernel", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.cm.kernel");
 }

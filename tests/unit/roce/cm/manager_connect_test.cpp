@@ -11,7 +11,7 @@ using sluice::ErrorKind;
 
 namespace {
 
-void connect__request_arrives__fields_and_private_data(void**) {
+TEST(connect__request_arrives__fields_and_private_data) {
     Bench bench;
     bench.connect();
     const Event& event = bench.wait(bench.right);
@@ -34,7 +34,7 @@ void connect__request_arrives__fields_and_private_data(void**) {
     assert_int_equal(req.private_data[14], 0);
 }
 
-void connect__defaults__rdma_cm_timers(void**) {
+TEST(connect__defaults__rdma_cm_timers) {
     Bench bench;
     ConnectParams params = bench.request();
     params.timing = {};
@@ -51,7 +51,7 @@ void connect__defaults__rdma_cm_timers(void**) {
     assert_int_equal(path.hop_limit, 64);
 }
 
-void accept__response_and_rtu__both_know_all(void**) {
+TEST(accept__response_and_rtu__both_know_all) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     const QpSettings a = *bench.net.left.manager.qp_settings(active);
@@ -74,7 +74,7 @@ void accept__response_and_rtu__both_know_all(void**) {
     assert_int_equal(response.cookie, 5);
 }
 
-void accept__asks_for_more_than_offered__cut_down(void**) {
+TEST(accept__asks_for_more_than_offered__cut_down) {
     Bench bench;
     bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -86,7 +86,7 @@ void accept__asks_for_more_than_offered__cut_down(void**) {
     assert_int_equal(response.responder_resources, 2);
 }
 
-void reply__promises_more_than_asked__own_request_holds(void**) {
+TEST(reply__promises_more_than_asked__own_request_holds) {
     Bench bench;
     bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -103,7 +103,7 @@ void reply__promises_more_than_asked__own_request_holds(void**) {
     assert_in_range(settings.timeout, 1, 22); // not the two hours that code 31 is
 }
 
-void reject__with_data__peer_gets_reason_and_data(void**) {
+TEST(reject__with_data__peer_gets_reason_and_data) {
     Bench bench;
     bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -117,7 +117,7 @@ void reject__with_data__peer_gets_reason_and_data(void**) {
                 ErrorKind::kInvalidState);
 }
 
-void connect__nobody_listens__invalid_service_id(void**) {
+TEST(connect__nobody_listens__invalid_service_id) {
     Bench bench;
     ConnectParams params = bench.request();
     params.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 9);
@@ -127,7 +127,7 @@ void connect__nobody_listens__invalid_service_id(void**) {
     assert_int_equal(bench.net.right.manager.counters().rejects_out, 1);
 }
 
-void connect__both_at_once_nobody_listens__both_refused(void**) {
+TEST(connect__both_at_once_nobody_listens__both_refused) {
     Bench bench;
     ConnectParams there = bench.request();
     there.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 9);
@@ -142,7 +142,7 @@ void connect__both_at_once_nobody_listens__both_refused(void**) {
     assert_int_equal(bench.left.size() + bench.right.size(), 2);
 }
 
-void connect__peer_carries_less__asks_again_with_that(void**) {
+TEST(connect__peer_carries_less__asks_again_with_that) {
     Bench bench({}, {.max_path_mtu = 5});
     ConnectParams params = bench.request();
     params.path_mtu = 5;
@@ -165,7 +165,7 @@ void connect__peer_carries_less__asks_again_with_that(void**) {
     assert_int_equal(bench.left.back().reason, reason::kInvalidMtu);
 }
 
-void listen__taken__exists(void**) {
+TEST(listen__taken__exists) {
     Bench bench;
     ConnectionManager& manager = bench.net.right.manager;
     assert_true(manager.listen({.service_id = kService, .local = bench.net.right.where}).error().kind() ==
@@ -181,7 +181,7 @@ void listen__taken__exists(void**) {
     assert_true(manager.listen({.service_id = service, .local = ipv4(2)}).ok());
 }
 
-void resolve__datagram_service__queue_pair_and_key(void**) {
+TEST(resolve__datagram_service__queue_pair_and_key) {
     Bench bench;
     const auto id = bench.net.left.manager.resolve({.local = bench.net.left.where,
                                                     .remote = bench.net.right.where,
@@ -211,7 +211,7 @@ void resolve__datagram_service__queue_pair_and_key(void**) {
     assert_int_equal(bench.right.size(), 1);
 }
 
-void resolve__rejected_or_nobody__status(void**) {
+TEST(resolve__rejected_or_nobody__status) {
     Bench bench;
     ResolveParams params = {.local = bench.net.left.where,
                             .remote = bench.net.right.where,
@@ -230,7 +230,7 @@ void resolve__rejected_or_nobody__status(void**) {
     assert_true(bench.wait(bench.left).type == EventType::kUnreachable);
 }
 
-void connect__bad_arguments__named(void**) {
+TEST(connect__bad_arguments__named) {
     Bench bench;
     ConnectionManager& manager = bench.net.left.manager;
     const std::array<std::uint8_t, 57> too_long{};
@@ -253,7 +253,7 @@ void connect__bad_arguments__named(void**) {
                 }) == ErrorKind::kInternal);
 }
 
-void connect__to_itself__established(void**) {
+TEST(connect__to_itself__established) {
     Bench bench;
     ConnectParams params = bench.request();
     params.local = params.remote = bench.net.right.where;
@@ -274,21 +274,5 @@ void connect__to_itself__established(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(connect__request_arrives__fields_and_private_data),
-        cmocka_unit_test(connect__defaults__rdma_cm_timers),
-        cmocka_unit_test(accept__response_and_rtu__both_know_all),
-        cmocka_unit_test(accept__asks_for_more_than_offered__cut_down),
-        cmocka_unit_test(reply__promises_more_than_asked__own_request_holds),
-        cmocka_unit_test(reject__with_data__peer_gets_reason_and_data),
-        cmocka_unit_test(connect__nobody_listens__invalid_service_id),
-        cmocka_unit_test(connect__both_at_once_nobody_listens__both_refused),
-        cmocka_unit_test(connect__peer_carries_less__asks_again_with_that),
-        cmocka_unit_test(listen__taken__exists),
-        cmocka_unit_test(resolve__datagram_service__queue_pair_and_key),
-        cmocka_unit_test(resolve__rejected_or_nobody__status),
-        cmocka_unit_test(connect__bad_arguments__named),
-        cmocka_unit_test(connect__to_itself__established),
-    };
-    return cmocka_run_group_tests_name("roce.cm.manager_connect", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.cm.manager_connect");
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kMostSlots = std::uint32_t{1} << 16;
 
-void disconnect__answered__one_event_each_then_time_wait_ends(void**) {
+TEST(disconnect__answered__one_event_each_then_time_wait_ends) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
@@ -30,7 +30,7 @@ void disconnect__answered__one_event_each_then_time_wait_ends(void**) {
     assert_int_equal(bench.net.left.manager.live() + bench.net.right.manager.live(), 0);
 }
 
-void disconnect__both_at_once__one_event_each(void**) {
+TEST(disconnect__both_at_once__one_event_each) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     const std::size_t before = bench.left.size() + bench.right.size();
@@ -40,7 +40,7 @@ void disconnect__both_at_once__one_event_each(void**) {
     assert_int_equal(bench.left.size() + bench.right.size(), before + 4); // and two exits
 }
 
-void disconnect__never_answered__disconnected_with_timeout(void**) {
+TEST(disconnect__never_answered__disconnected_with_timeout) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)passive;
@@ -52,7 +52,7 @@ void disconnect__never_answered__disconnected_with_timeout(void**) {
     assert_int_equal(bench.count(bench.sent_left, wire::CmDreq::kAttributeId), 1 + kFastTiming.max_retries);
 }
 
-void disconnect__confirmation_lost__request_again_confirmed_again(void**) {
+TEST(disconnect__confirmation_lost__request_again_confirmed_again) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)passive;
@@ -67,7 +67,7 @@ void disconnect__confirmation_lost__request_again_confirmed_again(void**) {
     assert_int_equal(bench.right.size(), 4); // request, established, disconnected, exit
 }
 
-void disconnect__before_the_answer__disconnected_and_the_peer_is_told(void**) {
+TEST(disconnect__before_the_answer__disconnected_and_the_peer_is_told) {
     Bench bench;
     const ConnectionId active = bench.connect();
     bench.wait(bench.right);
@@ -77,7 +77,7 @@ void disconnect__before_the_answer__disconnected_and_the_peer_is_told(void**) {
     assert_int_equal(bench.wait(bench.right).reason, reason::kTimeout);
 }
 
-void disconnect__of_what_is_unknown__confirmed(void**) {
+TEST(disconnect__of_what_is_unknown__confirmed) {
     Bench bench;
     wire::CmDreq dreq;
     dreq.local_comm_id = 11;
@@ -90,7 +90,7 @@ void disconnect__of_what_is_unknown__confirmed(void**) {
 }
 
 // Whoever isn't the peer, or doesn't know both ids and the queue pair, changes nothing.
-void disconnect__forged__connection_stays(void**) {
+TEST(disconnect__forged__connection_stays) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     const auto rtu = message_of<wire::CmRtu>(bench.last(bench.sent_left, wire::CmRtu::kAttributeId));
@@ -114,7 +114,7 @@ void disconnect__forged__connection_stays(void**) {
     assert_true(bench.wait(bench.right).id == passive);
 }
 
-void request__from_a_queue_pair_that_is_connected__stale_both_ways(void**) {
+TEST(request__from_a_queue_pair_that_is_connected__stale_both_ways) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)active;
@@ -131,7 +131,7 @@ void request__from_a_queue_pair_that_is_connected__stale_both_ways(void**) {
     assert_int_equal(bench.net.right.manager.counters().stale_in, 1);
 }
 
-void reply__with_a_queue_pair_that_is_connected__stale(void**) {
+TEST(reply__with_a_queue_pair_that_is_connected__stale) {
     Bench bench;
     const auto [first, passive] = bench.establish();
     (void)first;
@@ -154,7 +154,7 @@ void reply__with_a_queue_pair_that_is_connected__stale(void**) {
     assert_int_equal(rej.message, 1);
 }
 
-void connect__queue_pair_in_use_or_in_time_wait__busy(void**) {
+TEST(connect__queue_pair_in_use_or_in_time_wait__busy) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)passive;
@@ -172,7 +172,7 @@ void connect__queue_pair_in_use_or_in_time_wait__busy(void**) {
     assert_true(again() == ErrorKind::kInternal);
 }
 
-void request__copy_after_the_end__stale_and_no_event(void**) {
+TEST(request__copy_after_the_end__stale_and_no_event) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)passive;
@@ -186,7 +186,7 @@ void request__copy_after_the_end__stale_and_no_event(void**) {
 }
 
 // Ids are few enough to come again while the last one is remembered.
-void request__id_of_a_connection_that_is_over__a_new_one(void**) {
+TEST(request__id_of_a_connection_that_is_over__a_new_one) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
@@ -202,7 +202,7 @@ void request__id_of_a_connection_that_is_over__a_new_one(void**) {
     assert_int_equal(bench.count(bench.sent_right, wire::CmMra::kAttributeId), 1);
 }
 
-void request__id_of_a_connection_that_was_turned_down__a_new_one(void**) {
+TEST(request__id_of_a_connection_that_was_turned_down__a_new_one) {
     Bench bench;
     bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -213,7 +213,7 @@ void request__id_of_a_connection_that_was_turned_down__a_new_one(void**) {
     assert_int_equal(bench.count(bench.sent_right, wire::CmRej::kAttributeId), 1);
 }
 
-void request__id_of_a_connection_that_is_up__stale_both_ways(void**) {
+TEST(request__id_of_a_connection_that_is_up__stale_both_ways) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)active;
@@ -226,7 +226,7 @@ void request__id_of_a_connection_that_is_up__stale_both_ways(void**) {
     assert_true(bench.right.back().id == passive);
 }
 
-void datagram_request__id_of_one_that_was_answered__a_new_one(void**) {
+TEST(datagram_request__id_of_one_that_was_answered__a_new_one) {
     Bench bench;
     ResolveParams params;
     params.local = bench.net.left.where;
@@ -243,7 +243,7 @@ void datagram_request__id_of_one_that_was_answered__a_new_one(void**) {
 }
 
 // What a peer still remembers must not be met again, or it takes a new connection for an old one.
-void connect__a_slot_again_and_again__no_id_comes_twice(void**) {
+TEST(connect__a_slot_again_and_again__no_id_comes_twice) {
     ManagerConfig config;
     config.max_connections = kMostSlots;
     ConnectionManager manager(config);
@@ -267,23 +267,5 @@ void connect__a_slot_again_and_again__no_id_comes_twice(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(disconnect__answered__one_event_each_then_time_wait_ends),
-        cmocka_unit_test(disconnect__both_at_once__one_event_each),
-        cmocka_unit_test(disconnect__never_answered__disconnected_with_timeout),
-        cmocka_unit_test(disconnect__confirmation_lost__request_again_confirmed_again),
-        cmocka_unit_test(disconnect__before_the_answer__disconnected_and_the_peer_is_told),
-        cmocka_unit_test(disconnect__of_what_is_unknown__confirmed),
-        cmocka_unit_test(disconnect__forged__connection_stays),
-        cmocka_unit_test(request__from_a_queue_pair_that_is_connected__stale_both_ways),
-        cmocka_unit_test(reply__with_a_queue_pair_that_is_connected__stale),
-        cmocka_unit_test(connect__queue_pair_in_use_or_in_time_wait__busy),
-        cmocka_unit_test(request__copy_after_the_end__stale_and_no_event),
-        cmocka_unit_test(request__id_of_a_connection_that_is_over__a_new_one),
-        cmocka_unit_test(request__id_of_a_connection_that_was_turned_down__a_new_one),
-        cmocka_unit_test(request__id_of_a_connection_that_is_up__stale_both_ways),
-        cmocka_unit_test(datagram_request__id_of_one_that_was_answered__a_new_one),
-        cmocka_unit_test(connect__a_slot_again_and_again__no_id_comes_twice),
-    };
-    return cmocka_run_group_tests_name("roce.cm.manager_end", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.cm.manager_end");
 }

@@ -10,7 +10,7 @@ using namespace sluice::roce::cm::test;
 
 namespace {
 
-void reject__lost__request_again_rejected_again_without_asking(void**) {
+TEST(reject__lost__request_again_rejected_again_without_asking) {
     Bench bench;
     bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -25,7 +25,7 @@ void reject__lost__request_again_rejected_again_without_asking(void**) {
     assert_int_equal(bench.count(bench.sent_left, wire::CmReq::kAttributeId), 2);
 }
 
-void connect__no_answer__retries_then_unreachable(void**) {
+TEST(connect__no_answer__retries_then_unreachable) {
     Bench bench;
     bench.swallow = wire::CmReq::kAttributeId;
     bench.connect();
@@ -38,7 +38,7 @@ void connect__no_answer__retries_then_unreachable(void**) {
     assert_int_equal(bench.net.now - began, (1 + kFastTiming.max_retries) * each);
 }
 
-void connect__no_answer_within_its_time__unreachable_then(void**) {
+TEST(connect__no_answer_within_its_time__unreachable_then) {
     Bench bench;
     bench.swallow = wire::CmReq::kAttributeId;
     ConnectParams params = bench.request();
@@ -50,7 +50,7 @@ void connect__no_answer_within_its_time__unreachable_then(void**) {
 }
 
 // Who gives up doesn't know the other's id: its REJ names its own, and the device.
-void connect__given_up_after_the_request_arrived__request_is_withdrawn(void**) {
+TEST(connect__given_up_after_the_request_arrived__request_is_withdrawn) {
     Bench bench;
     ConnectParams params = bench.request();
     params.timing.max_retries = 0;
@@ -66,7 +66,7 @@ void connect__given_up_after_the_request_arrived__request_is_withdrawn(void**) {
     assert_int_equal(rej.info[7], 0x11);
 }
 
-void request__comes_again_while_the_program_thinks__mra_and_patience(void**) {
+TEST(request__comes_again_while_the_program_thinks__mra_and_patience) {
     Bench bench;
     const ConnectionId active = bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -84,7 +84,7 @@ void request__comes_again_while_the_program_thinks__mra_and_patience(void**) {
     assert_int_equal(bench.right.size(), 1);
 }
 
-void mra__asks_for_hours__bounded(void**) {
+TEST(mra__asks_for_hours__bounded) {
     Bench bench;
     bench.connect();
     bench.wait(bench.right);
@@ -98,7 +98,7 @@ void mra__asks_for_hours__bounded(void**) {
     assert_true(bench.net.left.manager.next_deadline() > bench.net.now + time_of(24));
 }
 
-void reply__comes_again_while_the_program_thinks__mra(void**) {
+TEST(reply__comes_again_while_the_program_thinks__mra) {
     Bench bench;
     bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -113,7 +113,7 @@ void reply__comes_again_while_the_program_thinks__mra(void**) {
     assert_int_equal(bench.left.size(), 1); // one answer
 }
 
-void rtu__lost__reply_again_rtu_again(void**) {
+TEST(rtu__lost__reply_again_rtu_again) {
     Bench bench;
     const ConnectionId active = bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -128,7 +128,7 @@ void rtu__lost__reply_again_rtu_again(void**) {
     assert_int_equal(bench.net.left.manager.counters().duplicates_in, 1);
 }
 
-void rtu__lost_but_data_came__established(void**) {
+TEST(rtu__lost_but_data_came__established) {
     Bench bench;
     const ConnectionId active = bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -149,7 +149,7 @@ void rtu__lost_but_data_came__established(void**) {
     assert_int_equal(bench.right.size(), 2);
 }
 
-void reply__never_confirmed__unreachable_and_the_peer_is_told(void**) {
+TEST(reply__never_confirmed__unreachable_and_the_peer_is_told) {
     Bench bench;
     const ConnectionId active = bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -163,7 +163,7 @@ void reply__never_confirmed__unreachable_and_the_peer_is_told(void**) {
     assert_int_equal(event.reason, reason::kTimeout);
 }
 
-void ack_timeout_code__delays__sum_of_both(void**) {
+TEST(ack_timeout_code__delays__sum_of_both) {
     assert_int_equal(ack_timeout_code(15, 18), 19); // what the kernel gets
     assert_int_equal(ack_timeout_code(18, 18), 20);
     assert_int_equal(ack_timeout_code(19, 18), 20);
@@ -177,18 +177,5 @@ void ack_timeout_code__delays__sum_of_both(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(reject__lost__request_again_rejected_again_without_asking),
-        cmocka_unit_test(connect__no_answer__retries_then_unreachable),
-        cmocka_unit_test(connect__no_answer_within_its_time__unreachable_then),
-        cmocka_unit_test(connect__given_up_after_the_request_arrived__request_is_withdrawn),
-        cmocka_unit_test(request__comes_again_while_the_program_thinks__mra_and_patience),
-        cmocka_unit_test(mra__asks_for_hours__bounded),
-        cmocka_unit_test(reply__comes_again_while_the_program_thinks__mra),
-        cmocka_unit_test(rtu__lost__reply_again_rtu_again),
-        cmocka_unit_test(rtu__lost_but_data_came__established),
-        cmocka_unit_test(reply__never_confirmed__unreachable_and_the_peer_is_told),
-        cmocka_unit_test(ack_timeout_code__delays__sum_of_both),
-    };
-    return cmocka_run_group_tests_name("roce.cm.manager_loss", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.cm.manager_loss");
 }

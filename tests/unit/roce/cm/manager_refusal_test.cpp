@@ -10,7 +10,7 @@ using namespace sluice::roce::cm::test;
 
 namespace {
 
-void reply__to_nobody__refused(void**) {
+TEST(reply__to_nobody__refused) {
     Bench bench;
     wire::CmRep rep;
     rep.local_comm_id = 4;
@@ -23,7 +23,7 @@ void reply__to_nobody__refused(void**) {
     assert_int_equal(rej.remote_comm_id, 4);
 }
 
-void reply__after_giving_up__refused_and_the_peer_learns(void**) {
+TEST(reply__after_giving_up__refused_and_the_peer_learns) {
     Bench bench;
     const ConnectionId active = bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
@@ -37,7 +37,7 @@ void reply__after_giving_up__refused_and_the_peer_learns(void**) {
     assert_int_equal(event.reason, reason::kTimeout);
 }
 
-void request__senseless__refused_with_the_reason(void**) {
+TEST(request__senseless__refused_with_the_reason) {
     Bench bench;
     bench.swallow = wire::CmReq::kAttributeId;
     bench.connect();
@@ -71,7 +71,7 @@ void request__senseless__refused_with_the_reason(void**) {
     assert_int_equal(bench.net.right.manager.live(), 0);
 }
 
-void request__flood__bounded_and_dropped(void**) {
+TEST(request__flood__bounded_and_dropped) {
     Bench bench({}, {.max_connections = 64});
     assert_true(
         bench.net.right.manager.listen({.service_id = kService + 1, .local = {}, .backlog = 1000}).ok());
@@ -96,7 +96,7 @@ void request__flood__bounded_and_dropped(void**) {
     assert_int_equal(bench.net.right.manager.counters().time_wait_cut_short, 1);
 }
 
-void request__backlog_full__dropped_until_there_is_room(void**) {
+TEST(request__backlog_full__dropped_until_there_is_room) {
     Bench bench;
     const auto listener =
         bench.net.right.manager.listen({.service_id = kService + 1, .local = {}, .backlog = 1});
@@ -113,7 +113,7 @@ void request__backlog_full__dropped_until_there_is_room(void**) {
     assert_true(bench.wait(bench.right).listener == *listener); // the second, asking again
 }
 
-void load_path__asked_for__not_supported_or_unknown(void**) {
+TEST(load_path__asked_for__not_supported_or_unknown) {
     Bench bench;
     bench.establish();
     const auto rtu = message_of<wire::CmRtu>(bench.last(bench.sent_left, wire::CmRtu::kAttributeId));
@@ -129,7 +129,7 @@ void load_path__asked_for__not_supported_or_unknown(void**) {
     assert_int_equal(message_of<wire::CmApr>(bench.sent_right.back()).status, 1);
 }
 
-void receive__not_a_message_of_ours__dropped_and_counted(void**) {
+TEST(receive__not_a_message_of_ours__dropped_and_counted) {
     Bench bench;
     const Mad good = to_mad(1, wire::CmReq{});
     for (const std::size_t at : {0, 1, 2, 3, 5, 16}) {
@@ -144,7 +144,7 @@ void receive__not_a_message_of_ours__dropped_and_counted(void**) {
     assert_int_equal(bench.sent_right.size(), 0);
 }
 
-void receive__events_not_taken__messages_dropped_not_lost(void**) {
+TEST(receive__events_not_taken__messages_dropped_not_lost) {
     Network net(3);
     ConnectionManager& manager = net.right.manager;
     assert_true(manager.listen({.service_id = kService, .local = {}, .backlog = 1000}).ok());
@@ -177,15 +177,5 @@ void receive__events_not_taken__messages_dropped_not_lost(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(reply__to_nobody__refused),
-        cmocka_unit_test(reply__after_giving_up__refused_and_the_peer_learns),
-        cmocka_unit_test(request__senseless__refused_with_the_reason),
-        cmocka_unit_test(request__flood__bounded_and_dropped),
-        cmocka_unit_test(request__backlog_full__dropped_until_there_is_room),
-        cmocka_unit_test(load_path__asked_for__not_supported_or_unknown),
-        cmocka_unit_test(receive__not_a_message_of_ours__dropped_and_counted),
-        cmocka_unit_test(receive__events_not_taken__messages_dropped_not_lost),
-    };
-    return cmocka_run_group_tests_name("roce.cm.manager_refusal", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("roce.cm.manager_refusal");
 }

@@ -189,7 +189,7 @@ void exchange(Side& active, Side& passive) {
     assert_string_equal(active.block, "written");
 }
 
-void connect__accepted__data_flows_then_both_disconnect(void**) {
+TEST(connect__accepted__data_flows_then_both_disconnect) {
     Device left;
     Device right;
     sluice_cm_id* listener = listen(right);
@@ -254,7 +254,7 @@ int be_client(const char* server) {
     return sent && take(device.channel).type == SLUICE_CM_DISCONNECTED ? 0 : 1;
 }
 
-void connect__from_another_process__data_flows(void**) {
+TEST(connect__from_another_process__data_flows) {
     Device device;
     sluice_cm_id* listener = listen(device);
     const pid_t client = fork();
@@ -280,7 +280,7 @@ void connect__from_another_process__data_flows(void**) {
     assert_int_equal(sluice_cm_destroy_id(listener), 0);
 }
 
-void connect__to_the_own_device__data_flows(void**) {
+TEST(connect__to_the_own_device__data_flows) {
     Device device;
     sluice_cm_id* listener = listen(device);
     {
@@ -299,7 +299,7 @@ void connect__to_the_own_device__data_flows(void**) {
     assert_int_equal(sluice_cm_destroy_id(listener), 0);
 }
 
-void connect__rejected_or_refused__status(void**) {
+TEST(connect__rejected_or_refused__status) {
     Device left;
     Device right;
     sluice_cm_id* listener = listen(right);
@@ -334,7 +334,7 @@ void connect__rejected_or_refused__status(void**) {
 }
 
 // As an emulation of librdmacm's kernel side does it.
-void connect__caller_leads_its_queue_pair__data_flows(void**) {
+TEST(connect__caller_leads_its_queue_pair__data_flows) {
     Device left;
     Device right;
     sluice_cm_id* listener = listen(right);
@@ -363,7 +363,7 @@ void connect__caller_leads_its_queue_pair__data_flows(void**) {
     assert_int_equal(sluice_cm_destroy_id(listener), 0);
 }
 
-void connect__many_times__nothing_left_behind(void**) {
+TEST(connect__many_times__nothing_left_behind) {
 #ifdef SLUICE_UNDER_SANITIZER
     constexpr int kCycles = 300;
 #else
@@ -393,7 +393,7 @@ void connect__many_times__nothing_left_behind(void**) {
     assert_int_equal(sluice_cm_destroy_id(listener), 0);
 }
 
-void connect__a_thousand_at_once__all_carry_data(void**) {
+TEST(connect__a_thousand_at_once__all_carry_data) {
 #ifdef SLUICE_UNDER_SANITIZER
     constexpr std::size_t kCount = 100;
 #else
@@ -441,7 +441,7 @@ void connect__a_thousand_at_once__all_carry_data(void**) {
 }
 
 // Both sides in many threads, on one channel each.
-void connect__from_many_threads__each_carries_data(void**) {
+TEST(connect__from_many_threads__each_carries_data) {
     constexpr int kThreads = 4, kEach = 25;
     Device left;
     Device right;
@@ -499,7 +499,7 @@ void connect__from_many_threads__each_carries_data(void**) {
     assert_int_equal(sluice_cm_destroy_id(listener), 0);
 }
 
-void calls__on_nothing_or_after_fork__errno(void**) {
+TEST(calls__on_nothing_or_after_fork__errno) {
     sluice_cm_channel* channel = nullptr;
     sluice_cm_id* id = nullptr;
     sluice_cm_event* event = nullptr;
@@ -552,16 +552,5 @@ int main(int argc, char** argv) {
     if (argc == 2) {
         return be_client(argv[1]);
     }
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(connect__accepted__data_flows_then_both_disconnect),
-        cmocka_unit_test(connect__from_another_process__data_flows),
-        cmocka_unit_test(connect__to_the_own_device__data_flows),
-        cmocka_unit_test(connect__rejected_or_refused__status),
-        cmocka_unit_test(connect__caller_leads_its_queue_pair__data_flows),
-        cmocka_unit_test(connect__many_times__nothing_left_behind),
-        cmocka_unit_test(connect__a_thousand_at_once__all_carry_data),
-        cmocka_unit_test(connect__from_many_threads__each_carries_data),
-        cmocka_unit_test(calls__on_nothing_or_after_fork__errno),
-    };
-    return cmocka_run_group_tests_name("uroce.connect.programs", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.connect.programs");
 }

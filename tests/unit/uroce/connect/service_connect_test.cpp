@@ -13,7 +13,7 @@ using namespace sluice::uroce::connect::test;
 
 namespace {
 
-void connect__accepted_with_queue_pairs__both_led_to_rts(void**) {
+TEST(connect__accepted_with_queue_pairs__both_led_to_rts) {
     Bench bench;
     assert_false(readable(*bench.right_channel));
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
@@ -50,7 +50,7 @@ void connect__accepted_with_queue_pairs__both_led_to_rts(void**) {
     assert_int_equal(bench.next_left() + bench.next_right(), 0);
 }
 
-void disconnect__connected__both_in_error_and_time_wait_ends(void**) {
+TEST(disconnect__connected__both_in_error_and_time_wait_ends) {
     Bench bench;
     bench.establish();
     assert_true(bench.left.disconnect(*bench.active).ok());
@@ -70,7 +70,7 @@ void disconnect__connected__both_in_error_and_time_wait_ends(void**) {
     bench.left.destroy_id(*again);
 }
 
-void connect__caller_leads__response_attributes_establish(void**) {
+TEST(connect__caller_leads__response_attributes_establish) {
     Bench bench;
     sluice_cm_params with = Bench::params(nullptr);
     with.qp_num = 0x100;
@@ -101,7 +101,7 @@ void connect__caller_leads__response_attributes_establish(void**) {
     assert_int_equal(bench.left.establish(*bench.active).error().to_errno(), EINVAL);
 }
 
-void reject__with_data__reason_and_data(void**) {
+TEST(reject__with_data__reason_and_data) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -114,14 +114,14 @@ void reject__with_data__reason_and_data(void**) {
     assert_int_equal(bench.left_qp.state, IBV_QPS_INIT); // good for another try
 }
 
-void connect__nobody_listens__refused(void**) {
+TEST(connect__nobody_listens__refused) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp), kPort + 1).ok());
     assert_int_equal(bench.next_left(), SLUICE_CM_REJECTED);
     assert_int_equal(bench.last.status, SLUICE_CM_STATUS_REFUSED);
 }
 
-void connect__no_answer_in_time__unreachable(void**) {
+TEST(connect__no_answer_in_time__unreachable) {
     Bench bench;
     bench.left_port.lose = [](const OutMad&) { return true; };
     sluice_cm_params with = Bench::params(&bench.left_qp);
@@ -134,7 +134,7 @@ void connect__no_answer_in_time__unreachable(void**) {
     assert_int_equal(bench.clock - began, 300'000'000);
 }
 
-void connect__queue_pair_refuses__error_here_and_rejected_there(void**) {
+TEST(connect__queue_pair_refuses__error_here_and_rejected_there) {
     Bench bench;
     bench.left_qp.refuses = IBV_QPS_RTR;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
@@ -146,7 +146,7 @@ void connect__queue_pair_refuses__error_here_and_rejected_there(void**) {
     assert_int_equal(bench.right_qp.state, IBV_QPS_ERR);
 }
 
-void accept__queue_pair_refuses__errno_and_still_unanswered(void**) {
+TEST(accept__queue_pair_refuses__errno_and_still_unanswered) {
     Bench bench;
     bench.right_qp.refuses = IBV_QPS_RTR;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
@@ -158,7 +158,7 @@ void accept__queue_pair_refuses__errno_and_still_unanswered(void**) {
     assert_int_equal(bench.next_left(), SLUICE_CM_ESTABLISHED);
 }
 
-void accept__too_much_data__nothing_done(void**) {
+TEST(accept__too_much_data__nothing_done) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -170,7 +170,7 @@ void accept__too_much_data__nothing_done(void**) {
     assert_int_equal(bench.right_qp.steps.size(), 0);
 }
 
-void accept__fewer_reads_than_offered__led_with_fewer(void**) {
+TEST(accept__fewer_reads_than_offered__led_with_fewer) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -185,7 +185,7 @@ void accept__fewer_reads_than_offered__led_with_fewer(void**) {
     assert_int_equal(bench.left_qp.steps[2].max_rd_atomic, 3);
 }
 
-void disconnect__before_the_answer__one_event(void**) {
+TEST(disconnect__before_the_answer__one_event) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_true(bench.left.disconnect(*bench.active).ok());
@@ -201,7 +201,7 @@ void disconnect__before_the_answer__one_event(void**) {
 }
 
 // The answer is there, but the program disconnects before it has asked for it.
-void disconnect__answer_not_taken__answer_dropped(void**) {
+TEST(disconnect__answer_not_taken__answer_dropped) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -212,7 +212,7 @@ void disconnect__answer_not_taken__answer_dropped(void**) {
     assert_int_equal(bench.next_right(), SLUICE_CM_REJECTED);
 }
 
-void rtu__lost_and_notified__established(void**) {
+TEST(rtu__lost_and_notified__established) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -227,7 +227,7 @@ void rtu__lost_and_notified__established(void**) {
     bench.left_port.lose = nullptr;
 }
 
-void datagram_service__asked__queue_pair_and_key(void**) {
+TEST(datagram_service__asked__queue_pair_and_key) {
     Bench bench;
     Id* service = *bench.right.create_id(*bench.right_channel, SLUICE_CM_UDP, nullptr);
     assert_true(bench.right.listen(*service, plain(wildcard(0)), 5).ok());
@@ -247,7 +247,7 @@ void datagram_service__asked__queue_pair_and_key(void**) {
     bench.right.destroy_id(*service);
 }
 
-void datagram_service__refused__status_as_for_connections(void**) {
+TEST(datagram_service__refused__status_as_for_connections) {
     Bench bench;
     Id* service = *bench.right.create_id(*bench.right_channel, SLUICE_CM_UDP, nullptr);
     assert_true(bench.right.listen(*service, plain(at(2, kPort)), 5).ok());
@@ -265,7 +265,7 @@ void datagram_service__refused__status_as_for_connections(void**) {
     assert_int_equal(bench.last.status, SLUICE_CM_STATUS_REFUSED);
 }
 
-void calls__that_make_no_sense__errno(void**) {
+TEST(calls__that_make_no_sense__errno) {
     Bench bench;
     assert_int_equal(bench.left.create_id(*bench.left_channel, 3, nullptr).error().to_errno(), EINVAL);
     Id* id = *bench.right.create_id(*bench.right_channel, SLUICE_CM_TCP, nullptr);
@@ -298,23 +298,5 @@ void calls__that_make_no_sense__errno(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(connect__accepted_with_queue_pairs__both_led_to_rts),
-        cmocka_unit_test(disconnect__connected__both_in_error_and_time_wait_ends),
-        cmocka_unit_test(connect__caller_leads__response_attributes_establish),
-        cmocka_unit_test(reject__with_data__reason_and_data),
-        cmocka_unit_test(connect__nobody_listens__refused),
-        cmocka_unit_test(connect__no_answer_in_time__unreachable),
-        cmocka_unit_test(connect__queue_pair_refuses__error_here_and_rejected_there),
-        cmocka_unit_test(accept__queue_pair_refuses__errno_and_still_unanswered),
-        cmocka_unit_test(accept__too_much_data__nothing_done),
-        cmocka_unit_test(accept__fewer_reads_than_offered__led_with_fewer),
-        cmocka_unit_test(disconnect__before_the_answer__one_event),
-        cmocka_unit_test(disconnect__answer_not_taken__answer_dropped),
-        cmocka_unit_test(rtu__lost_and_notified__established),
-        cmocka_unit_test(datagram_service__asked__queue_pair_and_key),
-        cmocka_unit_test(datagram_service__refused__status_as_for_connections),
-        cmocka_unit_test(calls__that_make_no_sense__errno),
-    };
-    return cmocka_run_group_tests_name("uroce.connect.service_connect", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.connect.service_connect");
 }

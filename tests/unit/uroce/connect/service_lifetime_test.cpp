@@ -50,7 +50,7 @@ void expect_stays_false(const std::atomic<bool>& done) {
     }
 }
 
-void destroy__connected__peer_is_told(void**) {
+TEST(destroy__connected__peer_is_told) {
     Bench bench;
     bench.establish();
     bench.left.destroy_id(*bench.active);
@@ -60,7 +60,7 @@ void destroy__connected__peer_is_told(void**) {
     assert_int_equal(bench.next_left(), 0);
 }
 
-void destroy__listener_with_requests_not_taken__refused(void**) {
+TEST(destroy__listener_with_requests_not_taken__refused) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     bench.right.destroy_id(*bench.listener);
@@ -73,7 +73,7 @@ void destroy__listener_with_requests_not_taken__refused(void**) {
     bench.right_channel = *bench.right.create_channel();
 }
 
-void destroy__event_not_acknowledged__waits_for_it(void**) {
+TEST(destroy__event_not_acknowledged__waits_for_it) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -97,7 +97,7 @@ void destroy__event_not_acknowledged__waits_for_it(void**) {
 
 // The program hears of the end while the answer to it is in another thread's hands; who then ends its process
 // shall have sent it.
-void destroy__answer_on_its_way__waits_until_it_is_sent(void**) {
+TEST(destroy__answer_on_its_way__waits_until_it_is_sent) {
     Bench bench;
     bench.establish();
     HeldSender held(bench.right_port);
@@ -118,7 +118,7 @@ void destroy__answer_on_its_way__waits_until_it_is_sent(void**) {
 
 // The other thread may take ours from the manager, too; who ends the process after the call shall have sent
 // it.
-void reject__another_thread_sends__returns_when_all_has_left(void**) {
+TEST(reject__another_thread_sends__returns_when_all_has_left) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
@@ -143,7 +143,7 @@ void reject__another_thread_sends__returns_when_all_has_left(void**) {
     bench.left.destroy_id(*other);
 }
 
-void get_event__nothing_there__waits_as_long_as_told(void**) {
+TEST(get_event__nothing_there__waits_as_long_as_told) {
     Bench bench;
     const auto before = std::chrono::steady_clock::now();
     assert_int_equal(bench.left.get_event(*bench.left_channel, 20).error().os_errno(), EAGAIN);
@@ -155,7 +155,7 @@ void get_event__nothing_there__waits_as_long_as_told(void**) {
     Service::acknowledge(*event);
 }
 
-void migrate__event_waits__comes_along(void**) {
+TEST(migrate__event_waits__comes_along) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp), kPort + 1).ok());
     Channel* other = *bench.left.create_channel();
@@ -169,7 +169,7 @@ void migrate__event_waits__comes_along(void**) {
     assert_true(bench.left.destroy_channel(*other).ok());
 }
 
-void migrate__listener_with_requests__they_come_along(void**) {
+TEST(migrate__listener_with_requests__they_come_along) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     Channel* other = *bench.right.create_channel();
@@ -184,15 +184,5 @@ void migrate__listener_with_requests__they_come_along(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(destroy__connected__peer_is_told),
-        cmocka_unit_test(destroy__listener_with_requests_not_taken__refused),
-        cmocka_unit_test(destroy__event_not_acknowledged__waits_for_it),
-        cmocka_unit_test(destroy__answer_on_its_way__waits_until_it_is_sent),
-        cmocka_unit_test(reject__another_thread_sends__returns_when_all_has_left),
-        cmocka_unit_test(get_event__nothing_there__waits_as_long_as_told),
-        cmocka_unit_test(migrate__event_waits__comes_along),
-        cmocka_unit_test(migrate__listener_with_requests__they_come_along),
-    };
-    return cmocka_run_group_tests_name("uroce.connect.service_lifetime", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.connect.service_lifetime");
 }

@@ -101,7 +101,7 @@ sluice_cm_params impatient(ibv_qp* qp) {
     return made;
 }
 
-void threads__many_connections__each_lives_once(void**) {
+TEST(threads__many_connections__each_lives_once) {
     constexpr std::uint32_t kThreads = 4, kEach = 50;
     ThreadedPort left_port;
     ThreadedPort right_port;
@@ -188,8 +188,5 @@ void threads__many_connections__each_lives_once(void**) {
 } // namespace
 
 int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(threads__many_connections__each_lives_once),
-    };
-    return cmocka_run_group_tests_name("uroce.connect.service_threads", tests, nullptr, nullptr);
+    return sluice::test::run_all_tests("uroce.connect.service_threads");
 }
