@@ -34,8 +34,8 @@ Result<Socket> connect_socket(int protocol) {
     return socket;
 }
 
-Result<Message> make_message(int command, int flags) {
-    Message message(nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), flags), nlmsg_free);
+Result<Message> make_dump_request(int command) {
+    Message message(nlmsg_alloc_simple(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command), NLM_F_DUMP), nlmsg_free);
     if (!message) {
         return Error(ErrorKind::kInsufficientResources, "no memory for a netlink message", ENOMEM);
     }
@@ -63,7 +63,7 @@ int collect(nl_msg* message, void* to) noexcept {
 
 // All messages that answer COMMAND about DEVICE_INDEX, or about all devices.
 Result<std::vector<RdmaLink>> dump(nl_sock* socket, int command, const unsigned* device_index) {
-    Result<Message> message = make_message(command, NLM_F_DUMP);
+    Result<Message> message = make_dump_request(command);
     if (!message) {
         return std::move(message).error();
     }
@@ -89,15 +89,6 @@ Result<std::vector<RdmaLink>> dump(nl_sock* socket, int command, const unsigned*
         return std::move(collected.status).error();
     }
     return std::move(collected.links);
-}
-
-Result<void> ask_and_wait(nl_sock* socket, nl_msg* message, const char* tried) {
-    nl_socket_enable_auto_ack(socket);
-    Result<int> done = from_nl(nl_send_auto(socket, message), tried);
-    if (done) {
-        done = from_nl(nl_wait_for_ack(socket), tried);
-    }
-    return done ? Result<void>() : std::move(done).error();
 }
 
 std::string text_of(nlattr* attribute) {
@@ -163,54 +154,6 @@ Result<std::vector<RdmaLink>> rdma_links() {
         links.insert(links.end(), ports->begin(), ports->end());
     }
     return links;
-}
-
-Result<void> add_rdma_link(const std::string& device, const std::string& type, const std::string& netdev) {
-    Result<Socket> socket = connect_socket(NETLINK_RDMA);
-    if (!socket) {
-        return std::move(socket).error();
-    }
-    Result<Message> message = make_message(RDMA_NLDEV_CMD_NEWLINK, 0);
-    if (!message) {
-        return std::move(message).error();
-    }
-    for (const auto& [attribute, text] :
-         {std::pair(RDMA_NLDEV_ATTR_DEV_NAME, &device), std::pair(RDMA_NLDEV_ATTR_LINK_TYPE, &type),
-          std::pair(RDMA_NLDEV_ATTR_NDEV_NAME, &netdev)}) {
-        Result<int> put = from_nl(nla_put_string(message->get(), attribute, text->c_str()),
-                                  "naming an RDMA device to netlink");
-        if (!put) {
-            return std::move(put).error();
-        }
-    }
-    return ask_and_wait(socket->get(), message->get(), "making an RDMA device");
-}
-
-Result<void> delete_rdma_link(const std::string& device) {
-    Result<std::vector<RdmaLink>> links = rdma_links();
-    if (!links) {
-        return std::move(links).error();
-    }
-    for (const RdmaLink& link : *links) {
-        if (link.device != device) {
-            continue;
-        }
-        Result<Socket> socket = connect_socket(NETLINK_RDMA);
-        if (!socket) {
-            return std::move(socket).error();
-        }
-        Result<Message> message = make_message(RDMA_NLDEV_CMD_DELLINK, 0);
-        if (!message) {
-            return std::move(message).error();
-        }
-        Result<int> put = from_nl(nla_put_u32(message->get(), RDMA_NLDEV_ATTR_DEV_INDEX, link.device_index),
-                                  "naming an RDMA device to netlink");
-        if (!put) {
-            return std::move(put).error();
-        }
-        return ask_and_wait(socket->get(), message->get(), "removing an RDMA device");
-    }
-    return Error(ErrorKind::kNotFound, "there is no such RDMA device in this network namespace", ENODEV);
 }
 
 Result<std::vector<NetdevAddress>> netdev_addresses() {

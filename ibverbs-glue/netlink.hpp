@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the kernel tells and does by netlink: which RDMA device lies over which network interface, the
-// interfaces' addresses, and making and removing devices of rxe and siw.
+// What the kernel reports by netlink: which RDMA device is on which network interface, and the interfaces'
+// addresses.
 //
 // Thread safety: everything may be called from any thread; each call has a socket of its own.
 #pragma once
@@ -28,12 +28,6 @@ struct RdmaLink {
 // Every port of every device that this network namespace has. kNotSupported where the kernel has no
 // RDMA.
 Result<std::vector<RdmaLink>> rdma_links();
-
-// Makes DEVICE of TYPE ("rxe", "siw") over NETDEV, or removes a device of these types. For root; the
-// kernel's module must be loaded, or be one that the kernel loads by itself. Removing waits until
-// every process has closed the device, this one too; librdmacm keeps those open that it has seen.
-Result<void> add_rdma_link(const std::string& device, const std::string& type, const std::string& netdev);
-Result<void> delete_rdma_link(const std::string& device);
 
 struct NetdevAddress {
     unsigned netdev_index;

@@ -2,11 +2,9 @@
 //
 // Usage: glue use DEVICE NETDEV ADDRESS      who has which name, connections with data over them, and
 //                                            rejections; NETDEV may be - for none
-//        glue replace DEVICE NETDEV TYPE     removes the device and makes it again, by netlink
 //
 // ibverbs-glue on a device: on uroce anywhere, on those of the kernel in the lab. Both ends are in
-// this process, and one loop takes the events of both. Replacing is a process of its own, because
-// the kernel removes no device that is open, and librdmacm keeps those open that it has seen.
+// this process, and one loop takes the events of both.
 #include <poll.h>
 
 #include <array>
@@ -330,28 +328,6 @@ void check_objects(const Context& context, const ProtectionDomain& pd) {
     check(!wild.ok(), "memory that isn't there can't be registered");
 }
 
-bool is_linked(const std::string& device) {
-    for (const RdmaLink& link : must(rdma_links(), "links")) {
-        if (link.device == device) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void check_links(const std::string& device, const std::string& netdev, const std::string& type) {
-    check(add_rdma_link(device, type, netdev).error().kind() == ErrorKind::kExists,
-          "a name can't be given twice");
-    must(delete_rdma_link(device), "removing the device");
-    check(!is_linked(device), "the device is gone");
-    check(delete_rdma_link(device).error().kind() == ErrorKind::kNotFound, "it can't be removed twice");
-    check(!add_rdma_link(device, "no-such-type", netdev).ok(), "no device of a type that isn't one");
-    must(add_rdma_link("anew", type, netdev), "making a device");
-    check(is_linked("anew"), "a device is made");
-    must(delete_rdma_link("anew"), "removing the device");
-    must(add_rdma_link(device, type, netdev), "making it again");
-}
-
 void use(const char* name, const std::string& netdev, const char* ip) {
     check_names(name, netdev, ip);
     const Context context = must(Context::open(name), "opening");
@@ -372,10 +348,8 @@ int main(int argc, char** argv) {
     const std::string what = argc == 5 ? argv[1] : "";
     if (what == "use") {
         use(argv[2], std::string(argv[3]) == "-" ? "" : argv[3], argv[4]);
-    } else if (what == "replace") {
-        check_links(argv[2], argv[3], argv[4]);
     } else {
-        std::fprintf(stderr, "usage: %s use|replace DEVICE NETDEV ADDRESS|TYPE\n", argv[0]);
+        std::fprintf(stderr, "usage: %s use DEVICE NETDEV ADDRESS\n", argv[0]);
         return 2;
     }
     return failures == 0 ? 0 : 1;
