@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What peers say. Nothing here trusts a byte: a message counts for a connection only if it comes
-// from that connection's peer and names both ids, as far as both are known by then.
-#include "roce/cm/manager.hpp"
+#include "roce/cm/receiver.hpp"
+
+#include <algorithm>
 
 namespace sluice::roce::cm {
+
 namespace {
 
 // How long a peer may make us wait, whatever its messages say. What rdma_cm asks for is below.
@@ -31,8 +31,8 @@ void put_data(Event& event, const std::array<std::uint8_t, kSize>& field, std::s
 
 } // namespace
 
-void ConnectionManager::receive(const engine::Address& source, const engine::Address& destination,
-                                std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept {
+void Receiver::receive(const engine::Address& source, const engine::Address& destination,
+                       std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept {
     ++counters_.mads_in;
     if (mad.size() != wire::kMadBytes) {
         ++counters_.dropped_malformed;
@@ -45,7 +45,7 @@ void ConnectionManager::receive(const engine::Address& source, const engine::Add
         ++counters_.dropped_malformed;
         return;
     }
-    if (events_.capacity() - events_.size() < kMostEventsPerMad) {
+    if (!lifecycle_.has_room(kMostEventsPerMad)) {
         ++counters_.dropped_busy;
         return;
     }
@@ -56,58 +56,28 @@ void ConnectionManager::receive(const engine::Address& source, const engine::Add
     counters_.dropped_malformed += known ? 0 : 1;
 }
 
-Connection* ConnectionManager::find_exact(std::uint32_t ours, std::uint32_t theirs,
-                                          const In& in) const noexcept {
-    Connection* c = find(ours);
+Connection* Receiver::find_exact(std::uint32_t ours, std::uint32_t theirs, const In& in) const noexcept {
+    Connection* c = connections_.find(ours);
     return c != nullptr && !c->datagram && theirs != 0 && c->remote_comm_id == theirs && c->peer == in.source
                ? c
                : nullptr;
 }
 
-// The passive side's connection, by what its peer called it.
-Connection* ConnectionManager::find_peer(const engine::Address& peer, std::uint32_t remote_comm_id,
-                                         bool datagram) const noexcept {
-    const std::uint32_t slot = by_remote_id_.find(peer, remote_comm_id, [&](std::uint32_t candidate) {
-        const Connection& c = *slots_[candidate];
-        return !c.active && c.datagram == datagram && c.remote_comm_id == remote_comm_id && c.peer == peer;
-    });
-    return slot == kNobody ? nullptr : slots_[slot].get();
-}
-
 // The connection that a peer has asked for under this id. It may give the id anew while we remember an old
 // connection by it: the transaction is another one then, and the old connection, if it is over, is in the
 // way.
-Connection* ConnectionManager::find_request(std::uint32_t remote_comm_id, bool datagram,
-                                            const In& in) noexcept {
-    Connection* known = find_peer(in.source, remote_comm_id, datagram);
+Connection* Receiver::find_request(std::uint32_t remote_comm_id, bool datagram, const In& in) noexcept {
+    Connection* known = connections_.find_passive(in.source, remote_comm_id, datagram);
     if (known != nullptr && known->tid != in.tid && known->is_over()) {
-        by_remote_id_.erase(slot_of(*known));
+        connections_.forget_remote_id(*known);
         return nullptr;
     }
     return known;
 }
 
-Connection* ConnectionManager::find_peer_qpn(const engine::Address& peer, std::uint32_t qpn) const noexcept {
-    const std::uint32_t slot = by_remote_qpn_.find(peer, qpn, [&](std::uint32_t candidate) {
-        return slots_[candidate]->peer_qpn == qpn && slots_[candidate]->peer == peer;
-    });
-    return slot == kNobody ? nullptr : slots_[slot].get();
-}
-
-ConnectionManager::Listener* ConnectionManager::listener_for(std::uint64_t service_id,
-                                                             const engine::Address& local) noexcept {
-    for (Listener& listener : listeners_) {
-        if (listener.id != 0 && listener.params.service_id == service_id &&
-            (listener.params.local == engine::Address{} || listener.params.local == local)) {
-            return &listener;
-        }
-    }
-    return nullptr;
-}
-
 // A refusal of what there is no connection for. Nothing is kept.
-void ConnectionManager::refuse(const In& in, const Ids& ids, Refused message, std::uint16_t why,
-                               std::span<const std::uint8_t> info) noexcept {
+void Receiver::refuse(const In& in, const Ids& ids, Refused message, std::uint16_t why,
+                      std::span<const std::uint8_t> info) noexcept {
     wire::CmRej rej;
     rej.local_comm_id = ids.ours;
     rej.remote_comm_id = ids.theirs;
@@ -116,17 +86,17 @@ void ConnectionManager::refuse(const In& in, const Ids& ids, Refused message, st
     rej.info_bytes = static_cast<std::uint8_t>(info.size());
     std::ranges::copy(info, rej.info.begin());
     ++counters_.rejects_out;
-    push(in.destination, in.source, to_mad(in.tid, rej));
+    lifecycle_.push(in.destination, in.source, to_mad(in.tid, rej));
 }
 
 // 0 when nothing is wrong with a request as such.
-std::uint16_t ConnectionManager::problem_of(const wire::CmReq& req, const wire::CmPath& path,
-                                            const In& in) const noexcept {
+std::uint16_t Receiver::problem_of(const wire::CmReq& req, const wire::CmPath& path,
+                                   const In& in) const noexcept {
     if (req.transport_type != 0) {
         return reason::kInvalidTransport;
     }
     if (path.local_gid != in.source.gid || path.remote_gid != in.destination.gid) {
-        return reason::kInvalidGid; // data would go to somebody else than who asks
+        return reason::kInvalidGid; // data would go to another host than the one that asks
     }
     if (req.path_mtu < 1 || req.path_mtu > config_.max_path_mtu) {
         return reason::kInvalidMtu;
@@ -142,9 +112,8 @@ std::uint16_t ConnectionManager::problem_of(const wire::CmReq& req, const wire::
     return 0;
 }
 
-Connection* ConnectionManager::make_passive(Listener& listener, std::uint32_t remote_comm_id,
-                                            const In& in) noexcept {
-    Connection* c = make(in.destination, in.source);
+Connection* Receiver::make_passive(Listener& listener, std::uint32_t remote_comm_id, const In& in) noexcept {
+    Connection* c = connections_.make(in.destination, in.source);
     if (c == nullptr) {
         return nullptr;
     }
@@ -153,13 +122,12 @@ Connection* ConnectionManager::make_passive(Listener& listener, std::uint32_t re
     c->service_id = listener.params.service_id;
     c->local_port = static_cast<std::uint16_t>(listener.params.service_id);
     c->tid = in.tid;
-    c->listener = static_cast<std::uint32_t>(&listener - listeners_.data());
-    ++listener.pending;
-    by_remote_id_.insert(in.source, remote_comm_id, slot_of(*c));
+    listeners_.enter(listener, *c);
+    connections_.index_remote_id(*c);
     return c;
 }
 
-void ConnectionManager::on(const wire::CmReq& req, const In& in) noexcept {
+void Receiver::on(const wire::CmReq& req, const In& in) noexcept {
     if (Connection* known = find_request(req.local_comm_id, false, in); known != nullptr) {
         if (known->tid == in.tid) {
             repeat_request(*known, in);
@@ -176,17 +144,17 @@ void ConnectionManager::on(const wire::CmReq& req, const In& in) noexcept {
         refuse(in, {0, req.local_comm_id}, Refused::kReq, problem, info);
         return;
     }
-    if (Connection* holder = find_peer_qpn(in.source, req.local_qpn); holder != nullptr) {
+    if (Connection* holder = connections_.find_by_peer_qpn(in.source, req.local_qpn); holder != nullptr) {
         end_stale(*holder, in.now);
         refuse(in, {0, req.local_comm_id}, Refused::kReq, reason::kStaleConnection);
         return;
     }
-    Listener* listener = listener_for(req.service_id, in.destination);
+    Listener* listener = listeners_.find(req.service_id, in.destination);
     if (listener == nullptr) {
         refuse(in, {0, req.local_comm_id}, Refused::kReq, reason::kInvalidServiceId);
         return;
     }
-    if (listener->pending >= listener->params.backlog) {
+    if (!listener->has_room()) {
         ++counters_.dropped_backlog; // it will ask again, and find room perhaps
         return;
     }
@@ -196,7 +164,7 @@ void ConnectionManager::on(const wire::CmReq& req, const In& in) noexcept {
         return;
     }
     take_request(*c, req, path);
-    Event& event = add_event(*c, EventType::kConnectRequest);
+    Event& event = lifecycle_.add_event(*c, EventType::kConnectRequest);
     event.listener = static_cast<ListenerId>(listener->id);
     event.cookie = listener->params.cookie;
     event.flow_control = req.flow_control;
@@ -204,8 +172,7 @@ void ConnectionManager::on(const wire::CmReq& req, const In& in) noexcept {
              req.private_data.size());
 }
 
-void ConnectionManager::take_request(Connection& c, const wire::CmReq& req,
-                                     const wire::CmPath& path) noexcept {
+void Receiver::take_request(Connection& c, const wire::CmReq& req, const wire::CmPath& path) noexcept {
     if (carries_ip_header(req.service_id)) {
         c.peer_port =
             wire::decode<wire::CmIpHeader>(std::span(req.private_data).first<wire::CmIpHeader::kBytes>())
@@ -213,8 +180,8 @@ void ConnectionManager::take_request(Connection& c, const wire::CmReq& req,
     }
     c.alternate_path = std::ranges::any_of(req.alternate_path, [](std::uint8_t byte) { return byte != 0; });
     c.peer_qpn = req.local_qpn;
-    by_remote_qpn_.insert(c.peer, c.peer_qpn, slot_of(c));
-    c.recv_psn = engine::draw(random_) & wire::kPsnMask;
+    connections_.index_peer_qpn(c);
+    c.recv_psn = random_.draw() & wire::kPsnMask;
     c.send_psn = req.starting_psn;
     // What one side may have open, the other must hold ready.
     c.responder_resources = std::min(req.initiator_depth, config_.max_rd_atomic);
@@ -235,34 +202,34 @@ void ConnectionManager::take_request(Connection& c, const wire::CmReq& req,
 }
 
 // The same request once more: our answer was lost, or takes long.
-void ConnectionManager::repeat_request(Connection& c, const In& in) noexcept {
+void Receiver::repeat_request(Connection& c, const In& in) noexcept {
     ++counters_.duplicates_in;
     if (c.state == State::kReqReceived) {
-        push(c.local, c.peer, make_mra(c, Refused::kReq, kServiceTimeout));
+        lifecycle_.push(c, make_mra(c, Refused::kReq, kServiceTimeout));
     } else if (c.state == State::kRepSent) {
-        push(c.local, c.peer, c.last);
+        lifecycle_.push(c, c.last);
     } else if (c.state == State::kTimeWait && c.end_reason != 0) {
         // The same words, but about what the peer knows: it may never have got our REP.
         auto rej =
             wire::decode<wire::CmRej>(std::span(c.last).subspan<wire::MadHeader::kBytes, wire::kCmBytes>());
         rej.message = static_cast<std::uint8_t>(Refused::kReq);
-        push(c.local, c.peer, to_mad(c.tid, rej));
-        deadlines_.set(slot_of(c), in.now + c.answer_time() + 2 * time_of(c.timing.packet_lifetime));
+        lifecycle_.push(c, to_mad(c.tid, rej));
+        connections_.set_deadline(c, in.now + c.answer_time() + 2 * time_of(c.timing.packet_lifetime));
     } else if (c.state == State::kTimeWait) {
         refuse(in, {c.comm_id, c.remote_comm_id}, Refused::kReq, reason::kStaleConnection);
     }
 }
 
 // The peer has forgotten a connection that we hold, or died in between.
-void ConnectionManager::end_stale(Connection& c, engine::Nanoseconds now) noexcept {
+void Receiver::end_stale(Connection& c, engine::Nanoseconds now) noexcept {
     ++counters_.stale_in;
     if (c.state == State::kEstablished) {
-        send_dreq(c, now);
+        lifecycle_.disconnect(c, now);
     }
 }
 
-void ConnectionManager::on(const wire::CmRep& rep, const In& in) noexcept {
-    Connection* c = find(rep.remote_comm_id);
+void Receiver::on(const wire::CmRep& rep, const In& in) noexcept {
+    Connection* c = connections_.find(rep.remote_comm_id);
     if (c == nullptr || !c->active || c->datagram || !(c->peer == in.source)) {
         refuse(in, {rep.remote_comm_id, rep.local_comm_id}, Refused::kRep, reason::kInvalidCommId);
     } else if (c->state == State::kReqSent) {
@@ -272,24 +239,24 @@ void ConnectionManager::on(const wire::CmRep& rep, const In& in) noexcept {
     }
 }
 
-void ConnectionManager::take_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept {
+void Receiver::take_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept {
     if (rep.local_comm_id == 0 || rep.local_qpn <= wire::kGsiQpn) {
         ++counters_.dropped_malformed;
         return;
     }
-    if (Connection* holder = find_peer_qpn(in.source, rep.local_qpn); holder != nullptr) {
+    if (Connection* holder = connections_.find_by_peer_qpn(in.source, rep.local_qpn); holder != nullptr) {
         end_stale(*holder, in.now);
         c.remote_comm_id = rep.local_comm_id;
         c.state = State::kRepReceived; // what is refused is the answer
-        tell(c, EventType::kRejected, reason::kStaleConnection);
-        send_rej(c, reason::kStaleConnection, {}, in.now);
+        lifecycle_.report(c, EventType::kRejected, reason::kStaleConnection);
+        lifecycle_.reject(c, reason::kStaleConnection, {}, in.now);
         return;
     }
-    enter(c, State::kRepReceived);
+    lifecycle_.enter(c, State::kRepReceived);
     c.remote_comm_id = rep.local_comm_id;
-    by_remote_id_.insert(c.peer, c.remote_comm_id, slot_of(c));
+    connections_.index_remote_id(c);
     c.peer_qpn = rep.local_qpn;
-    by_remote_qpn_.insert(c.peer, c.peer_qpn, slot_of(c));
+    connections_.index_peer_qpn(c);
     c.send_psn = rep.starting_psn;
     c.initiator_depth = std::min(c.initiator_depth, rep.responder_resources);
     c.responder_resources = std::min(c.responder_resources, rep.initiator_depth);
@@ -297,58 +264,59 @@ void ConnectionManager::take_reply(Connection& c, const wire::CmRep& rep, const 
     c.ack_timeout =
         std::min(ack_timeout_code(rep.target_ack_delay, c.timing.packet_lifetime), kMostAckTimeout);
     c.peer_srq = rep.srq;
-    Event& event = add_event(c, EventType::kConnectResponse);
+    Event& event = lifecycle_.add_event(c, EventType::kConnectResponse);
     event.flow_control = rep.flow_control;
     put_data(event, rep.private_data, 0, rep.private_data.size());
 }
 
 // The same answer once more, or one that comes too late.
-void ConnectionManager::repeat_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept {
+void Receiver::repeat_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept {
     ++counters_.duplicates_in;
     const bool same = c.remote_comm_id == rep.local_comm_id;
     if (c.state == State::kRepReceived && same) {
-        push(c.local, c.peer, make_mra(c, Refused::kRep, kServiceTimeout));
+        lifecycle_.push(c, make_mra(c, Refused::kRep, kServiceTimeout));
     } else if (c.state == State::kEstablished && same) {
-        push(c.local, c.peer, c.last); // RTU
+        lifecycle_.push(c, c.last); // RTU
     } else if (c.is_over() && c.end_reason != 0) {
         refuse(in, {rep.remote_comm_id, rep.local_comm_id}, Refused::kRep, c.end_reason);
     }
 }
 
-void ConnectionManager::on(const wire::CmRtu& rtu, const In& in) noexcept {
+void Receiver::on(const wire::CmRtu& rtu, const In& in) noexcept {
     Connection* c = find_exact(rtu.remote_comm_id, rtu.local_comm_id, in);
     if (c == nullptr) {
         ++counters_.dropped_unknown;
     } else if (c->state == State::kRepSent) {
-        establish(*c);
-        tell(*c, EventType::kEstablished);
+        lifecycle_.establish(*c);
+        lifecycle_.report(*c, EventType::kEstablished);
     } else {
         ++counters_.duplicates_in;
     }
 }
 
-void ConnectionManager::on(const wire::CmMra& mra, const In& in) noexcept {
+void Receiver::on(const wire::CmMra& mra, const In& in) noexcept {
     const bool of_request = mra.message == static_cast<std::uint8_t>(Refused::kReq);
-    Connection* c =
-        of_request ? find(mra.remote_comm_id) : find_exact(mra.remote_comm_id, mra.local_comm_id, in);
+    Connection* c = of_request ? connections_.find(mra.remote_comm_id)
+                               : find_exact(mra.remote_comm_id, mra.local_comm_id, in);
     const State waiting = of_request ? State::kReqSent : State::kRepSent;
     if (c == nullptr || c->state != waiting || !(c->peer == in.source)) {
         ++counters_.dropped_unknown;
         return;
     }
     const engine::Nanoseconds asked = time_of(std::min(mra.service_timeout, kMostServiceTimeout));
-    expect_answer(*c, asked + c->answer_time(), in.now);
+    lifecycle_.expect_answer(*c, asked + c->answer_time(), in.now);
 }
 
-// The connection that a REJ is about. Who never got an answer knows only its own id, and whoever
-// asked may not know the other's yet.
-Connection* ConnectionManager::rejected_by(const wire::CmRej& rej, const In& in) const noexcept {
+// The connection that a REJ is about. A peer that never got an answer knows its own id only, and the side
+// that asked may not know the other's yet.
+Connection* Receiver::rejected_by(const wire::CmRej& rej, const In& in) const noexcept {
     if (rej.remote_comm_id == 0) {
-        Connection* c =
-            rej.reason == reason::kTimeout ? find_peer(in.source, rej.local_comm_id, false) : nullptr;
+        Connection* c = rej.reason == reason::kTimeout
+                            ? connections_.find_passive(in.source, rej.local_comm_id, false)
+                            : nullptr;
         return c != nullptr && (c->state == State::kReqReceived || c->state == State::kRepSent) ? c : nullptr;
     }
-    Connection* c = find(rej.remote_comm_id);
+    Connection* c = connections_.find(rej.remote_comm_id);
     if (c == nullptr || c->datagram || !(c->peer == in.source)) {
         return nullptr;
     }
@@ -356,7 +324,7 @@ Connection* ConnectionManager::rejected_by(const wire::CmRej& rej, const In& in)
     return both_known || c->state == State::kReqSent ? c : nullptr;
 }
 
-void ConnectionManager::on(const wire::CmRej& rej, const In& in) noexcept {
+void Receiver::on(const wire::CmRej& rej, const In& in) noexcept {
     Connection* c = rejected_by(rej, in);
     if (c == nullptr || c->is_over()) {
         ++counters_.dropped_unknown;
@@ -367,7 +335,7 @@ void ConnectionManager::on(const wire::CmRej& rej, const In& in) noexcept {
     }
     const bool was_up = c->established;
     if (!c->orphan) {
-        Event& event = add_event(*c, was_up ? EventType::kDisconnected : EventType::kRejected);
+        Event& event = lifecycle_.add_event(*c, was_up ? EventType::kDisconnected : EventType::kRejected);
         event.reason = rej.reason;
         put_data(event, rej.private_data, 0, rej.private_data.size());
     }
@@ -376,14 +344,14 @@ void ConnectionManager::on(const wire::CmRej& rej, const In& in) noexcept {
         c->last = make_rej(*c, config_, Refused::kReq, c->end_reason, {}); // for copies of the request
     }
     if (c->state == State::kReqSent && rej.reason != reason::kStaleConnection) {
-        close(*c); // its queue pair never knew the peer
+        lifecycle_.close(*c); // its queue pair never knew the peer
     } else {
-        time_wait(*c, in.now);
+        lifecycle_.time_wait(*c, in.now);
     }
 }
 
 // A peer whose link carries less says how much; then we ask for that.
-bool ConnectionManager::try_smaller_mtu(Connection& c, const wire::CmRej& rej, const In& in) noexcept {
+bool Receiver::try_smaller_mtu(Connection& c, const wire::CmRej& rej, const In& in) noexcept {
     const std::uint8_t offered = rej.info[0];
     if (rej.reason != reason::kInvalidMtu || rej.info_bytes < 1 || offered < 1 || offered >= c.path_mtu) {
         return false;
@@ -391,105 +359,105 @@ bool ConnectionManager::try_smaller_mtu(Connection& c, const wire::CmRej& rej, c
     const auto message = std::span(c.last).subspan<wire::MadHeader::kBytes, wire::kCmBytes>();
     auto req = wire::decode<wire::CmReq>(message);
     req.path_mtu = c.path_mtu = offered;
-    c.tid = draw_64();
-    say(c, to_mad(c.tid, req));
-    expect_answer(c, c.answer_time(), in.now);
+    c.tid = random_.draw_64();
+    lifecycle_.say(c, to_mad(c.tid, req));
+    lifecycle_.expect_answer(c, c.answer_time(), in.now);
     return true;
 }
 
-void ConnectionManager::on(const wire::CmDreq& dreq, const In& in) noexcept {
+void Receiver::on(const wire::CmDreq& dreq, const In& in) noexcept {
     Connection* c = find_exact(dreq.remote_comm_id, dreq.local_comm_id, in);
     if (c != nullptr && c->qpn != dreq.remote_qpn) {
         ++counters_.dropped_unknown;
         return;
     }
-    // Also who doesn't know the connection any more confirms its end.
-    push(in.destination, in.source, make_drep(dreq, in.tid));
+    // The end of a connection that we have forgotten is confirmed, too.
+    lifecycle_.push(in.destination, in.source, make_drep(dreq, in.tid));
     if (c == nullptr || c->is_over() || c->state == State::kReqReceived) {
         ++counters_.duplicates_in;
         return;
     }
-    tell(*c, EventType::kDisconnected);
-    time_wait(*c, in.now);
+    lifecycle_.report(*c, EventType::kDisconnected);
+    lifecycle_.time_wait(*c, in.now);
 }
 
-void ConnectionManager::on(const wire::CmDrep& drep, const In& in) noexcept {
+void Receiver::on(const wire::CmDrep& drep, const In& in) noexcept {
     Connection* c = find_exact(drep.remote_comm_id, drep.local_comm_id, in);
     if (c == nullptr || c->state != State::kDreqSent) {
         ++counters_.dropped_unknown;
         return;
     }
-    tell(*c, EventType::kDisconnected);
-    time_wait(*c, in.now);
+    lifecycle_.report(*c, EventType::kDisconnected);
+    lifecycle_.time_wait(*c, in.now);
 }
 
-void ConnectionManager::refuse_sidr(const In& in, const wire::CmSidrReq& req) noexcept {
+void Receiver::refuse_sidr(const In& in, const wire::CmSidrReq& req) noexcept {
     wire::CmSidrRep rep;
     rep.request_id = req.request_id;
     rep.service_id = req.service_id;
     rep.status = kSidrNotSupported;
     ++counters_.rejects_out;
-    push(in.destination, in.source, to_mad(in.tid, rep));
+    lifecycle_.push(in.destination, in.source, to_mad(in.tid, rep));
 }
 
-void ConnectionManager::on(const wire::CmSidrReq& req, const In& in) noexcept {
+void Receiver::on(const wire::CmSidrReq& req, const In& in) noexcept {
     if (Connection* known = find_request(req.request_id, true, in); known != nullptr) {
         ++counters_.duplicates_in;
         if (known->state == State::kTimeWait) {
-            push(known->local, known->peer, known->last);
+            lifecycle_.push(*known, known->last);
         }
         return;
     }
     const bool has_header = carries_ip_header(req.service_id);
     const auto header =
         wire::decode<wire::CmIpHeader>(std::span(req.private_data).first<wire::CmIpHeader::kBytes>());
-    Listener* listener = listener_for(req.service_id, in.destination);
+    Listener* listener = listeners_.find(req.service_id, in.destination);
     if (listener == nullptr || !is_default_partition(req.pkey) ||
         (has_header && !ip_header_fits(header, in.source, in.destination))) {
         refuse_sidr(in, req);
         return;
     }
-    Connection* c =
-        listener->pending < listener->params.backlog ? make_passive(*listener, req.request_id, in) : nullptr;
+    Connection* c = listener->has_room() ? make_passive(*listener, req.request_id, in) : nullptr;
     if (c == nullptr) {
         ++counters_.dropped_backlog;
         return;
     }
     c->datagram = true;
     c->peer_port = has_header ? header.source_port : 0;
-    Event& event = add_event(*c, EventType::kConnectRequest);
+    Event& event = lifecycle_.add_event(*c, EventType::kConnectRequest);
     event.listener = static_cast<ListenerId>(listener->id);
     event.cookie = listener->params.cookie;
     put_data(event, req.private_data, has_header ? wire::CmIpHeader::kBytes : 0, req.private_data.size());
 }
 
-void ConnectionManager::on(const wire::CmSidrRep& rep, const In& in) noexcept {
-    Connection* c = find(rep.request_id);
+void Receiver::on(const wire::CmSidrRep& rep, const In& in) noexcept {
+    Connection* c = connections_.find(rep.request_id);
     if (c == nullptr || c->state != State::kSidrSent || !(c->peer == in.source)) {
         ++counters_.dropped_unknown;
         return;
     }
     if (!c->orphan) {
-        Event& event = add_event(*c, rep.status == kSidrValid ? EventType::kResolved : EventType::kRejected);
+        Event& event =
+            lifecycle_.add_event(*c, rep.status == kSidrValid ? EventType::kResolved : EventType::kRejected);
         event.reason = rep.status;
         event.qpn = rep.qpn;
         event.qkey = rep.qkey;
         put_data(event, rep.private_data, 0, rep.private_data.size());
     }
-    close(*c);
+    lifecycle_.close(*c);
 }
 
 // Nobody here has a second path.
-void ConnectionManager::on(const wire::CmLap& lap, const In& in) noexcept {
+void Receiver::on(const wire::CmLap& lap, const In& in) noexcept {
     const Connection* c = find_exact(lap.remote_comm_id, lap.local_comm_id, in);
     wire::CmApr apr;
     apr.local_comm_id = lap.remote_comm_id;
     apr.remote_comm_id = lap.local_comm_id;
     apr.status = c != nullptr && c->state == State::kEstablished ? kAprNotSupported : kAprInvalidCommId;
-    push(in.destination, in.source, to_mad(in.tid, apr));
+    lifecycle_.push(in.destination, in.source, to_mad(in.tid, apr));
 }
 
-void ConnectionManager::on(const wire::CmApr&, const In&) noexcept {
+void Receiver::on(const wire::CmApr&, const In&) noexcept {
     ++counters_.dropped_unknown; // we never ask for one
 }
 

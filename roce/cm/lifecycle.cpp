@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/cm/lifecycle.hpp"
+
+#include <algorithm>
+
+namespace sluice::roce::cm {
+
+namespace {
+
+constexpr std::uint32_t kOutbox = 256, kEvents = 64;
+
+} // namespace
+
+Lifecycle::Lifecycle(const ManagerConfig& config, ManagerCounters& counters, RandomNumbers& random,
+                     Listeners& listeners, Connections& connections)
+    : config_(config), counters_(counters), random_(random), listeners_(listeners), connections_(connections),
+      events_(kEvents), outbox_(kOutbox) {}
+
+void Lifecycle::begin(Connection& c, const Mad& first, engine::Nanoseconds now) noexcept {
+    c.retries_left = c.timing.max_retries;
+    c.give_up_at = c.timing.give_up_after == 0 ? engine::kNever : now + c.timing.give_up_after;
+    say(c, first);
+    expect_answer(c, c.answer_time(), now);
+}
+
+void Lifecycle::say(Connection& c, const Mad& mad) noexcept {
+    c.last = mad;
+    push(c, mad);
+}
+
+void Lifecycle::push(const engine::Address& source, const engine::Address& destination,
+                     const Mad& mad) noexcept {
+    if (outbox_.full()) {
+        ++counters_.dropped_busy; // as good as lost on the way
+        return;
+    }
+    OutMad& out = outbox_.grow();
+    out.source = source;
+    out.destination = destination;
+    out.bytes = mad;
+}
+
+void Lifecycle::expect_answer(Connection& c, engine::Nanoseconds within, engine::Nanoseconds now) noexcept {
+    connections_.set_deadline(c, std::min(now + within, c.give_up_at));
+}
+
+void Lifecycle::enter(Connection& c, State state) noexcept {
+    c.state = state;
+    listeners_.leave(c);
+    connections_.set_deadline(c, engine::kNever);
+}
+
+void Lifecycle::establish(Connection& c) noexcept {
+    enter(c, State::kEstablished);
+    c.established = true;
+    c.give_up_at = engine::kNever;
+}
+
+void Lifecycle::reject(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
+                       engine::Nanoseconds now) noexcept {
+    if (c.datagram) {
+        say(c, make_sidr_rep(c, kSidrRejected, 0, data));
+    } else {
+        const Refused message = c.state == State::kReqReceived   ? Refused::kReq
+                                : c.state == State::kRepReceived ? Refused::kRep
+                                                                 : Refused::kOther;
+        say(c, make_rej(c, config_, message, why, data));
+    }
+    ++counters_.rejects_out;
+    c.end_reason = why;
+    if (c.state == State::kReqSent) {
+        close(c); // its queue pair never knew the peer
+    } else {
+        time_wait(c, now);
+    }
+}
+
+void Lifecycle::disconnect(Connection& c, engine::Nanoseconds now) noexcept {
+    enter(c, State::kDreqSent);
+    c.timing.give_up_after = 0; // was for connecting
+    begin(c, make_dreq(c, random_.draw_64()), now);
+}
+
+// Until no copy of a message is on its way any more; and after a rejection, until the peer would have
+// asked again.
+void Lifecycle::time_wait(Connection& c, engine::Nanoseconds now) noexcept {
+    enter(c, State::kTimeWait);
+    connections_.forget_peer_qpn(c); // the peer may use its number again
+    const engine::Nanoseconds wait = 2 * time_of(c.timing.packet_lifetime);
+    connections_.set_deadline(c, now + (c.established ? wait : wait + c.answer_time()));
+    if (c.orphan) {
+        connections_.append_orphan(c);
+    }
+}
+
+void Lifecycle::close(Connection& c) noexcept {
+    enter(c, State::kClosed);
+    connections_.forget_keys(c);
+    if (c.orphan) {
+        connections_.release(c);
+    }
+}
+
+void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
+    if (c.state == State::kTimeWait) {
+        if (c.established) {
+            report(c, EventType::kTimewaitExit);
+        }
+        close(c);
+    } else if (c.retries_left > 0 && now < c.give_up_at) {
+        --c.retries_left;
+        ++counters_.repeats_out;
+        push(c, c.last);
+        expect_answer(c, c.answer_time(), now);
+    } else {
+        give_up(c, now);
+    }
+}
+
+void Lifecycle::give_up(Connection& c, engine::Nanoseconds now) noexcept {
+    switch (c.state) {
+    case State::kDreqSent:
+        report(c, EventType::kDisconnected, reason::kTimeout);
+        time_wait(c, now);
+        return;
+    case State::kSidrSent:
+        report(c, EventType::kUnreachable, reason::kTimeout);
+        close(c);
+        return;
+    default: // the handshake
+        report(c, EventType::kUnreachable, reason::kTimeout);
+        reject(c, reason::kTimeout, {}, now);
+    }
+}
+
+Event& Lifecycle::add_event(const Connection& c, EventType type) noexcept {
+    Event& event = events_.grow();
+    event = Event{.type = type,
+                  .id = static_cast<ConnectionId>(c.comm_id),
+                  .cookie = c.cookie,
+                  .datagram = c.datagram,
+                  .local = c.local,
+                  .peer = c.peer,
+                  .local_port = c.local_port,
+                  .peer_port = c.peer_port,
+                  .qpn = c.peer_qpn,
+                  .responder_resources = c.responder_resources,
+                  .initiator_depth = c.initiator_depth,
+                  .retry_count = c.retry_count,
+                  .rnr_retry_count = c.rnr_retry_count,
+                  .srq = c.peer_srq};
+    return event;
+}
+
+void Lifecycle::report(const Connection& c, EventType type, std::uint16_t why) noexcept {
+    if (!c.orphan) {
+        add_event(c, type).reason = why;
+    }
+}
+
+bool Lifecycle::transmit(OutMad& out) noexcept {
+    if (outbox_.empty()) {
+        return false;
+    }
+    out = outbox_.front();
+    outbox_.pop_front();
+    ++counters_.mads_out;
+    return true;
+}
+
+bool Lifecycle::next_event(Event& out) noexcept {
+    if (events_.empty()) {
+        return false;
+    }
+    out = events_.front();
+    events_.pop_front();
+    return true;
+}
+
+} // namespace sluice::roce::cm

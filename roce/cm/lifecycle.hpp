@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What happens to a connection, whoever causes it: the program, its peer or the time. Each transition sets
+// the state, the deadline and the keys, and puts messages and events where transmit() and next_event() take
+// them.
+//
+// Where an event follows, the caller has seen that has_room(). Not thread safe.
+#pragma once
+
+#include "roce/cm/connections.hpp"
+#include "roce/cm/listeners.hpp"
+#include "roce/cm/messages.hpp"
+#include "roce/cm/random_numbers.hpp"
+#include "roce/engine/ring.hpp"
+
+namespace sluice::roce::cm {
+
+class Lifecycle {
+  public:
+    Lifecycle(const ManagerConfig& config, ManagerCounters& counters, RandomNumbers& random,
+              Listeners& listeners, Connections& connections);
+
+    // The first message of an exchange: repeated until the peer answers, or C's time is over.
+    void begin(Connection& c, const Mad& first, engine::Nanoseconds now) noexcept;
+    // A message that may have to be said again; and one that won't.
+    void say(Connection& c, const Mad& mad) noexcept;
+    void push(const engine::Address& source, const engine::Address& destination, const Mad& mad) noexcept;
+    void push(const Connection& c, const Mad& mad) noexcept { push(c.local, c.peer, mad); }
+    void expect_answer(Connection& c, engine::Nanoseconds within, engine::Nanoseconds now) noexcept;
+
+    void enter(Connection& c, State state) noexcept;
+    void establish(Connection& c) noexcept;
+    // The end of what wasn't established, by our word.
+    void reject(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
+                engine::Nanoseconds now) noexcept;
+    void disconnect(Connection& c, engine::Nanoseconds now) noexcept;
+    void time_wait(Connection& c, engine::Nanoseconds now) noexcept;
+    // Over at once; C is gone if nobody holds it.
+    void close(Connection& c) noexcept;
+    // C's deadline has come.
+    void expire(Connection& c, engine::Nanoseconds now) noexcept;
+
+    bool has_room(std::uint32_t events) const noexcept {
+        return events_.capacity() - events_.size() >= events;
+    }
+    // What C is to the program, to be completed by the caller.
+    Event& add_event(const Connection& c, EventType type) noexcept;
+    // An event, unless the program has let go of C.
+    void report(const Connection& c, EventType type, std::uint16_t why = 0) noexcept;
+
+    bool transmit(OutMad& out) noexcept;
+    bool next_event(Event& out) noexcept;
+
+  private:
+    void give_up(Connection& c, engine::Nanoseconds now) noexcept;
+
+    const ManagerConfig& config_;
+    ManagerCounters& counters_;
+    RandomNumbers& random_;
+    Listeners& listeners_;
+    Connections& connections_;
+    engine::Ring<Event> events_;
+    engine::Ring<OutMad> outbox_;
+};
+
+} // namespace sluice::roce::cm

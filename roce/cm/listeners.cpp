@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/cm/listeners.hpp"
+
+#include <algorithm>
+
+namespace sluice::roce::cm {
+
+namespace {
+
+constexpr std::uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
+
+} // namespace
+
+Result<ListenerId> Listeners::add(const ListenParams& params) {
+    Listener* free = nullptr;
+    for (Listener& listener : listeners_) {
+        const bool used = listener.id != 0;
+        const engine::Address& local = listener.params.local;
+        if (used && listener.params.service_id == params.service_id &&
+            (local == engine::Address{} || params.local == engine::Address{} || local == params.local)) {
+            return Error(ErrorKind::kExists, "somebody listens at this service or port already");
+        }
+        if (!used && listener.pending == 0) {
+            free = &listener;
+        }
+    }
+    if (free == nullptr) {
+        return Error(ErrorKind::kInsufficientResources, "no room for another listener; close one first");
+    }
+    *free = {params, next_id_, 0};
+    next_id_ = std::max<std::uint32_t>(next_id_ + 1, 1);
+    return static_cast<ListenerId>(free->id);
+}
+
+void Listeners::remove(ListenerId id) noexcept {
+    for (Listener& listener : listeners_) {
+        if (listener.id == static_cast<std::uint32_t>(id)) {
+            listener.id = 0;
+        }
+    }
+}
+
+Listener* Listeners::find(std::uint64_t service_id, const engine::Address& local) noexcept {
+    for (Listener& listener : listeners_) {
+        if (listener.id != 0 && listener.params.service_id == service_id &&
+            (listener.params.local == engine::Address{} || listener.params.local == local)) {
+            return &listener;
+        }
+    }
+    return nullptr;
+}
+
+Result<std::uint16_t> Listeners::free_port(std::uint16_t port_space, RandomNumbers& random) const noexcept {
+    constexpr std::uint32_t kCount = kLastEphemeral - kFirstEphemeral + 1;
+    const std::uint32_t start = random.draw() % kCount;
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+        const auto port = static_cast<std::uint16_t>(kFirstEphemeral + (start + i) % kCount);
+        const std::uint64_t service = wire::cm_service_id(port_space, port);
+        if (std::ranges::none_of(listeners_, [&](const Listener& listener) {
+                return listener.id != 0 && listener.params.service_id == service;
+            })) {
+            return port;
+        }
+    }
+    return Error(ErrorKind::kExists, "every ephemeral port is listened at");
+}
+
+void Listeners::enter(Listener& listener, Connection& request) noexcept {
+    request.listener = static_cast<std::uint32_t>(&listener - listeners_.data());
+    ++listener.pending;
+}
+
+void Listeners::leave(Connection& request) noexcept {
+    if (request.listener != Connection::kNobody) {
+        --listeners_[request.listener].pending;
+        request.listener = Connection::kNobody;
+    }
+}
+
+} // namespace sluice::roce::cm
