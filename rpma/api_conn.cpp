@@ -15,7 +15,7 @@ const ConnConfig kDefaultConfig;
 const SrqConfig kDefaultSrqConfig;
 
 const ConnConfig& config_of(const rpma_conn_cfg* config) noexcept {
-    return config == nullptr ? kDefaultConfig : *behind(config);
+    return config == nullptr ? kDefaultConfig : *object_of(config);
 }
 
 void show(PrivateData data, rpma_conn_private_data& to) noexcept {
@@ -29,7 +29,7 @@ PrivateData data_of(const rpma_conn_private_data* data) noexcept {
 }
 
 Result<std::unique_ptr<Conn>> connect(rpma_conn_req** request, const rpma_conn_private_data* data) {
-    return Request::connect(std::unique_ptr<Request>(behind(std::exchange(*request, nullptr))),
+    return Request::connect(std::unique_ptr<Request>(object_of(std::exchange(*request, nullptr))),
                             data_of(data));
 }
 
@@ -39,7 +39,7 @@ int rpma_conn_get_event_fd(const struct rpma_conn* conn, int* fd) {
     if (conn == nullptr || fd == nullptr) {
         return RPMA_E_INVAL;
     }
-    *fd = behind(conn)->event_fd();
+    *fd = object_of(conn)->event_fd();
     return 0;
 }
 
@@ -49,7 +49,7 @@ int rpma_conn_next_event(struct rpma_conn* conn, enum rpma_conn_event* event) {
     }
     std::optional<rpma_conn_event> next;
     const int code = Rpma::answer([&]() -> Result<void> {
-        Result<std::optional<rpma_conn_event>> told = behind(conn)->next_event();
+        Result<std::optional<rpma_conn_event>> told = object_of(conn)->next_event();
         if (!told) {
             return std::move(told).error();
         }
@@ -71,7 +71,7 @@ int rpma_conn_get_private_data(const struct rpma_conn* conn, struct rpma_conn_pr
         return RPMA_E_INVAL;
     }
     // The promise of const is that of the C interface: what it guards is a lock.
-    show(const_cast<Conn*>(behind(conn))->private_data(), *pdata);
+    show(const_cast<Conn*>(object_of(conn))->private_data(), *pdata);
     return 0;
 }
 
@@ -79,7 +79,7 @@ int rpma_conn_apply_remote_peer_cfg(struct rpma_conn* conn, const struct rpma_pe
     if (conn == nullptr || pcfg == nullptr) {
         return RPMA_E_INVAL;
     }
-    behind(conn)->trust_direct_writes(behind(pcfg)->direct_write_to_pmem);
+    object_of(conn)->trust_direct_writes(object_of(pcfg)->direct_write_to_pmem);
     return 0;
 }
 
@@ -87,7 +87,7 @@ int rpma_conn_get_qp_num(const struct rpma_conn* conn, uint32_t* qp_num) {
     if (conn == nullptr || qp_num == nullptr) {
         return RPMA_E_INVAL;
     }
-    *qp_num = behind(conn)->queues().qp().number();
+    *qp_num = object_of(conn)->queues().qp().number();
     return 0;
 }
 
@@ -95,7 +95,7 @@ int rpma_conn_get_cq(const struct rpma_conn* conn, struct rpma_cq** cq_ptr) {
     if (conn == nullptr || cq_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    *cq_ptr = handle_of<rpma_cq>(&behind(conn)->queues().cq());
+    *cq_ptr = handle_of<rpma_cq>(&object_of(conn)->queues().cq());
     return 0;
 }
 
@@ -103,7 +103,7 @@ int rpma_conn_get_rcq(const struct rpma_conn* conn, struct rpma_cq** rcq_ptr) {
     if (conn == nullptr || rcq_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    *rcq_ptr = handle_of<rpma_cq>(behind(conn)->queues().rcq());
+    *rcq_ptr = handle_of<rpma_cq>(object_of(conn)->queues().rcq());
     return 0;
 }
 
@@ -111,7 +111,7 @@ int rpma_conn_disconnect(struct rpma_conn* conn) {
     if (conn == nullptr) {
         return RPMA_E_INVAL;
     }
-    return Rpma::answer([&] { return behind(conn)->disconnect(); });
+    return Rpma::answer([&] { return object_of(conn)->disconnect(); });
 }
 
 int rpma_conn_delete(struct rpma_conn** conn_ptr) {
@@ -123,7 +123,7 @@ int rpma_conn_req_new(struct rpma_peer* peer, const char* addr, const char* port
     if (peer == nullptr || addr == nullptr || port == nullptr || req_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    return give(req_ptr, [&] { return Request::make(*behind(peer), addr, port, config_of(cfg)); });
+    return give(req_ptr, [&] { return Request::make(*object_of(peer), addr, port, config_of(cfg)); });
 }
 
 int rpma_conn_req_delete(struct rpma_conn_req** req_ptr) {
@@ -146,7 +146,7 @@ int rpma_conn_get_compl_fd(const struct rpma_conn* conn, int* fd) {
     if (conn == nullptr || fd == nullptr) {
         return RPMA_E_INVAL;
     }
-    const sluice::glue::CompletionChannel* const channel = behind(conn)->queues().shared_channel();
+    const sluice::glue::CompletionChannel* const channel = object_of(conn)->queues().shared_channel();
     if (channel == nullptr) {
         return RPMA_E_NOT_SHARED_CHNL;
     }
@@ -158,7 +158,7 @@ int rpma_conn_wait(struct rpma_conn* conn, int /*flags*/, struct rpma_cq** cq, b
     if (conn == nullptr || cq == nullptr) {
         return RPMA_E_INVAL;
     }
-    Queues& queues = behind(conn)->queues();
+    Queues& queues = object_of(conn)->queues();
     if (queues.shared_channel() == nullptr) {
         return RPMA_E_NOT_SHARED_CHNL;
     }
@@ -179,14 +179,14 @@ int rpma_conn_req_recv(struct rpma_conn_req* req, struct rpma_mr_local* dst, siz
     if (req == nullptr || dst == nullptr) {
         return RPMA_E_INVAL;
     }
-    return code_of(behind(req)->queues().receive(behind(dst), offset, len, op_context));
+    return code_of(object_of(req)->queues().receive(object_of(dst), offset, len, op_context));
 }
 
 int rpma_ep_listen(struct rpma_peer* peer, const char* addr, const char* port, struct rpma_ep** ep_ptr) {
     if (peer == nullptr || addr == nullptr || port == nullptr || ep_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    return give(ep_ptr, [&] { return Ep::make(*behind(peer), addr, port); });
+    return give(ep_ptr, [&] { return Ep::make(*object_of(peer), addr, port); });
 }
 
 int rpma_ep_shutdown(struct rpma_ep** ep_ptr) {
@@ -197,7 +197,7 @@ int rpma_ep_get_fd(const struct rpma_ep* ep, int* fd) {
     if (ep == nullptr || fd == nullptr) {
         return RPMA_E_INVAL;
     }
-    *fd = behind(ep)->fd();
+    *fd = object_of(ep)->fd();
     return 0;
 }
 
@@ -207,7 +207,7 @@ int rpma_ep_next_conn_req(struct rpma_ep* ep, const struct rpma_conn_cfg* cfg,
         return RPMA_E_INVAL;
     }
     rpma_conn_req* next = nullptr;
-    const int code = give(&next, [&] { return behind(ep)->next(config_of(cfg)); });
+    const int code = give(&next, [&] { return object_of(ep)->next(config_of(cfg)); });
     if (code != 0) {
         return code;
     }
@@ -222,7 +222,7 @@ int rpma_conn_req_get_private_data(const struct rpma_conn_req* req, struct rpma_
     if (req == nullptr || pdata == nullptr) {
         return RPMA_E_INVAL;
     }
-    show(behind(req)->private_data(), *pdata);
+    show(object_of(req)->private_data(), *pdata);
     return 0;
 }
 
@@ -230,8 +230,9 @@ int rpma_srq_new(struct rpma_peer* peer, struct rpma_srq_cfg* cfg, struct rpma_s
     if (peer == nullptr || srq_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    return give(srq_ptr,
-                [&] { return Srq::make(*behind(peer), cfg == nullptr ? kDefaultSrqConfig : *behind(cfg)); });
+    return give(srq_ptr, [&] {
+        return Srq::make(*object_of(peer), cfg == nullptr ? kDefaultSrqConfig : *object_of(cfg));
+    });
 }
 
 int rpma_srq_delete(struct rpma_srq** srq_ptr) {
@@ -241,23 +242,24 @@ int rpma_srq_delete(struct rpma_srq** srq_ptr) {
 int rpma_srq_recv(struct rpma_srq* srq, struct rpma_mr_local* dst, size_t offset, size_t len,
                   const void* op_context) {
     return srq == nullptr ? RPMA_E_INVAL
-                          : code_of(behind(srq)->receive(behind(dst), offset, len, op_context));
+                          : code_of(object_of(srq)->receive(object_of(dst), offset, len, op_context));
 }
 
 int rpma_srq_get_rcq(const struct rpma_srq* srq, struct rpma_cq** rcq_ptr) {
     if (srq == nullptr || rcq_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    *rcq_ptr = handle_of<rpma_cq>(behind(srq)->rcq());
+    *rcq_ptr = handle_of<rpma_cq>(object_of(srq)->rcq());
     return 0;
 }
 
 int rpma_read(struct rpma_conn* conn, struct rpma_mr_local* dst, size_t dst_offset,
               const struct rpma_mr_remote* src, size_t src_offset, size_t len, int flags,
               const void* op_context) {
-    return conn == nullptr ? RPMA_E_INVAL
-                           : code_of(behind(conn)->read({behind(dst), dst_offset, len},
-                                                        {behind(src), src_offset}, {flags, op_context}));
+    return conn == nullptr
+               ? RPMA_E_INVAL
+               : code_of(object_of(conn)->read({object_of(dst), dst_offset, len},
+                                               {object_of(src), src_offset}, {flags, op_context}));
 }
 
 int rpma_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
@@ -265,17 +267,17 @@ int rpma_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_of
                const void* op_context) {
     return conn == nullptr
                ? RPMA_E_INVAL
-               : code_of(behind(conn)->write({behind(dst), dst_offset}, {behind(src), src_offset, len},
-                                             {flags, op_context}));
+               : code_of(object_of(conn)->write({object_of(dst), dst_offset},
+                                                {object_of(src), src_offset, len}, {flags, op_context}));
 }
 
 int rpma_write_with_imm(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
                         const struct rpma_mr_local* src, size_t src_offset, size_t len, int flags,
                         uint32_t imm, const void* op_context) {
-    return conn == nullptr
-               ? RPMA_E_INVAL
-               : code_of(behind(conn)->write_with_immediate(
-                     {behind(dst), dst_offset}, {behind(src), src_offset, len}, imm, {flags, op_context}));
+    return conn == nullptr ? RPMA_E_INVAL
+                           : code_of(object_of(conn)->write_with_immediate({object_of(dst), dst_offset},
+                                                                           {object_of(src), src_offset, len},
+                                                                           imm, {flags, op_context}));
 }
 
 int rpma_atomic_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
@@ -283,7 +285,7 @@ int rpma_atomic_write(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t
     if (conn == nullptr || dst == nullptr || src == nullptr) {
         return RPMA_E_INVAL;
     }
-    return code_of(behind(conn)->atomic_write({behind(dst), dst_offset}, src, {flags, op_context}));
+    return code_of(object_of(conn)->atomic_write({object_of(dst), dst_offset}, src, {flags, op_context}));
 }
 
 int rpma_flush(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset, size_t len,
@@ -291,38 +293,40 @@ int rpma_flush(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_of
     if (conn == nullptr || dst == nullptr) {
         return RPMA_E_INVAL;
     }
-    return code_of(behind(conn)->flush({behind(dst), dst_offset}, len, type, {flags, op_context}));
+    return code_of(object_of(conn)->flush({object_of(dst), dst_offset}, len, type, {flags, op_context}));
 }
 
 int rpma_send(struct rpma_conn* conn, const struct rpma_mr_local* src, size_t offset, size_t len, int flags,
               const void* op_context) {
-    return conn == nullptr ? RPMA_E_INVAL
-                           : code_of(behind(conn)->send({behind(src), offset, len}, {flags, op_context}));
+    return conn == nullptr
+               ? RPMA_E_INVAL
+               : code_of(object_of(conn)->send({object_of(src), offset, len}, {flags, op_context}));
 }
 
 int rpma_send_with_imm(struct rpma_conn* conn, const struct rpma_mr_local* src, size_t offset, size_t len,
                        int flags, uint32_t imm, const void* op_context) {
     return conn == nullptr ? RPMA_E_INVAL
-                           : code_of(behind(conn)->send_with_immediate({behind(src), offset, len}, imm,
-                                                                       {flags, op_context}));
+                           : code_of(object_of(conn)->send_with_immediate({object_of(src), offset, len}, imm,
+                                                                          {flags, op_context}));
 }
 
 int rpma_recv(struct rpma_conn* conn, struct rpma_mr_local* dst, size_t offset, size_t len,
               const void* op_context) {
-    return conn == nullptr ? RPMA_E_INVAL
-                           : code_of(behind(conn)->queues().receive(behind(dst), offset, len, op_context));
+    return conn == nullptr
+               ? RPMA_E_INVAL
+               : code_of(object_of(conn)->queues().receive(object_of(dst), offset, len, op_context));
 }
 
 int rpma_cq_get_fd(const struct rpma_cq* cq, int* fd) {
     if (cq == nullptr || fd == nullptr) {
         return RPMA_E_INVAL;
     }
-    *fd = behind(cq)->fd();
+    *fd = object_of(cq)->fd();
     return 0;
 }
 
 int rpma_cq_wait(struct rpma_cq* cq) {
-    return cq == nullptr ? RPMA_E_INVAL : code_of(behind(cq)->wait());
+    return cq == nullptr ? RPMA_E_INVAL : code_of(object_of(cq)->wait());
 }
 
 int rpma_cq_get_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* num_entries_got) {
@@ -330,5 +334,5 @@ int rpma_cq_get_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* 
         (num_entries > 1 && num_entries_got == nullptr)) {
         return RPMA_E_INVAL;
     }
-    return code_of(behind(cq)->take(num_entries, wc, num_entries_got));
+    return code_of(object_of(cq)->take(num_entries, wc, num_entries_got));
 }

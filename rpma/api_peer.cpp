@@ -93,7 +93,7 @@ int rpma_peer_cfg_get_descriptor(const struct rpma_peer_cfg* pcfg, void* desc) {
     if (pcfg == nullptr || desc == nullptr) {
         return RPMA_E_INVAL;
     }
-    *static_cast<std::byte*>(desc) = to_byte(behind(pcfg)->direct_write_to_pmem);
+    *static_cast<std::byte*>(desc) = to_byte(object_of(pcfg)->direct_write_to_pmem);
     return 0;
 }
 
@@ -133,7 +133,7 @@ int rpma_mr_reg(struct rpma_peer* peer, void* ptr, size_t size, int usage, struc
         size - 1 > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(ptr) || bits == 0 || bits > kAllUsages) {
         return RPMA_E_INVAL;
     }
-    return give(mr_ptr, [&] { return LocalRegion::make(*behind(peer), ptr, size, bits); });
+    return give(mr_ptr, [&] { return LocalRegion::make(*object_of(peer), ptr, size, bits); });
 }
 
 int rpma_mr_dereg(struct rpma_mr_local** mr_ptr) {
@@ -144,7 +144,7 @@ int rpma_mr_get_descriptor(const struct rpma_mr_local* mr, void* desc) {
     if (mr == nullptr || desc == nullptr) {
         return RPMA_E_INVAL;
     }
-    const auto bytes = to_bytes(behind(mr)->descriptor());
+    const auto bytes = to_bytes(object_of(mr)->descriptor());
     std::memcpy(desc, bytes.data(), bytes.size());
     return 0;
 }
@@ -174,7 +174,7 @@ int rpma_mr_get_ptr(const struct rpma_mr_local* mr, void** ptr) {
     if (mr == nullptr || ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    *ptr = behind(mr)->address();
+    *ptr = object_of(mr)->address();
     return 0;
 }
 
@@ -182,7 +182,7 @@ int rpma_mr_get_size(const struct rpma_mr_local* mr, size_t* size) {
     if (mr == nullptr || size == nullptr) {
         return RPMA_E_INVAL;
     }
-    *size = behind(mr)->size();
+    *size = object_of(mr)->size();
     return 0;
 }
 
@@ -190,7 +190,7 @@ int rpma_mr_remote_get_size(const struct rpma_mr_remote* mr, size_t* size) {
     if (mr == nullptr || size == nullptr) {
         return RPMA_E_INVAL;
     }
-    *size = behind(mr)->size();
+    *size = object_of(mr)->size();
     return 0;
 }
 
@@ -199,7 +199,7 @@ int rpma_mr_remote_get_flush_type(const struct rpma_mr_remote* mr, int* flush_ty
         return RPMA_E_INVAL;
     }
     *flush_type = static_cast<int>(
-        behind(mr)->usage() & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT));
+        object_of(mr)->usage() & (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT));
     return 0;
 }
 
@@ -208,10 +208,10 @@ int rpma_mr_remote_delete(struct rpma_mr_remote** mr_ptr) {
 }
 
 int rpma_mr_advise(struct rpma_mr_local* mr, size_t offset, size_t len, int advice, uint32_t flags) {
-    if (mr == nullptr || !behind(mr)->contains(offset, len)) {
+    if (mr == nullptr || !object_of(mr)->contains(offset, len)) {
         return RPMA_E_INVAL;
     }
-    return Rpma::answer([&] { return behind(mr)->advise(offset, len, advice, flags); });
+    return Rpma::answer([&] { return object_of(mr)->advise(offset, len, advice, flags); });
 }
 
 int rpma_conn_cfg_new(struct rpma_conn_cfg** cfg_ptr) {
@@ -271,14 +271,14 @@ int rpma_conn_cfg_get_compl_channel(const struct rpma_conn_cfg* cfg, bool* share
 }
 
 int rpma_conn_cfg_set_srq(struct rpma_conn_cfg* cfg, struct rpma_srq* srq) {
-    return srq == nullptr ? RPMA_E_INVAL : set(cfg, &ConnConfig::srq, behind(srq));
+    return srq == nullptr ? RPMA_E_INVAL : set(cfg, &ConnConfig::srq, object_of(srq));
 }
 
 int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg* cfg, struct rpma_srq** srq_ptr) {
     if (cfg == nullptr || srq_ptr == nullptr) {
         return RPMA_E_INVAL;
     }
-    *srq_ptr = handle_of<rpma_srq>(behind(cfg)->srq.load());
+    *srq_ptr = handle_of<rpma_srq>(object_of(cfg)->srq.load());
     return 0;
 }
 

@@ -14,62 +14,62 @@
 namespace sluice::rpma {
 
 template<typename Handle>
-struct Behind;
+struct ObjectOf;
 template<>
-struct Behind<rpma_peer_cfg> {
+struct ObjectOf<rpma_peer_cfg> {
     using Type = PeerConfig;
 };
 template<>
-struct Behind<rpma_peer> {
+struct ObjectOf<rpma_peer> {
     using Type = Peer;
 };
 template<>
-struct Behind<rpma_mr_local> {
+struct ObjectOf<rpma_mr_local> {
     using Type = LocalRegion;
 };
 template<>
-struct Behind<rpma_mr_remote> {
+struct ObjectOf<rpma_mr_remote> {
     using Type = RemoteRegion;
 };
 template<>
-struct Behind<rpma_conn_cfg> {
+struct ObjectOf<rpma_conn_cfg> {
     using Type = ConnConfig;
 };
 template<>
-struct Behind<rpma_srq_cfg> {
+struct ObjectOf<rpma_srq_cfg> {
     using Type = SrqConfig;
 };
 template<>
-struct Behind<rpma_srq> {
+struct ObjectOf<rpma_srq> {
     using Type = Srq;
 };
 template<>
-struct Behind<rpma_cq> {
+struct ObjectOf<rpma_cq> {
     using Type = Cq;
 };
 template<>
-struct Behind<rpma_conn_req> {
+struct ObjectOf<rpma_conn_req> {
     using Type = Request;
 };
 template<>
-struct Behind<rpma_conn> {
+struct ObjectOf<rpma_conn> {
     using Type = Conn;
 };
 template<>
-struct Behind<rpma_ep> {
+struct ObjectOf<rpma_ep> {
     using Type = Ep;
 };
 
 template<typename Handle>
-auto* behind(Handle* handle) noexcept {
-    return reinterpret_cast<typename Behind<Handle>::Type*>(handle);
+auto* object_of(Handle* handle) noexcept {
+    return reinterpret_cast<typename ObjectOf<Handle>::Type*>(handle);
 }
 template<typename Handle>
-const auto* behind(const Handle* handle) noexcept {
-    return reinterpret_cast<const typename Behind<Handle>::Type*>(handle);
+const auto* object_of(const Handle* handle) noexcept {
+    return reinterpret_cast<const typename ObjectOf<Handle>::Type*>(handle);
 }
 template<typename Handle>
-Handle* handle_of(typename Behind<Handle>::Type* object) noexcept {
+Handle* handle_of(typename ObjectOf<Handle>::Type* object) noexcept {
     return reinterpret_cast<Handle*>(object);
 }
 
@@ -101,7 +101,7 @@ int give(Handle** handle, Body&& body, const Where& where = {}) noexcept {
 // The same for what needs nothing but memory.
 template<typename Handle>
 int give_new(Handle** handle, const Where& where = {}) noexcept {
-    using Type = typename Behind<Handle>::Type;
+    using Type = typename ObjectOf<Handle>::Type;
     if (handle == nullptr) {
         return RPMA_E_INVAL;
     }
@@ -118,7 +118,7 @@ int take_back(Handle** handle, Close&& close, const Where& where = {}) noexcept 
     if (*handle == nullptr) {
         return 0;
     }
-    const std::unique_ptr<typename Behind<Handle>::Type> object(behind(std::exchange(*handle, nullptr)));
+    const std::unique_ptr<typename ObjectOf<Handle>::Type> object(object_of(std::exchange(*handle, nullptr)));
     return Rpma::answer([&] { return close(*object); }, where);
 }
 
@@ -130,19 +130,19 @@ int take_back(Handle** handle) noexcept {
 
 // A member of a configuration.
 template<typename Handle, typename T, typename Value>
-int set(Handle* handle, std::atomic<T> Behind<Handle>::Type::*member, Value value) noexcept {
+int set(Handle* handle, std::atomic<T> ObjectOf<Handle>::Type::*member, Value value) noexcept {
     if (handle == nullptr) {
         return RPMA_E_INVAL;
     }
-    (behind(handle)->*member).store(value);
+    (object_of(handle)->*member).store(value);
     return 0;
 }
 template<typename Handle, typename T, typename Value>
-int get(const Handle* handle, std::atomic<T> Behind<Handle>::Type::*member, Value* value) noexcept {
+int get(const Handle* handle, std::atomic<T> ObjectOf<Handle>::Type::*member, Value* value) noexcept {
     if (handle == nullptr || value == nullptr) {
         return RPMA_E_INVAL;
     }
-    *value = (behind(handle)->*member).load();
+    *value = (object_of(handle)->*member).load();
     return 0;
 }
 

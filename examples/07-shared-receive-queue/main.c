@@ -10,7 +10,7 @@
 
 enum { CONNECTIONS = 2, MESSAGES = 8, BUFFERS = 4, SIZE = 64 };
 
-/* What the client sends: which connection, and the how manieth. */
+/* What the client sends: its connection, and its number there. */
 static void write_message(char* to, int connection, int number) {
     snprintf(to, SIZE, "message %d on connection %d", number, connection);
 }

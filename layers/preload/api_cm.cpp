@@ -115,15 +115,15 @@ Result<rdma_event_channel*> make_channel() {
         }
         return std::move(made).error();
     }
-    rdma_event_channel* const face = (*made)->face();
+    rdma_event_channel* const visible = (*made)->visible();
     preload::add_channel(*std::move(made));
-    return face;
+    return visible;
 }
 
 // Null: a sync id's, which it will make by itself.
-Result<Channel*> find_channel(rdma_event_channel* face) {
-    Channel* const channel = face != nullptr ? Channels::instance().find(face) : nullptr;
-    if (face != nullptr && channel == nullptr) {
+Result<Channel*> find_channel(rdma_event_channel* visible) {
+    Channel* const channel = visible != nullptr ? Channels::instance().find(visible) : nullptr;
+    if (visible != nullptr && channel == nullptr) {
         return Error(ErrorKind::kInvalidArgument, "this event channel isn't known", EINVAL);
     }
     return channel;

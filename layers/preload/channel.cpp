@@ -28,9 +28,9 @@ bool is_nothing_yet(const Result<rdma_cm_event*>& event) noexcept {
 
 // Made into what the program has, and known until it is acknowledged.
 rdma_cm_event* hand_out(std::unique_ptr<Event> event) {
-    rdma_cm_event* const face = &event->face;
-    Events::instance().add(face, std::move(event));
-    return face;
+    rdma_cm_event* const visible = &event->visible;
+    Events::instance().add(visible, std::move(event));
+    return visible;
 }
 
 } // namespace
@@ -106,10 +106,10 @@ Result<sluice_cm_channel*> Channel::of(ibv_context* context) {
     return made;
 }
 
-void Channel::tell(Id& id, rdma_cm_id* face, rdma_cm_event_type type) {
+void Channel::tell(Id& id, rdma_cm_id* visible, rdma_cm_event_type type) {
     auto event = std::make_unique<Event>();
-    event->face.id = face;
-    event->face.event = type;
+    event->visible.id = visible;
+    event->visible.event = type;
     event->told_to = &id;
     std::vector<std::unique_ptr<Event>> events;
     events.push_back(std::move(event));
@@ -217,7 +217,7 @@ namespace {
 
 struct Destroyed {
     Mutex mutex;
-    std::unordered_set<const rdma_event_channel*> faces SLUICE_TSA(guarded_by(mutex));
+    std::unordered_set<const rdma_event_channel*> channels SLUICE_TSA(guarded_by(mutex));
 };
 
 Destroyed& destroyed() {
@@ -228,27 +228,27 @@ Destroyed& destroyed() {
 } // namespace
 
 void add_channel(std::unique_ptr<Channel> channel) {
-    const rdma_event_channel* const face = channel->face();
+    const rdma_event_channel* const visible = channel->visible();
     {
         const LockGuard guard(destroyed().mutex);
-        destroyed().faces.erase(face); // a new one at an old address
+        destroyed().channels.erase(visible); // a new one at an old address
     }
-    Channels::instance().add(face, std::move(channel));
+    Channels::instance().add(visible, std::move(channel));
 }
 
-void destroy_channel(rdma_event_channel* face) {
+void destroy_channel(rdma_event_channel* visible) {
     // Before it can't be found any more, so that nobody finds neither. Who doesn't wait, doesn't come late.
-    if ((fcntl(face->fd, F_GETFL) & O_NONBLOCK) == 0) {
+    if ((fcntl(visible->fd, F_GETFL) & O_NONBLOCK) == 0) {
         const LockGuard guard(destroyed().mutex);
-        destroyed().faces.insert(face);
+        destroyed().channels.insert(visible);
     }
-    const std::shared_ptr<Channel> last = Channels::instance().take(face);
+    const std::shared_ptr<Channel> last = Channels::instance().take(visible);
     last->close();
 }
 
-bool was_destroyed(const rdma_event_channel* face) {
+bool was_destroyed(const rdma_event_channel* visible) {
     const LockGuard guard(destroyed().mutex);
-    return destroyed().faces.contains(face);
+    return destroyed().channels.contains(visible);
 }
 
 bool acknowledge(rdma_cm_event* event) {

@@ -25,7 +25,7 @@ struct Id;
 
 // What the program gets is its first part.
 struct Event {
-    rdma_cm_event face{};
+    rdma_cm_event visible{};
     sluice_cm_event* source = nullptr; // is acknowledged with it; null for what is told here
     Id* told_to = nullptr;             // whose destruction waits for it, for what is told here
 };
@@ -43,7 +43,7 @@ class Channel {
     // Whoever waits sleeps on, as with librdmacm: its program is about to end, and knows nothing of an error.
     void close();
 
-    rdma_event_channel* face() noexcept { return &face_; }
+    rdma_event_channel* visible() noexcept { return &face_; }
     rdma_event_channel* kernels() {
         const LockGuard guard(mutex_);
         return kernels_;
@@ -53,7 +53,7 @@ class Channel {
     Result<sluice_cm_channel*> of(ibv_context* context);
 
     // FACE is ID as the program has it.
-    void tell(Id& id, rdma_cm_id* face, rdma_cm_event_type type);
+    void tell(Id& id, rdma_cm_id* visible, rdma_cm_event_type type);
     // What was told to ID and not taken; it is no more of this channel.
     std::vector<std::unique_ptr<Event>> take_told(const Id& id);
     void tell(std::vector<std::unique_ptr<Event>> events);
@@ -93,8 +93,8 @@ using Channels = hooks::Table<rdma_event_channel, Channel>;
 // What to do with a program's channels. rping, and many that learned from it, destroy theirs when the thread
 // that takes its events is about to ask for the next: it must sleep, be it in time or late.
 void add_channel(std::unique_ptr<Channel> channel);
-void destroy_channel(rdma_event_channel* face);
-bool was_destroyed(const rdma_event_channel* face);
+void destroy_channel(rdma_event_channel* visible);
+bool was_destroyed(const rdma_event_channel* visible);
 
 // False: it is none of ours.
 bool acknowledge(rdma_cm_event* event);

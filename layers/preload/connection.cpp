@@ -35,28 +35,28 @@ sluice_cm_params parameters_of(const Id& id, const rdma_conn_param* wanted) noex
         params.private_data = id.connect_data.data();
         params.private_data_len = static_cast<std::uint32_t>(id.connect_data.size());
     }
-    if (id.face->qp != nullptr) {
-        params.qp_num = id.face->qp->qp_num;
-        params.srq = id.face->qp->srq != nullptr ? 1 : 0;
+    if (id.visible->qp != nullptr) {
+        params.qp_num = id.visible->qp->qp_num;
+        params.srq = id.visible->qp->srq != nullptr ? 1 : 0;
     }
     params.qkey = RDMA_UDP_QKEY;
-    params.local_port = ntohs(id.face->route.addr.src_sin.sin_port);
+    params.local_port = ntohs(id.visible->route.addr.src_sin.sin_port);
     return params;
 }
 
 } // namespace
 
 Result<void> connect(Id& id, const rdma_conn_param* wanted) {
-    if (id.cm == nullptr || id.face->route.addr.dst_addr.sa_family == AF_UNSPEC) {
+    if (id.cm == nullptr || id.visible->route.addr.dst_addr.sa_family == AF_UNSPEC) {
         return not_bound();
     }
     const sluice_cm_params params = parameters_of(id, wanted);
     Result<void> done = glue::from_rc(
-        sluice_cm_connect(id.cm, &id.face->route.addr.dst_addr, &params, sizeof params), "connecting");
+        sluice_cm_connect(id.cm, &id.visible->route.addr.dst_addr, &params, sizeof params), "connecting");
     if (!done) {
         return done;
     }
-    id.face->route.addr.src_sin.sin_port = htons(sluice_cm_local_port(id.cm));
+    id.visible->route.addr.src_sin.sin_port = htons(sluice_cm_local_port(id.cm));
     return complete(id);
 }
 
@@ -100,7 +100,7 @@ Result<void> disconnect(Id& id) {
 }
 
 Result<void> establish(Id& id) {
-    if (id.cm == nullptr || id.face->qp != nullptr) {
+    if (id.cm == nullptr || id.visible->qp != nullptr) {
         return Error(ErrorKind::kInvalidState, "establishing is for ids without a queue pair", EINVAL);
     }
     return glue::from_rc(sluice_cm_establish(id.cm), "establishing a connection");
@@ -122,7 +122,7 @@ Result<rdma_cm_id*> next_request(Id& listener) {
     }
     for (;;) {
         std::array<pollfd, 2> waiting{};
-        waiting[0] = {.fd = listener.channel->face()->fd, .events = POLLIN, .revents = 0};
+        waiting[0] = {.fd = listener.channel->visible()->fd, .events = POLLIN, .revents = 0};
         waiting[1] = {.fd = listener.own == nullptr ? listener.kernels_channel->fd : -1,
                       .events = POLLIN,
                       .revents = 0};
@@ -131,7 +131,7 @@ Result<rdma_cm_id*> next_request(Id& listener) {
         }
         rdma_cm_id* request = nullptr;
         if (waiting[1].revents != 0) {
-            if (hooks::real_cm()->get_request(listener.face, &request) != 0) {
+            if (hooks::real_cm()->get_request(listener.visible, &request) != 0) {
                 return Error::from_errno(errno, "getting a request of the kernel's");
             }
             return request;
@@ -140,7 +140,7 @@ Result<rdma_cm_id*> next_request(Id& listener) {
         if (!done) {
             return std::move(done).error();
         }
-        rdma_cm_event* const event = std::exchange(listener.face->event, nullptr);
+        rdma_cm_event* const event = std::exchange(listener.visible->event, nullptr);
         if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
             (void)acknowledge(event);
             continue;
@@ -159,9 +159,9 @@ Result<rdma_cm_id*> get_request(Id& listener) {
         return request;
     }
     // A domain of the program's is good for the device that it is of.
-    ibv_pd* const domain = listener.face->pd;
+    ibv_pd* const domain = listener.visible->pd;
     ibv_qp_init_attr queues = *listener.queues_of_requests;
-    const bool fits = domain != nullptr && domain->context == ours->face->verbs;
+    const bool fits = domain != nullptr && domain->context == ours->visible->verbs;
     Result<void> made = create_queue_pair(*ours, fits ? domain : nullptr, queues);
     if (!made) {
         (void)destroy_id(*ours);

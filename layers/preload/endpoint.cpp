@@ -71,7 +71,7 @@ Result<void> fill_source(rdma_addrinfo& to, const rdma_addrinfo* hints) {
 
 Result<void> prepare(Id& id, const rdma_addrinfo& way, ibv_pd* domain, ibv_qp_init_attr* queues) {
     if ((way.ai_flags & RAI_PASSIVE) != 0) {
-        id.face->pd = domain != nullptr ? domain : id.face->pd;
+        id.visible->pd = domain != nullptr ? domain : id.visible->pd;
         if (queues != nullptr) {
             queues->qp_type = static_cast<ibv_qp_type>(way.ai_qp_type);
             id.queues_of_requests = *queues;
@@ -88,14 +88,14 @@ Result<void> prepare(Id& id, const rdma_addrinfo& way, ibv_pd* domain, ibv_qp_in
 
 } // namespace
 
-Result<Answer> create_endpoint(rdma_cm_id** face, const rdma_addrinfo& way, ibv_pd* domain,
+Result<Answer> create_endpoint(rdma_cm_id** visible, const rdma_addrinfo& way, ibv_pd* domain,
                                ibv_qp_init_attr* queues) {
     Result<rdma_cm_id*> made = make_id(nullptr, nullptr, static_cast<rdma_port_space>(way.ai_port_space));
     if (!made) {
         return std::move(made).error();
     }
     Id& id = *Ids::instance().find(*made);
-    id.face->qp_type = static_cast<ibv_qp_type>(way.ai_qp_type);
+    id.visible->qp_type = static_cast<ibv_qp_type>(way.ai_qp_type);
     Result<Answer> bound = (way.ai_flags & RAI_PASSIVE) != 0
                                ? bind_address(id, way.ai_src_addr)
                                : resolve_address(id, way.ai_src_addr, way.ai_dst_addr);
@@ -110,7 +110,7 @@ Result<Answer> create_endpoint(rdma_cm_id** face, const rdma_addrinfo& way, ibv_
         (void)destroy_id(id);
         return std::move(done).error();
     }
-    *face = *made;
+    *visible = *made;
     return Answer::kDone;
 }
 

@@ -8,7 +8,7 @@
 namespace sluice::layers::preload {
 
 // Nothing, with *FACE as it was: the kernel's to make.
-Result<Answer> create_endpoint(rdma_cm_id** face, const rdma_addrinfo& way, ibv_pd* domain,
+Result<Answer> create_endpoint(rdma_cm_id** visible, const rdma_addrinfo& way, ibv_pd* domain,
                                ibv_qp_init_attr* queues);
 
 // As rdma_getaddrinfo(), for whom the kernel's isn't there; rdma_freeaddrinfo() frees it.

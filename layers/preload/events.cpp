@@ -30,7 +30,7 @@ void fill_datagram(rdma_ud_param& to, const sluice_cm_event& from, const Id& id)
     to.qkey = from.qkey;
     to.ah_attr.is_global = 1;
     to.ah_attr.port_num = 1;
-    to.ah_attr.grh.dgid = id.face->route.addr.addr.ibaddr.dgid;
+    to.ah_attr.grh.dgid = id.visible->route.addr.addr.ibaddr.dgid;
     to.ah_attr.grh.hop_limit = id.path.hop_limit;
     to.ah_attr.grh.traffic_class = id.type_of_service;
 }
@@ -42,7 +42,7 @@ void fail(rdma_cm_event& event, rdma_cm_event_type type, int status) noexcept {
 
 // The peer accepted. False: the connection ended meanwhile, and another event says so.
 bool finish_answer(Id& id, rdma_cm_event& event) {
-    if (id.face->qp == nullptr) {
+    if (id.visible->qp == nullptr) {
         event.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
         return true;
     }
@@ -96,20 +96,20 @@ Result<bool> fill(Event& event, const sluice_cm_event& source) {
             return std::move(request).error();
         }
         id = *request;
-        event.face.listen_id = listener.face;
-        event.face.event = RDMA_CM_EVENT_CONNECT_REQUEST;
+        event.visible.listen_id = listener.visible;
+        event.visible.event = RDMA_CM_EVENT_CONNECT_REQUEST;
         Result<void> moved = listener.is_sync ? migrate_id(*id, nullptr) : Result<void>();
         if (!moved) {
             return std::move(moved).error();
         }
-    } else if (!fill_type(*id, event.face, source)) {
+    } else if (!fill_type(*id, event.visible, source)) {
         return false;
     }
-    event.face.id = id->face;
+    event.visible.id = id->visible;
     if (is_datagram(*id)) {
-        fill_datagram(event.face.param.ud, source, *id);
+        fill_datagram(event.visible.param.ud, source, *id);
     } else {
-        fill_connection(event.face.param.conn, source);
+        fill_connection(event.visible.param.conn, source);
     }
     return true;
 }
@@ -134,14 +134,14 @@ Result<void> complete(Id& id) {
     if (!id.is_sync) {
         return {};
     }
-    if (id.face->event != nullptr) {
-        (void)acknowledge(std::exchange(id.face->event, nullptr));
+    if (id.visible->event != nullptr) {
+        (void)acknowledge(std::exchange(id.visible->event, nullptr));
     }
     Result<rdma_cm_event*> event = id.channel->next(translate);
     if (!event) {
         return std::move(event).error();
     }
-    id.face->event = *event;
+    id.visible->event = *event;
     const int status = (*event)->status;
     if ((*event)->event == RDMA_CM_EVENT_REJECTED) {
         return Error(ErrorKind::kConnection, "the peer refuses the connection", ECONNREFUSED);

@@ -45,14 +45,14 @@ ibv_qp_type qp_type_of(rdma_port_space port_space) noexcept {
 }
 
 void put_source(Id& id, const glue::Address& address) noexcept {
-    std::memcpy(&id.face->route.addr.src_storage, address.get(), address.size());
-    id.face->route.addr.addr.ibaddr.sgid = gid_of(address);
-    id.face->route.addr.addr.ibaddr.pkey = htons(kDefaultKey);
+    std::memcpy(&id.visible->route.addr.src_storage, address.get(), address.size());
+    id.visible->route.addr.addr.ibaddr.sgid = gid_of(address);
+    id.visible->route.addr.addr.ibaddr.pkey = htons(kDefaultKey);
 }
 
 void put_destination(Id& id, const glue::Address& address) noexcept {
-    std::memcpy(&id.face->route.addr.dst_storage, address.get(), address.size());
-    id.face->route.addr.addr.ibaddr.dgid = gid_of(address);
+    std::memcpy(&id.visible->route.addr.dst_storage, address.get(), address.size());
+    id.visible->route.addr.addr.ibaddr.dgid = gid_of(address);
 }
 
 Result<void> put_device(Id& id, ibv_context* context) {
@@ -60,9 +60,9 @@ Result<void> put_device(Id& id, ibv_context* context) {
     if (!domain) {
         return std::move(domain).error();
     }
-    id.face->verbs = context;
-    id.face->pd = *domain;
-    id.face->port_num = 1;
+    id.visible->verbs = context;
+    id.visible->pd = *domain;
+    id.visible->port_num = 1;
     return {};
 }
 
@@ -74,8 +74,8 @@ Result<void> ensure_channel(Id& id) {
         if (!made) {
             return std::move(made).error();
         }
-        rdma_event_channel* const face = (*made)->face();
-        id.channel = &Channels::instance().add(face, *std::move(made));
+        rdma_event_channel* const visible = (*made)->visible();
+        id.channel = &Channels::instance().add(visible, *std::move(made));
     }
     return {};
 }
@@ -90,7 +90,7 @@ Result<sluice_cm_id*> make_cm_id(Id& id, ibv_context* context) {
         return std::move(channel).error();
     }
     sluice_cm_id* made = nullptr;
-    Result<void> done = glue::from_rc(sluice_cm_create_id(*channel, id.face->ps, &id, &made),
+    Result<void> done = glue::from_rc(sluice_cm_create_id(*channel, id.visible->ps, &id, &made),
                                       "this port space isn't uroce's: RDMA_PS_TCP and RDMA_PS_UDP are");
     if (!done) {
         return std::move(done).error();
@@ -104,8 +104,8 @@ Result<void> bind_to(Id& id, const Found& device, std::uint16_t port) {
         return std::move(made).error();
     }
     id.cm = *made;
-    id.is_uroces = true;
-    id.face->channel = id.channel->face();
+    id.is_on_uroce = true;
+    id.visible->channel = id.channel->visible();
     put_source(id, device.address.with_port(port));
     return put_device(id, device.context);
 }
@@ -126,7 +126,7 @@ std::uint8_t path_mtu_of(ibv_context* context) noexcept {
 }
 
 void put_path(Id& id) noexcept {
-    const rdma_ib_addr& ends = id.face->route.addr.addr.ibaddr;
+    const rdma_ib_addr& ends = id.visible->route.addr.addr.ibaddr;
     id.path = {};
     id.path.dgid = ends.dgid;
     id.path.sgid = ends.sgid;
@@ -134,9 +134,9 @@ void put_path(Id& id) noexcept {
     id.path.hop_limit = kHopLimit;
     id.path.reversible = 1;
     id.path.numb_path = 1;
-    id.path.mtu = path_mtu_of(id.face->verbs);
-    id.face->route.path_rec = &id.path;
-    id.face->route.num_paths = 1;
+    id.path.mtu = path_mtu_of(id.visible->verbs);
+    id.visible->route.path_rec = &id.path;
+    id.visible->route.num_paths = 1;
 }
 
 // Everything that we made, so that what librdmacm made is as it made it.
@@ -148,21 +148,21 @@ void undo(Id& id) noexcept {
     if (id.cm != nullptr) {
         (void)sluice_cm_destroy_id(id.cm);
     }
-    if (id.own == nullptr && id.is_uroces) {
-        rdma_cm_id& face = *id.face;
-        face.channel = id.kernels_channel;
-        face.event = nullptr;
+    if (id.own == nullptr && id.is_on_uroce) {
+        rdma_cm_id& visible = *id.visible;
+        visible.channel = id.kernels_channel;
+        visible.event = nullptr;
         if (id.cm != nullptr) {
-            face.verbs = nullptr;
-            face.pd = nullptr;
-            face.qp = nullptr;
-            face.route = {};
+            visible.verbs = nullptr;
+            visible.pd = nullptr;
+            visible.qp = nullptr;
+            visible.route = {};
         }
     }
 }
 
 void put_port(Id& id, std::uint16_t port) noexcept {
-    id.face->route.addr.src_sin.sin_port = htons(port); // where an IPv6 address has it, too
+    id.visible->route.addr.src_sin.sin_port = htons(port); // where an IPv6 address has it, too
     SLUICE_LOG(kInfo, "preload", "listening at port %u", static_cast<unsigned>(port));
 }
 
@@ -183,10 +183,10 @@ Result<void> listen_at(Id& id, ibv_context* context, const sockaddr* address, in
 // The same port everywhere: the kernel's, the program's, or the first device's.
 Result<void> listen_everywhere(Id& id, int backlog) {
     const bool listens_in_kernel = id.own == nullptr;
-    if (listens_in_kernel && hooks::real_cm()->listen(id.face, backlog) != 0) {
+    if (listens_in_kernel && hooks::real_cm()->listen(id.visible, backlog) != 0) {
         return Error::from_errno(errno, "listening in the kernel");
     }
-    sockaddr& any = id.face->route.addr.src_addr;
+    sockaddr& any = id.visible->route.addr.src_addr;
     any.sa_family = any.sa_family == AF_UNSPEC ? static_cast<sa_family_t>(AF_INET) : any.sa_family;
     Result<std::vector<Found>> devices = all_contexts();
     if (!devices) {
@@ -211,40 +211,40 @@ Result<rdma_cm_id*> make_id(Channel* channel, void* context, rdma_port_space por
     const bool asks_kernel = channel != nullptr ? channel->kernels() != nullptr : hooks::kernel_connects();
     if (asks_kernel) {
         rdma_event_channel* const kernels = channel != nullptr ? channel->kernels() : nullptr;
-        if (hooks::real_cm()->create_id(kernels, &id->face, context, port_space) != 0) {
+        if (hooks::real_cm()->create_id(kernels, &id->visible, context, port_space) != 0) {
             return Error::from_errno(errno, "making an id of the kernel's");
         }
-        id->kernels_channel = id->face->channel;
+        id->kernels_channel = id->visible->channel;
     } else {
         id->own = std::make_unique<rdma_cm_id>();
-        id->face = id->own.get();
-        id->face->context = context;
-        id->face->ps = port_space;
-        id->face->qp_type = qp_type_of(port_space);
+        id->visible = id->own.get();
+        id->visible->context = context;
+        id->visible->ps = port_space;
+        id->visible->qp_type = qp_type_of(port_space);
         Result<void> ready = ensure_channel(*id);
         if (!ready) {
             return std::move(ready).error();
         }
-        id->face->channel = id->channel->face();
+        id->visible->channel = id->channel->visible();
     }
-    rdma_cm_id* const face = id->face;
-    Ids::instance().add(face, std::move(id));
-    return face;
+    rdma_cm_id* const visible = id->visible;
+    Ids::instance().add(visible, std::move(id));
+    return visible;
 }
 
 Result<Id*> make_request(Id& listener, const sluice_cm_event& event) {
     auto request = std::make_unique<Id>();
     request->own = std::make_unique<rdma_cm_id>();
-    request->face = request->own.get();
+    request->visible = request->own.get();
     request->channel = listener.channel;
-    request->is_uroces = true;
+    request->is_on_uroce = true;
     request->type_of_service = listener.type_of_service;
     request->ack_timeout = listener.ack_timeout;
-    rdma_cm_id& face = *request->face;
-    face.context = listener.face->context;
-    face.channel = listener.channel->face();
-    face.ps = listener.face->ps;
-    face.qp_type = listener.face->qp_type;
+    rdma_cm_id& visible = *request->visible;
+    visible.context = listener.visible->context;
+    visible.channel = listener.channel->visible();
+    visible.ps = listener.visible->ps;
+    visible.qp_type = listener.visible->qp_type;
     const Result<glue::Address> local = glue::Address::from(reinterpret_cast<const sockaddr*>(&event.local));
     const Result<glue::Address> peer = glue::Address::from(reinterpret_cast<const sockaddr*>(&event.peer));
     if (!local || !peer) {
@@ -260,23 +260,23 @@ Result<Id*> make_request(Id& listener, const sluice_cm_event& event) {
     put_path(*request);
     request->cm = event.id;
     (void)sluice_cm_set_context(request->cm, request.get());
-    return &Ids::instance().add(&face, std::move(request));
+    return &Ids::instance().add(&visible, std::move(request));
 }
 
 Result<void> destroy_id(Id& id) {
-    rdma_cm_id* const face = id.face;
-    if (id.is_ours() && face->event != nullptr) {
-        (void)acknowledge(std::exchange(face->event, nullptr));
+    rdma_cm_id* const visible = id.visible;
+    if (id.is_ours() && visible->event != nullptr) {
+        (void)acknowledge(std::exchange(visible->event, nullptr));
     }
     if (id.channel != nullptr) {
         (void)id.channel->take_told(id);
     }
     await_acknowledgements(id);
     undo(id);
-    const std::shared_ptr<Id> last = Ids::instance().take(face);
+    const std::shared_ptr<Id> last = Ids::instance().take(visible);
     const std::shared_ptr<Channel> its =
-        id.is_sync && id.channel != nullptr ? Channels::instance().take(id.channel->face()) : nullptr;
-    if (id.own == nullptr && hooks::real_cm()->destroy_id(face) != 0) {
+        id.is_sync && id.channel != nullptr ? Channels::instance().take(id.channel->visible()) : nullptr;
+    if (id.own == nullptr && hooks::real_cm()->destroy_id(visible) != 0) {
         return Error::from_errno(errno, "destroying an id of the kernel's");
     }
     return {};
@@ -284,15 +284,15 @@ Result<void> destroy_id(Id& id) {
 
 Result<void> migrate_id(Id& id, Channel* channel) {
     if (id.own == nullptr &&
-        hooks::real_cm()->migrate_id(id.face, channel == nullptr ? nullptr : channel->kernels()) != 0) {
+        hooks::real_cm()->migrate_id(id.visible, channel == nullptr ? nullptr : channel->kernels()) != 0) {
         return Error::from_errno(errno, "migrating an id of the kernel's");
     }
     const std::shared_ptr<Channel> before =
-        id.is_sync && id.channel != nullptr ? Channels::instance().take(id.channel->face()) : nullptr;
+        id.is_sync && id.channel != nullptr ? Channels::instance().take(id.channel->visible()) : nullptr;
     Channel* const from = std::exchange(id.channel, channel);
     id.is_sync = channel == nullptr;
     if (id.own == nullptr) {
-        id.kernels_channel = id.face->channel;
+        id.kernels_channel = id.visible->channel;
     }
     if (!id.is_ours() && id.listeners.empty()) {
         return {};
@@ -302,12 +302,12 @@ Result<void> migrate_id(Id& id, Channel* channel) {
         return ready;
     }
     if (id.is_ours()) {
-        id.face->channel = id.channel->face();
+        id.visible->channel = id.channel->visible();
     }
     id.channel->tell(from->take_told(id));
     std::vector<Id::Listener> moved = id.listeners;
     if (id.cm != nullptr) {
-        moved.push_back({id.face->verbs, id.cm});
+        moved.push_back({id.visible->verbs, id.cm});
     }
     for (const Id::Listener& each : moved) {
         Result<sluice_cm_channel*> to = id.channel->of(each.context);
@@ -369,7 +369,7 @@ Result<std::optional<Found>> device_between(const sockaddr* source, const glue::
 } // namespace
 
 Result<Answer> resolve_address(Id& id, const sockaddr* source, const sockaddr* destination) {
-    const bool is_kernels = id.own == nullptr && !id.is_uroces && id.face->verbs != nullptr;
+    const bool is_kernels = id.own == nullptr && !id.is_on_uroce && id.visible->verbs != nullptr;
     const Result<glue::Address> peer = glue::Address::from(destination);
     if (is_kernels || !peer) {
         return id.own == nullptr ? Result<Answer>(Answer::kByKernel) : peer.error().clone();
@@ -383,7 +383,7 @@ Result<Answer> resolve_address(Id& id, const sockaddr* source, const sockaddr* d
             return leave_to_kernel(id);
         }
         const Result<glue::Address> from =
-            glue::Address::from(source != nullptr ? source : &id.face->route.addr.src_addr);
+            glue::Address::from(source != nullptr ? source : &id.visible->route.addr.src_addr);
         Result<void> bound = bind_to(id, **device, from ? from->port() : 0);
         if (!bound) {
             return std::move(bound).error();
@@ -391,18 +391,18 @@ Result<Answer> resolve_address(Id& id, const sockaddr* source, const sockaddr* d
     }
     put_destination(id, *peer);
     if (!id.is_sync) {
-        id.channel->tell(id, id.face, RDMA_CM_EVENT_ADDR_RESOLVED);
+        id.channel->tell(id, id.visible, RDMA_CM_EVENT_ADDR_RESOLVED);
     }
     return Answer::kDone;
 }
 
 Result<void> resolve_route(Id& id) {
-    if (id.cm == nullptr || id.face->route.addr.dst_addr.sa_family == AF_UNSPEC) {
+    if (id.cm == nullptr || id.visible->route.addr.dst_addr.sa_family == AF_UNSPEC) {
         return Error(ErrorKind::kInvalidState, "the address isn't resolved yet", EINVAL);
     }
     put_path(id);
     if (!id.is_sync) {
-        id.channel->tell(id, id.face, RDMA_CM_EVENT_ROUTE_RESOLVED);
+        id.channel->tell(id, id.visible, RDMA_CM_EVENT_ROUTE_RESOLVED);
     }
     return {};
 }
@@ -411,7 +411,7 @@ Result<void> listen(Id& id, int backlog) {
     if (id.cm == nullptr) {
         return listen_everywhere(id, backlog);
     }
-    Result<void> done = glue::from_rc(sluice_cm_listen(id.cm, &id.face->route.addr.src_addr, backlog),
+    Result<void> done = glue::from_rc(sluice_cm_listen(id.cm, &id.visible->route.addr.src_addr, backlog),
                                       "listening for connections");
     if (done) {
         put_port(id, sluice_cm_local_port(id.cm));

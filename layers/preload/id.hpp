@@ -25,8 +25,8 @@
 namespace sluice::layers::preload {
 
 struct Id {
-    rdma_cm_id* face = nullptr;
-    std::unique_ptr<rdma_cm_id> own;               // the face, where librdmacm has none
+    rdma_cm_id* visible = nullptr;
+    std::unique_ptr<rdma_cm_id> own;               // the visible, where librdmacm has none
     rdma_event_channel* kernels_channel = nullptr; // what librdmacm has put there
     Channel* channel = nullptr;
     bool is_sync = false; // its channel is its own, and calls wait for their event
@@ -35,7 +35,7 @@ struct Id {
         ibv_context* context;
         sluice_cm_id* cm;
     };
-    bool is_uroces = false;            // bound to a device of uroce's
+    bool is_on_uroce = false;          // bound to a device of uroce's
     sluice_cm_id* cm = nullptr;        // null until it is
     std::vector<Listener> listeners{}; // one for each device, if it listens at the wildcard address
 
@@ -48,7 +48,7 @@ struct Id {
     std::vector<std::uint8_t> connect_data{};             // the same
 
     // Whether calls on it are ours to answer.
-    bool is_ours() const noexcept { return is_uroces || own != nullptr; }
+    bool is_ours() const noexcept { return is_on_uroce || own != nullptr; }
 };
 
 using Ids = hooks::Table<rdma_cm_id, Id>;
@@ -71,7 +71,7 @@ Result<void> resolve_route(Id& id);
 Result<void> listen(Id& id, int backlog);
 
 inline bool is_datagram(const Id& id) noexcept {
-    return id.face->qp_type == IBV_QPT_UD;
+    return id.visible->qp_type == IBV_QPT_UD;
 }
 
 // The error for a call that needs a device.

@@ -21,13 +21,13 @@ struct Queue {
 Result<Queue> make_queue(Id& id, std::uint32_t entries) {
     Queue made;
     Result<ibv_comp_channel*> channel =
-        glue::from_null(sluice_create_comp_channel(id.face->verbs), "making a completion channel");
+        glue::from_null(sluice_create_comp_channel(id.visible->verbs), "making a completion channel");
     if (!channel) {
         return std::move(channel).error();
     }
     made.channel = *channel;
-    made.queue =
-        hooks::real_verbs()->create_cq(id.face->verbs, static_cast<int>(entries), id.face, made.channel, 0);
+    made.queue = hooks::real_verbs()->create_cq(id.visible->verbs, static_cast<int>(entries), id.visible,
+                                                made.channel, 0);
     if (made.queue == nullptr) {
         const int error = errno;
         (void)hooks::real_verbs()->destroy_comp_channel(made.channel);
@@ -47,30 +47,30 @@ void destroy_queue(ibv_comp_channel*& channel, ibv_cq*& queue) noexcept {
     channel = nullptr;
 }
 
-void destroy_queues(rdma_cm_id& face) noexcept {
-    destroy_queue(face.recv_cq_channel, face.recv_cq);
-    destroy_queue(face.send_cq_channel, face.send_cq);
+void destroy_queues(rdma_cm_id& visible) noexcept {
+    destroy_queue(visible.recv_cq_channel, visible.recv_cq);
+    destroy_queue(visible.send_cq_channel, visible.send_cq);
 }
 
 // Those that the program leaves out, and has need of.
 Result<void> make_queues(Id& id, const ibv_qp_init_attr_ex& attributes) {
-    rdma_cm_id& face = *id.face;
-    if (attributes.recv_cq == nullptr && face.recv_cq == nullptr && attributes.cap.max_recv_wr != 0) {
+    rdma_cm_id& visible = *id.visible;
+    if (attributes.recv_cq == nullptr && visible.recv_cq == nullptr && attributes.cap.max_recv_wr != 0) {
         Result<Queue> made = make_queue(id, attributes.cap.max_recv_wr);
         if (!made) {
             return std::move(made).error();
         }
-        face.recv_cq_channel = made->channel;
-        face.recv_cq = made->queue;
+        visible.recv_cq_channel = made->channel;
+        visible.recv_cq = made->queue;
     }
-    if (attributes.send_cq == nullptr && face.send_cq == nullptr && attributes.cap.max_send_wr != 0) {
+    if (attributes.send_cq == nullptr && visible.send_cq == nullptr && attributes.cap.max_send_wr != 0) {
         Result<Queue> made = make_queue(id, attributes.cap.max_send_wr);
         if (!made) {
-            destroy_queues(face);
+            destroy_queues(visible);
             return std::move(made).error();
         }
-        face.send_cq_channel = made->channel;
-        face.send_cq = made->queue;
+        visible.send_cq_channel = made->channel;
+        visible.send_cq = made->queue;
     }
     return {};
 }
@@ -100,7 +100,7 @@ Result<ibv_qp*> make_queue_pair(ibv_context* context, ibv_qp_init_attr_ex& attri
 
 Result<void> get_ready(Id& id) {
     Result<void> moved = move_to(id, IBV_QPS_INIT);
-    if (id.face->qp->qp_type != IBV_QPT_UD) {
+    if (id.visible->qp->qp_type != IBV_QPT_UD) {
         return moved;
     }
     for (const ibv_qp_state state : {IBV_QPS_RTR, IBV_QPS_RTS}) {
@@ -118,37 +118,37 @@ Error invalid(const char* text) noexcept {
 } // namespace
 
 Result<void> create_queue_pair(Id& id, ibv_qp_init_attr_ex& attributes) {
-    rdma_cm_id& face = *id.face;
-    if (id.cm == nullptr || face.qp != nullptr) {
+    rdma_cm_id& visible = *id.visible;
+    if (id.cm == nullptr || visible.qp != nullptr) {
         return invalid("making a queue pair: the id has no device yet (call rdma_resolve_addr or "
                        "rdma_bind_addr first), or it has a queue pair already");
     }
     if ((attributes.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes.pd == nullptr) {
         attributes.comp_mask |= IBV_QP_INIT_ATTR_PD;
-        attributes.pd = face.pd;
+        attributes.pd = visible.pd;
     }
-    if (attributes.pd->context != face.verbs) {
+    if (attributes.pd->context != visible.verbs) {
         return invalid("the domain is of another device than the id");
     }
     Result<void> done = make_queues(id, attributes);
     if (!done) {
         return done;
     }
-    attributes.send_cq = attributes.send_cq != nullptr ? attributes.send_cq : face.send_cq;
-    attributes.recv_cq = attributes.recv_cq != nullptr ? attributes.recv_cq : face.recv_cq;
-    attributes.srq = attributes.srq != nullptr ? attributes.srq : face.srq;
-    Result<ibv_qp*> made = make_queue_pair(face.verbs, attributes);
+    attributes.send_cq = attributes.send_cq != nullptr ? attributes.send_cq : visible.send_cq;
+    attributes.recv_cq = attributes.recv_cq != nullptr ? attributes.recv_cq : visible.recv_cq;
+    attributes.srq = attributes.srq != nullptr ? attributes.srq : visible.srq;
+    Result<ibv_qp*> made = make_queue_pair(visible.verbs, attributes);
     if (!made) {
-        destroy_queues(face);
+        destroy_queues(visible);
         return std::move(made).error();
     }
-    face.qp = *made;
+    visible.qp = *made;
     done = get_ready(id);
     if (!done) {
         destroy_queue_pair(id);
         return done;
     }
-    face.pd = face.qp->pd;
+    visible.pd = visible.qp->pd;
     return {};
 }
 
@@ -165,22 +165,22 @@ Result<void> create_queue_pair(Id& id, ibv_pd* domain, ibv_qp_init_attr& attribu
 }
 
 void destroy_queue_pair(Id& id) noexcept {
-    rdma_cm_id& face = *id.face;
-    if (face.qp != nullptr) {
-        (void)hooks::real_verbs()->destroy_qp(face.qp);
-        face.qp = nullptr;
+    rdma_cm_id& visible = *id.visible;
+    if (visible.qp != nullptr) {
+        (void)hooks::real_verbs()->destroy_qp(visible.qp);
+        visible.qp = nullptr;
     }
-    destroy_queues(face);
+    destroy_queues(visible);
 }
 
 Result<void> create_shared_queue(Id& id, ibv_pd* domain, ibv_srq_init_attr& attributes) {
-    rdma_cm_id& face = *id.face;
-    if (id.cm == nullptr || face.srq != nullptr) {
+    rdma_cm_id& visible = *id.visible;
+    if (id.cm == nullptr || visible.srq != nullptr) {
         return invalid("making a shared receive queue: the id has no device yet (call rdma_resolve_addr or "
                        "rdma_bind_addr first), or it has a shared receive queue already");
     }
-    ibv_pd* const its = domain != nullptr ? domain : face.pd;
-    if (its->context != face.verbs) {
+    ibv_pd* const its = domain != nullptr ? domain : visible.pd;
+    if (its->context != visible.verbs) {
         return invalid("the domain is of another device than the id");
     }
     Result<ibv_srq*> made =
@@ -188,8 +188,8 @@ Result<void> create_shared_queue(Id& id, ibv_pd* domain, ibv_srq_init_attr& attr
     if (!made) {
         return std::move(made).error();
     }
-    face.srq = *made;
-    face.pd = its;
+    visible.srq = *made;
+    visible.pd = its;
     return {};
 }
 
@@ -207,9 +207,9 @@ Result<void> create_shared_queue(Id& id, const ibv_srq_init_attr_ex& attributes)
 }
 
 void destroy_shared_queue(Id& id) noexcept {
-    if (id.face->srq != nullptr) {
-        (void)hooks::real_verbs()->destroy_srq(id.face->srq);
-        id.face->srq = nullptr;
+    if (id.visible->srq != nullptr) {
+        (void)hooks::real_verbs()->destroy_srq(id.visible->srq);
+        id.visible->srq = nullptr;
     }
 }
 
@@ -243,7 +243,7 @@ Result<void> queue_pair_attributes(Id& id, ibv_qp_attr& attr, int& mask) {
 }
 
 Result<void> move_to(Id& id, ibv_qp_state to) {
-    if (id.face->qp == nullptr) {
+    if (id.visible->qp == nullptr) {
         return {};
     }
     ibv_qp_attr attr{};
@@ -253,17 +253,17 @@ Result<void> move_to(Id& id, ibv_qp_state to) {
     if (!known) {
         return known;
     }
-    return glue::from_rc(hooks::real_verbs()->modify_qp(id.face->qp, &attr, mask),
+    return glue::from_rc(hooks::real_verbs()->modify_qp(id.visible->qp, &attr, mask),
                          "moving a queue pair to its next state");
 }
 
 Result<void> move_to_error(Id& id) {
-    if (id.face->qp == nullptr) {
+    if (id.visible->qp == nullptr) {
         return {};
     }
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    return glue::from_rc(hooks::real_verbs()->modify_qp(id.face->qp, &attr, IBV_QP_STATE),
+    return glue::from_rc(hooks::real_verbs()->modify_qp(id.visible->qp, &attr, IBV_QP_STATE),
                          "moving a queue pair to the error state");
 }
 

@@ -11,7 +11,7 @@ namespace sluice::provider {
 
 struct CompletionQueue : ibv_cq_ex {
     QueueLock lock;
-    Patience patience;
+    EmptyPolls empty_polls;
 };
 
 inline CompletionQueue& completion_queue_of(ibv_cq* cq) noexcept {

@@ -22,14 +22,14 @@ namespace sluice::provider {
 
 // Counts polls in vain, so that only now and then one of them looks at the clock. Relaxed: a count
 // that two threads spoil is as good.
-class Patience {
+class EmptyPolls {
   public:
-    bool lasts() noexcept {
+    bool are_few() noexcept {
         const std::int32_t left = left_.load(std::memory_order_relaxed) - 1;
         left_.store(left, std::memory_order_relaxed);
         return left >= 0;
     }
-    void renew() noexcept { left_.store(kPolls, std::memory_order_relaxed); }
+    void restart() noexcept { left_.store(kPolls, std::memory_order_relaxed); }
 
   private:
     // A microsecond of polling without pause, or a second of one poll in four milliseconds.

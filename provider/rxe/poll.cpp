@@ -30,12 +30,12 @@ bool looks_empty(const Cq& cq) noexcept {
 
 // Whether an empty poll may be the last word; if not, it is time to look after the device.
 bool is_idle(Cq& cq) noexcept {
-    return !context_of(cq.context).gone.load(std::memory_order_relaxed) && cq.patience.lasts();
+    return !context_of(cq.context).gone.load(std::memory_order_relaxed) && cq.empty_polls.are_few();
 }
 
 // What is_idle() asks for. True: what the kernel left is for us to complete.
 bool look_around(Cq& cq) noexcept {
-    cq.patience.renew();
+    cq.empty_polls.restart();
     return look_after_device(cq.context);
 }
 

@@ -39,7 +39,7 @@ ibv_wc_status failure(std::uint16_t status) noexcept {
 
 // Now and then a poll in vain looks after the device.
 [[gnu::noinline]] void look_around(Cq& cq) noexcept {
-    cq.patience.renew();
+    cq.empty_polls.restart();
     (void)look_after_device(cq.context);
 }
 
@@ -48,7 +48,7 @@ bool is_idle(Cq& cq) noexcept {
     if (is_valid(cq.head.load(std::memory_order_relaxed)->flags)) {
         return false;
     }
-    if (!cq.patience.lasts()) [[unlikely]] {
+    if (!cq.empty_polls.are_few()) [[unlikely]] {
         look_around(cq);
     }
     return true;

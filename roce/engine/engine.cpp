@@ -21,28 +21,28 @@ constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
 
 Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
     : regions_(config.max_regions, config.seed), memory_(memory), events_(events),
-      seats_(std::bit_ceil(std::clamp<std::uint32_t>(config.max_queue_pairs, 2, kMaxQueuePairs)) + 1),
-      index_mask_(static_cast<std::uint32_t>(seats_.size() - 2)), random_(~config.seed),
-      deadlines_(seats_.size()) {
-    unsettled_.reserve(seats_.size());
+      slots_(std::bit_ceil(std::clamp<std::uint32_t>(config.max_queue_pairs, 2, kMaxQueuePairs)) + 1),
+      index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)), random_(~config.seed),
+      deadlines_(slots_.size()) {
+    unsettled_.reserve(slots_.size());
 }
 
 Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
     for (std::uint32_t i = 0; i <= index_mask_; ++i) {
         const std::uint32_t index = (next_seat_ + i) & index_mask_;
-        if (seats_[index].qp == nullptr) {
+        if (slots_[index].qp == nullptr) {
             next_seat_ = index + 1;
-            return seat(index, draw_number(index), config);
+            return make_at(index, draw_number(index), config);
         }
     }
     return Error(ErrorKind::kInsufficientResources, "no room for another queue pair; destroy one first");
 }
 
-// Random above the seat's number; 0 and 1 are taken by the standard. Not one that the seat had a moment ago:
+// Random above the slot's number; 0 and 1 are taken by the standard. Not one that the slot had a moment ago:
 // connections that have ended keep their numbers for seconds.
 std::uint32_t Engine::draw_number(std::uint32_t index) noexcept {
     constexpr int kTries = 8; // an engine with very many seats has few numbers for each
-    auto& former = seats_[index].former_numbers;
+    auto& former = slots_[index].former_numbers;
     std::uint32_t qpn = 0;
     for (int tries = 0; tries < kTries; ++tries) {
         const std::uint64_t tag = std::uint64_t{draw(random_)} << std::popcount(index_mask_);
@@ -57,37 +57,37 @@ std::uint32_t Engine::draw_number(std::uint32_t index) noexcept {
 }
 
 Result<QueuePair*> Engine::create_gsi(const QpConfig& config) {
-    const auto last = static_cast<std::uint32_t>(seats_.size() - 1);
-    if (seats_[last].qp != nullptr) {
+    const auto last = static_cast<std::uint32_t>(slots_.size() - 1);
+    if (slots_[last].qp != nullptr) {
         return Error(ErrorKind::kExists, "queue pair 1 exists already");
     }
-    return seat(last, wire::kGsiQpn, config);
+    return make_at(last, wire::kGsiQpn, config);
 }
 
-Result<QueuePair*> Engine::seat(std::uint32_t index, std::uint32_t qpn, const QpConfig& config) {
+Result<QueuePair*> Engine::make_at(std::uint32_t index, std::uint32_t qpn, const QpConfig& config) {
     if (config.send_cq == nullptr || config.recv_cq == nullptr || config.max_send_sge > kMaxSge ||
         config.max_recv_sge > kMaxSge || config.max_send_wr > kMaxQueuePairs ||
         config.max_recv_wr > kMaxQueuePairs) {
         return Error(ErrorKind::kInvalidArgument,
                      "a queue pair needs two completion queues, at most 32 SGEs and 2^20 requests per queue");
     }
-    seats_[index].qp = std::make_unique<QueuePair>(config, qpn, regions_, memory_, events_, counters_);
-    return seats_[index].qp.get();
+    slots_[index].qp = std::make_unique<QueuePair>(config, qpn, regions_, memory_, events_, counters_);
+    return slots_[index].qp.get();
 }
 
 void Engine::destroy_queue_pair(QueuePair& qp) noexcept {
     const std::uint32_t index = index_of(qp.qpn());
     deadlines_.set(index, kNever);
     regions_.forget_queue_pair(qp.qpn());
-    seats_[index].qp.reset(); // if it is in the ready list, take_ready() will skip it
+    slots_[index].qp.reset(); // if it is in the ready list, take_ready() will skip it
 }
 
 std::uint32_t Engine::index_of(std::uint32_t qpn) const noexcept {
-    return qpn == wire::kGsiQpn ? static_cast<std::uint32_t>(seats_.size() - 1) : qpn & index_mask_;
+    return qpn == wire::kGsiQpn ? static_cast<std::uint32_t>(slots_.size() - 1) : qpn & index_mask_;
 }
 
 QueuePair* Engine::find(std::uint32_t qpn) const noexcept {
-    QueuePair* qp = seats_[index_of(qpn)].qp.get();
+    QueuePair* qp = slots_[index_of(qpn)].qp.get();
     return qp != nullptr && qp->qpn() == qpn ? qp : nullptr;
 }
 
@@ -98,16 +98,16 @@ void Engine::wake(QueuePair& qp) noexcept {
 }
 
 void Engine::make_ready(std::uint32_t index) noexcept {
-    Seat& seat = seats_[index];
-    if (seat.ready) {
+    Slot& slot = slots_[index];
+    if (slot.ready) {
         return;
     }
-    seat.ready = true;
-    seat.next_ready = kNobody;
+    slot.ready = true;
+    slot.next_ready = kNobody;
     if (ready_tail_ == kNobody) {
         ready_head_ = index;
     } else {
-        seats_[ready_tail_].next_ready = index;
+        slots_[ready_tail_].next_ready = index;
     }
     ready_tail_ = index;
 }
@@ -115,9 +115,9 @@ void Engine::make_ready(std::uint32_t index) noexcept {
 std::uint32_t Engine::take_ready() noexcept {
     const std::uint32_t index = ready_head_;
     if (index != kNobody) {
-        ready_head_ = seats_[index].next_ready;
+        ready_head_ = slots_[index].next_ready;
         ready_tail_ = ready_head_ == kNobody ? kNobody : ready_tail_;
-        seats_[index].ready = false;
+        slots_[index].ready = false;
     }
     return index;
 }
@@ -144,17 +144,17 @@ void Engine::receive(const InPacket& in, const Moment& now) noexcept {
 
 bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
     for (std::uint32_t index = take_ready(); index != kNobody; index = take_ready()) {
-        if (seats_[index].qp == nullptr) {
+        if (slots_[index].qp == nullptr) {
             continue;
         }
-        const bool sent = seats_[index].qp->transmit(out, now);
+        const bool sent = slots_[index].qp->transmit(out, now);
         reschedule(index);
         if (sent) {
             ++counters_.packets_out;
-            out.source_qpn = seats_[index].qp->qpn();
+            out.source_qpn = slots_[index].qp->qpn();
             make_ready(index);
-            if (seats_[index].qp->unsettled() && !seats_[index].unsettled) {
-                seats_[index].unsettled = true;
+            if (slots_[index].qp->unsettled() && !slots_[index].unsettled) {
+                slots_[index].unsettled = true;
                 unsettled_.push_back(index); // within what was reserved
             }
             return true;
@@ -166,9 +166,9 @@ bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
 bool Engine::settle() noexcept {
     const bool any = !unsettled_.empty();
     for (const std::uint32_t index : unsettled_) {
-        seats_[index].unsettled = false;
-        if (seats_[index].qp != nullptr) {
-            seats_[index].qp->settle();
+        slots_[index].unsettled = false;
+        if (slots_[index].qp != nullptr) {
+            slots_[index].qp->settle();
             make_ready(index);
         }
     }
@@ -179,14 +179,14 @@ bool Engine::settle() noexcept {
 void Engine::advance(Nanoseconds now) noexcept {
     while (deadlines_.next() <= now) {
         const std::uint32_t index = deadlines_.next_index();
-        seats_[index].qp->advance(now);
+        slots_[index].qp->advance(now);
         make_ready(index);
         reschedule(index);
     }
 }
 
 void Engine::reschedule(std::uint32_t index) noexcept {
-    deadlines_.set(index, seats_[index].qp == nullptr ? kNever : seats_[index].qp->deadline());
+    deadlines_.set(index, slots_[index].qp == nullptr ? kNever : slots_[index].qp->deadline());
 }
 
 } // namespace sluice::roce::engine

@@ -58,9 +58,9 @@ class Engine {
     // Calls VISIT(queue pair) for each that there is.
     template<typename Visit>
     void for_each(Visit&& visit) {
-        for (const Seat& seat : seats_) {
-            if (seat.qp != nullptr) {
-                visit(*seat.qp);
+        for (const Slot& slot : slots_) {
+            if (slot.qp != nullptr) {
+                visit(*slot.qp);
             }
         }
     }
@@ -77,7 +77,7 @@ class Engine {
     bool has_ready() const noexcept { return ready_head_ != kNobody; }
 
   private:
-    struct Seat {
+    struct Slot {
         std::unique_ptr<QueuePair> qp;
         std::uint32_t next_ready = kNobody; // in the list of those that may have something to send
         bool ready = false;
@@ -86,7 +86,7 @@ class Engine {
     };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
-    Result<QueuePair*> seat(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
+    Result<QueuePair*> make_at(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
     std::uint32_t index_of(std::uint32_t qpn) const noexcept;
     std::uint32_t draw_number(std::uint32_t index) noexcept;
     void make_ready(std::uint32_t index) noexcept;
@@ -97,7 +97,7 @@ class Engine {
     Memory& memory_;
     EventSink& events_;
     Counters counters_;
-    std::vector<Seat> seats_; // by the low bits of the number; the last is queue pair 1's
+    std::vector<Slot> slots_; // by the low bits of the number; the last is queue pair 1's
     std::uint32_t index_mask_;
     std::uint64_t random_;
     std::uint32_t next_seat_ = 0;

@@ -85,11 +85,12 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
 } // namespace
 
 Device::Device(LocalAddress where, std::uint64_t seed, engine::Memory& memory, Neighbours& neighbours,
-               Report report, SysfsDirectory directory, std::unique_ptr<Link> link, Extras extras)
+               Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
+               Instrumentation instrumentation)
     : where_(std::move(where)), memory_(memory), neighbours_(neighbours), report_(report),
       engine_({.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .seed = seed}, memory, *this),
-      link_(std::move(link)), extras_(std::move(extras)), directory_(std::move(directory)), progress_(*this) {
-}
+      link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
+      progress_(*this) {}
 
 Device::~Device() = default;
 
@@ -182,8 +183,8 @@ bool Device::read_link(const engine::Moment& now) noexcept {
 // The short way out is for calls that gave the engine nothing to do.
 void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (!engine_.has_ready() && engine_.next_deadline() == engine::kNever && !queues_failed_ &&
-        !batch_open_ && extras_.faults == nullptr && !link_fetched_.load(std::memory_order_relaxed) &&
-        lock_.try_unlock()) {
+        !batch_open_ && instrumentation_.faults == nullptr &&
+        !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
         return;
     }
     Pump(*this).run();
@@ -203,7 +204,7 @@ bool Device::work(Pump& pump) noexcept {
         engine_.advance(pump.now());
         moved = true;
     }
-    if (DeviceFaults* const faults = extras_.faults.get()) {
+    if (DeviceFaults* const faults = instrumentation_.faults.get()) {
         faults->release_queues(pump.now());
         while (faults->delayed().release(out_, pump.now())) {
             deliver(pump, false);
@@ -229,9 +230,9 @@ bool Device::is_due(const Pump& pump) const noexcept {
 
 bool Device::read_inbox(const engine::Moment& now) noexcept {
     bool any = false;
-    for (const Inbox::Letter* letter = inbox_.front(); letter != nullptr; letter = inbox_.front()) {
-        const wire::Grh grh = grh_of(letter->packet, letter->source, letter->destination);
-        receive({letter->packet, letter->source, letter->destination, grh}, now);
+    for (const Inbox::Entry* entry = inbox_.front(); entry != nullptr; entry = inbox_.front()) {
+        const wire::Grh grh = grh_of(entry->packet, entry->source, entry->destination);
+        receive({entry->packet, entry->source, entry->destination, grh}, now);
         inbox_.pop();
         any = true;
     }
@@ -240,7 +241,7 @@ bool Device::read_inbox(const engine::Moment& now) noexcept {
 
 // out_ goes to where it is addressed to, if nobody has ordered something else.
 void Device::dispatch(Pump& pump) noexcept {
-    DeviceFaults* const faults = extras_.faults.get();
+    DeviceFaults* const faults = instrumentation_.faults.get();
     if (faults == nullptr) {
         deliver(pump, false);
         return;
@@ -269,11 +270,11 @@ void Device::end_queue_pair(std::uint32_t qpn) noexcept {
 }
 
 void Device::receive(const engine::InPacket& in, const engine::Moment& now) noexcept {
-    if (extras_.faults == nullptr) {
+    if (instrumentation_.faults == nullptr) {
         engine_.receive(in, now);
         return;
     }
-    const socket::ReceiveVerdict verdict = extras_.faults->schedule().on_receive(in.packet);
+    const socket::ReceiveVerdict verdict = instrumentation_.faults->schedule().on_receive(in.packet);
     if (verdict.drop) {
         return;
     }
@@ -309,8 +310,8 @@ void Device::deliver(Pump& pump, bool damaged) noexcept {
 
 // To this device or a neighbour. False: neither has this address.
 bool Device::deliver_here(Pump& pump) noexcept {
-    if (extras_.recorder != nullptr && is_here(pump)) {
-        extras_.recorder->record(out_, memory_);
+    if (instrumentation_.recorder != nullptr && is_here(pump)) {
+        instrumentation_.recorder->record(out_, memory_);
     }
     if (out_.destination == where_.gid) {
         deliveries_.own.fetch_add(1, std::memory_order_relaxed);
@@ -420,19 +421,19 @@ void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {
 
 void Device::prepare_queue(engine::CompletionQueue& queue,
                            engine::CompletionQueue::BeforePush ask) const noexcept {
-    if (extras_.faults != nullptr) {
+    if (instrumentation_.faults != nullptr) {
         queue.ask_before_push(ask);
     }
 }
 
 void Device::before_completion(engine::CompletionQueue& queue) noexcept {
-    extras_.faults->before_completion(queue, monotonic_now());
+    instrumentation_.faults->before_completion(queue, monotonic_now());
 }
 
 void Device::end_queue(engine::CompletionQueue& queue) noexcept {
-    if (extras_.faults != nullptr) {
+    if (instrumentation_.faults != nullptr) {
         const ProgressSession session(*this);
-        extras_.faults->forget(queue);
+        instrumentation_.faults->forget(queue);
     }
 }
 
@@ -455,8 +456,8 @@ void Device::arm_timer() noexcept {
     if (link_full_) {
         next = std::min(next, monotonic_now() + kFullLinkNs);
     }
-    if (extras_.faults != nullptr) {
-        next = std::min(next, extras_.faults->next_deadline());
+    if (instrumentation_.faults != nullptr) {
+        next = std::min(next, instrumentation_.faults->next_deadline());
     }
     if (next < wake_at_.load(std::memory_order_relaxed)) {
         wake_at_.store(next, std::memory_order_relaxed);

@@ -50,14 +50,15 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     using Report = void (*)(void* owner, engine::AsyncEvent event) noexcept;
 
     // Injected faults and a recording of all packets, for tests of programs. Usually neither.
-    struct Extras {
+    struct Instrumentation {
         std::unique_ptr<DeviceFaults> faults{};
         socket::PcapRecorder* recorder = nullptr;
     };
 
     // MEMORY and NEIGHBOURS outlive the device; LINK may be null, and records by itself.
     Device(LocalAddress where, std::uint64_t seed, engine::Memory& memory, Neighbours& neighbours,
-           Report report, SysfsDirectory directory, std::unique_ptr<Link> link, Extras extras);
+           Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
+           Instrumentation instrumentation);
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }
@@ -165,7 +166,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     engine::OutPacket out_;
     std::array<std::uint8_t, kMaxPayloadBytes> gathered_; // a payload in several pieces
     std::unique_ptr<Link> link_;
-    const Extras extras_;
+    const Instrumentation instrumentation_;
     bool batch_open_ = false;                   // link_ has packets to send
     bool link_full_ = false;                    // and has no room for them now
     bool only_acks_ = true;                     // are among them

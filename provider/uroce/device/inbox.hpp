@@ -19,38 +19,38 @@ inline constexpr std::uint32_t kMaxPayloadBytes = 4096;
 
 class Inbox {
   public:
-    struct Letter {
+    struct Entry {
         wire::Packet packet; // its payload lies in the inbox
         engine::Address source;
         engine::Address destination;
     };
 
     Inbox()
-        : letters_(std::make_unique<Letter[]>(kLetters)),
-          bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{kLetters} * kMaxPayloadBytes)) {}
+        : entries_(std::make_unique<Entry[]>(kEntries)),
+          bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(std::size_t{kEntries} * kMaxPayloadBytes)) {}
 
     // PAYLOAD has at most kMaxPayloadBytes. False: it is full.
     bool put(const engine::OutPacket& packet, wire::ConstBytes payload) noexcept {
         const LockGuard guard(putting_);
         const std::uint32_t at = put_.load(std::memory_order_relaxed);
-        if (at - taken_.load(std::memory_order_acquire) == kLetters) {
+        if (at - taken_.load(std::memory_order_acquire) == kEntries) {
             return false;
         }
-        std::uint8_t* to = bytes_.get() + std::size_t{at % kLetters} * kMaxPayloadBytes;
+        std::uint8_t* to = bytes_.get() + std::size_t{at % kEntries} * kMaxPayloadBytes;
         std::copy(payload.begin(), payload.end(), to);
-        Letter& letter = letters_[at % kLetters];
-        letter.packet = packet.packet;
-        letter.packet.payload = {to, payload.size()};
-        letter.source = packet.source;
-        letter.destination = packet.destination;
+        Entry& entry = entries_[at % kEntries];
+        entry.packet = packet.packet;
+        entry.packet.payload = {to, payload.size()};
+        entry.source = packet.source;
+        entry.destination = packet.destination;
         put_.store(at + 1, std::memory_order_release); // partner: acquire in front()
         return true;
     }
 
     // The oldest, or null; it stays until pop().
-    const Letter* front() const noexcept {
+    const Entry* front() const noexcept {
         const std::uint32_t at = taken_.load(std::memory_order_relaxed);
-        return at == put_.load(std::memory_order_acquire) ? nullptr : &letters_[at % kLetters];
+        return at == put_.load(std::memory_order_acquire) ? nullptr : &entries_[at % kEntries];
     }
     void pop() noexcept {
         // Partner: acquire in put().
@@ -58,9 +58,9 @@ class Inbox {
     }
 
   private:
-    static constexpr std::uint32_t kLetters = 256; // two windows of a requester
+    static constexpr std::uint32_t kEntries = 256; // two windows of a requester
 
-    std::unique_ptr<Letter[]> letters_;
+    std::unique_ptr<Entry[]> entries_;
     std::unique_ptr<std::uint8_t[]> bytes_;
     SpinLock putting_;
     std::atomic<std::uint32_t> put_{0};

@@ -74,21 +74,21 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (!faults) {
         return std::move(faults).error();
     }
-    Device::Extras extras;
+    Device::Instrumentation instrumentation;
     if (!faults->empty()) {
-        extras.faults = std::make_unique<DeviceFaults>(*std::move(faults));
+        instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
     }
     Result<socket::PcapRecorder*> recorder = socket::PcapRecorder::by_setting();
     if (!recorder) {
         return std::move(recorder).error();
     }
-    extras.recorder = *recorder;
+    instrumentation.recorder = *recorder;
     Result<std::unique_ptr<UdpLink>> link = UdpLink::open(where.gid, **memory, *recorder);
     if (!link) {
         return std::move(link).error();
     }
     auto device = std::make_unique<Device>(where, *seed, **memory, *this, report, std::move(*directory),
-                                           std::move(*link), std::move(extras));
+                                           std::move(*link), std::move(instrumentation));
     if (tables_ == nullptr) {
         tables_ = std::make_unique<Tables>();
         tables_->first.reserve(kMaxDevices);

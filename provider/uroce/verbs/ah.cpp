@@ -32,7 +32,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept {
     ah->context = pd->context;
     ah->pd = pd;
     ah->destination = destination_of(*attr);
-    ah->belonging.join(ah->context);
+    ah->membership.join(ah->context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return ah;
 }

@@ -5,21 +5,21 @@
 
 namespace sluice::uroce::verbs {
 
-void Belonging::join(ibv_context*& context, void* object, Leave leave) noexcept {
+void Membership::join(ibv_context*& context, void* object, Leave leave) noexcept {
     context_ = &context;
     object_ = object;
     leave_ = leave;
-    context_of(context).belongings.add(*this);
+    context_of(context).memberships.add(*this);
 }
 
 // The child of a fork has the list as it was at any moment.
-Belonging::~Belonging() {
+Membership::~Membership() {
     if (context_ != nullptr && !context_of(*context_).forked()) {
-        context_of(*context_).belongings.remove(*this);
+        context_of(*context_).memberships.remove(*this);
     }
 }
 
-void Belongings::add(Belonging& one) noexcept {
+void Memberships::add(Membership& one) noexcept {
     const LockGuard guard(lock_);
     one.older_ = newest_;
     if (newest_ != nullptr) {
@@ -28,7 +28,7 @@ void Belongings::add(Belonging& one) noexcept {
     newest_ = &one;
 }
 
-void Belongings::remove(Belonging& one) noexcept {
+void Memberships::remove(Membership& one) noexcept {
     const LockGuard guard(lock_);
     (one.newer_ != nullptr ? one.newer_->older_ : newest_) = one.older_;
     if (one.older_ != nullptr) {
@@ -36,24 +36,24 @@ void Belongings::remove(Belonging& one) noexcept {
     }
 }
 
-bool Belongings::empty() noexcept {
+bool Memberships::empty() noexcept {
     const LockGuard guard(lock_);
     return newest_ == nullptr;
 }
 
 // The program uses nothing of a context that it closes, so that the list needs no lock.
-void Belongings::leave(device::Device& device) noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    for (Belonging* one = newest_; one != nullptr; one = one->older_) {
+void Memberships::leave(device::Device& device) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    for (Membership* one = newest_; one != nullptr; one = one->older_) {
         if (one->leave_ != nullptr) {
             one->leave_(one->object_, device);
         }
     }
 }
 
-void Belongings::move_to(Belongings& all, ibv_context& context) noexcept
+void Memberships::move_to(Memberships& all, ibv_context& context) noexcept
     SLUICE_TSA(no_thread_safety_analysis) {
     while (newest_ != nullptr) {
-        Belonging& one = *newest_;
+        Membership& one = *newest_;
         newest_ = one.older_;
         one.newer_ = nullptr;
         *one.context_ = &context;
@@ -63,15 +63,15 @@ void Belongings::move_to(Belongings& all, ibv_context& context) noexcept
 
 bool leave_behind(Context& context) noexcept {
     static std::atomic<Context*> first_left{nullptr};
-    if (context.belongings.empty()) {
+    if (context.memberships.empty()) {
         return false;
     }
-    context.belongings.leave(context.device);
+    context.memberships.leave(context.device);
     context.closed = true;
     Context* other = nullptr;
     // Release: who finds it there finds it closed.
     if (!first_left.compare_exchange_strong(other, &context, std::memory_order_acq_rel)) {
-        context.belongings.move_to(other->belongings, other->base);
+        context.memberships.move_to(other->memberships, other->base);
         return false;
     }
     close(context.base.cmd_fd);

@@ -17,42 +17,42 @@
 namespace sluice::uroce::verbs {
 
 // A member of each object; not in the list of the context in the child of a fork.
-class Belonging {
+class Membership {
   public:
     // Takes OBJECT out of what works in DEVICE.
     using Leave = void (*)(void* object, device::Device& device) noexcept;
 
-    Belonging() = default;
-    ~Belonging();
-    Belonging(const Belonging&) = delete;
-    Belonging& operator=(const Belonging&) = delete;
+    Membership() = default;
+    ~Membership();
+    Membership(const Membership&) = delete;
+    Membership& operator=(const Membership&) = delete;
 
     // CONTEXT is the pointer in the public structure.
     void join(ibv_context*& context, void* object = nullptr, Leave leave = nullptr) noexcept;
 
   private:
-    friend class Belongings;
+    friend class Memberships;
 
     ibv_context** context_ = nullptr;
     void* object_ = nullptr;
     Leave leave_ = nullptr;
-    Belonging* newer_ = nullptr;
-    Belonging* older_ = nullptr;
+    Membership* newer_ = nullptr;
+    Membership* older_ = nullptr;
 };
 
-class Belongings {
+class Memberships {
   public:
-    void add(Belonging& one) noexcept;
-    void remove(Belonging& one) noexcept;
+    void add(Membership& one) noexcept;
+    void remove(Membership& one) noexcept;
     bool empty() noexcept;
     // Newest first, so that what uses something else goes before it.
     void leave(device::Device& device) noexcept;
     // All of them belong to the context of ALL from now on.
-    void move_to(Belongings& all, ibv_context& context) noexcept;
+    void move_to(Memberships& all, ibv_context& context) noexcept;
 
   private:
     SpinLock lock_;
-    Belonging* newest_ SLUICE_TSA(guarded_by(lock_)) = nullptr;
+    Membership* newest_ SLUICE_TSA(guarded_by(lock_)) = nullptr;
 };
 
 struct Context {
@@ -66,7 +66,7 @@ struct Context {
     ibv_context& base;
     device::Device& device; // unless it is closed
     AsyncEvents events;
-    Belongings belongings;
+    Memberships memberships;
     bool closed = false; // and left for what hasn't been destroyed
 };
 

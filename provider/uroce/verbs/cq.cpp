@@ -67,9 +67,9 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
     if (request.ignores_overrun) {
         cq->queue.ignore_overrun();
     }
-    cq->belonging.join(cq->context, cq.get(), leave_device);
+    cq->membership.join(cq->context, cq.get(), leave_device);
     if (cq->channel != nullptr) {
-        cq->channel_belonging.join(cq->channel->context); // libibverbs looks there, too
+        cq->channel_membership.join(cq->channel->context); // libibverbs looks there, too
     }
     return cq.release();
 }

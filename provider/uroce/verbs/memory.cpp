@@ -100,7 +100,7 @@ std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexce
         return nullptr;
     }
     fill(*region, pd, range, *key);
-    region->belonging.join(region->mr.context);
+    region->membership.join(region->mr.context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return region;
 }
@@ -130,7 +130,7 @@ ibv_pd* alloc_pd(ibv_context* context) noexcept {
     }
     pd->context = context;
     pd->handle = context_of(context).device.new_domain();
-    pd->belonging.join(pd->context, pd, leave_device);
+    pd->membership.join(pd->context, pd, leave_device);
     return pd;
 }
 
@@ -153,7 +153,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept {
         return fail_with<ibv_td>(ENOMEM);
     }
     td->context = context;
-    td->belonging.join(td->context);
+    td->membership.join(td->context);
     return td;
 }
 
@@ -175,7 +175,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
         return fail_with<ibv_pd>(ENOMEM);
     }
     provider::wrap(*pd, *attr);
-    pd->belonging.join(pd->context);
+    pd->membership.join(pd->context);
     return pd;
 }
 
@@ -303,7 +303,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
     window->rkey = *key;
     window->handle = *key;
     window->type = type;
-    window->belonging.join(window->context);
+    window->membership.join(window->context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return window.release();
 }

@@ -43,27 +43,27 @@ constexpr unsigned kRemoteAccessMask = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMO
 using Users = std::atomic<int>;
 
 struct Domain : provider::ProtectionDomain {
-    Belonging belonging;
+    Membership membership;
 };
 
 struct ThreadDomain : provider::ThreadDomain {
-    Belonging belonging;
+    Membership membership;
 };
 
 struct MemoryRegion : provider::MemoryRegion {
     std::uint64_t iova = 0;
     void* mapping = nullptr; // of a DMA buffer
     std::size_t mapping_bytes = 0;
-    Belonging belonging;
+    Membership membership;
 };
 
 struct MemoryWindow : provider::MemoryWindow {
-    Belonging belonging;
+    Membership membership;
 };
 
 struct AddressHandle : ibv_ah {
     engine::Address destination;
-    Belonging belonging;
+    Membership membership;
 };
 
 struct Cq : ibv_cq_ex {
@@ -87,8 +87,8 @@ struct Cq : ibv_cq_ex {
     std::uint32_t completions_reported = 0;
     std::uint32_t events_reported = 0;
     bool failure_reported = false;
-    Belonging belonging;
-    Belonging channel_belonging;
+    Membership membership;
+    Membership channel_membership;
 };
 
 inline Cq& cq_of(ibv_cq* cq) noexcept {
@@ -109,7 +109,7 @@ struct Srq : abi::VerbsSrq {
     ibv_srq_attr limits;
     Users users{0};
     std::uint32_t events_reported = 0;
-    Belonging belonging;
+    Membership membership;
 };
 
 inline Srq& srq_of(ibv_srq* srq) noexcept {
@@ -136,7 +136,7 @@ struct Qp : provider::WrQueuePair {
     ibv_qp_init_attr init{};
     ibv_qp_attr attributes{};
     std::uint32_t events_reported = 0;
-    Belonging belonging;
+    Membership membership;
 };
 
 inline Qp& qp_of(ibv_qp* qp) noexcept {

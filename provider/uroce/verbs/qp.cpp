@@ -101,7 +101,7 @@ Qp* create(ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
     fill_public_part(*qp, pd, init);
     qp->init = init;
     use_all(pd, init, 1);
-    qp->belonging.join(qp->qp.context, qp.get(), leave_device);
+    qp->membership.join(qp->qp.context, qp.get(), leave_device);
     return qp.release();
 }
 

@@ -32,7 +32,7 @@ Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
     pthread_mutex_init(&srq->srq.mutex, nullptr);
     pthread_cond_init(&srq->srq.cond, nullptr);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
-    srq->belonging.join(srq->srq.context);
+    srq->membership.join(srq->srq.context);
     return srq.release();
 }
 

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "tests/unit/udapl/dapl_pair.hpp"
-#include "tests/unit/udapl/patience.hpp"
+#include "tests/unit/udapl/timeouts.hpp"
 
 using namespace sluice::dapl::test;
 

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "tests/unit/udapl/dapl_scene.hpp"
-#include "tests/unit/udapl/patience.hpp"
+#include "tests/unit/udapl/timeouts.hpp"
 
 using namespace sluice::dapl::test;
 

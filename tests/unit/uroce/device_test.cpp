@@ -88,12 +88,12 @@ TEST(inbox__filled_and_emptied__keeps_order_and_copies) {
     assert_int_equal(put, 256);
     payload.assign(payload.size(), 0);
     for (std::uint32_t i = 0; i < put; ++i) {
-        const Inbox::Letter* letter = inbox.front();
-        assert_non_null(letter);
-        assert_int_equal(letter->packet.bth.psn, i);
-        assert_true(letter->source == address(1));
-        assert_int_equal(letter->packet.payload.size(), kMaxPayloadBytes);
-        assert_int_equal(letter->packet.payload[4095], i & 0xff);
+        const Inbox::Entry* entry = inbox.front();
+        assert_non_null(entry);
+        assert_int_equal(entry->packet.bth.psn, i);
+        assert_true(entry->source == address(1));
+        assert_int_equal(entry->packet.payload.size(), kMaxPayloadBytes);
+        assert_int_equal(entry->packet.payload[4095], i & 0xff);
         inbox.pop();
     }
     assert_null(inbox.front());
@@ -182,7 +182,8 @@ struct Linked {
           link(new FakeLink),
           device(
               where, 7, memory(), nobody(), [](void*, AsyncEvent) noexcept { ++reported; },
-              std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link), Device::Extras{}),
+              std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link),
+              Device::Instrumentation{}),
           cq(64) {
         const Device::ProgressSession session(device);
         qp = *session.engine().create_queue_pair(
