@@ -103,8 +103,9 @@ Result<bool> is_persistent(const Mapping& mapping) {
         return false;
     }
     if (!is_found) {
-        return Error(ErrorKind::kNotFound,
-                     "a file that is mapped isn't in its place any more, so that nobody can tell");
+        return Error(
+            ErrorKind::kNotFound,
+            "a mapped file isn't at its path any more, so that its persistence cannot be determined");
     }
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0) {

@@ -108,7 +108,8 @@ Result<void> establish(Id& id) {
 
 Result<void> notify(Id& id, ibv_event_type event) {
     if (id.cm == nullptr || event != IBV_EVENT_COMM_EST) {
-        return Error(ErrorKind::kInvalidArgument, "IBV_EVENT_COMM_EST of a connection can be told", EINVAL);
+        return Error(ErrorKind::kInvalidArgument,
+                     "rdma_notify() takes IBV_EVENT_COMM_EST of a connection only", EINVAL);
     }
     return glue::from_rc(sluice_cm_notify(id.cm), "telling that the peer is ready");
 }

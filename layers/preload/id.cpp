@@ -113,7 +113,9 @@ Result<void> bind_to(Id& id, const Found& device, std::uint16_t port) {
 Result<Answer> leave_to_kernel(const Id& id) {
     if (id.own != nullptr) {
         return Error(ErrorKind::kNotFound,
-                     "no uroce device has or reaches this address, and the kernel connects nobody", ENODEV);
+                     "no uroce device has or reaches this address, and this kernel has no RDMA connections; "
+                     "`sluice devices` lists uroce's addresses",
+                     ENODEV);
     }
     return Answer::kByKernel;
 }

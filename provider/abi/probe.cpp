@@ -206,7 +206,8 @@ Result<Layout> measure(const Symbols& symbols) {
     }
     const auto bytes = find_context_bytes(scratch);
     if (!bytes || *bytes < sizeof(ibv_context) + 128) {
-        return Error(ErrorKind::kNotSupported, "the size of struct verbs_context can't be told");
+        return Error(ErrorKind::kNotSupported,
+                     "the size of this libibverbs' struct verbs_context cannot be determined");
     }
     const std::size_t ibv_context_at = *bytes - sizeof(ibv_context);
     const std::size_t slot_count = count_slots(symbols, scratch, ibv_context_at);
@@ -222,7 +223,8 @@ Result<Layout> measure(const Symbols& symbols) {
     }
     const auto qp_mask = find_qp_mask(symbols);
     if (!qp_mask) {
-        return Error(ErrorKind::kNotSupported, "where libibverbs keeps a queue pair's mask can't be told");
+        return Error(ErrorKind::kNotSupported,
+                     "where this libibverbs keeps a queue pair's mask cannot be determined");
     }
     return Layout{slot_count, *bytes, *qp_mask};
 }

@@ -58,7 +58,7 @@ void Removal::report(ibv_context* context) noexcept {
         return;
     }
     if (const int error = make_event(context)) {
-        SLUICE_LOG(kError, "provider", "no event tells that %s was removed: %s", context->device->name,
+        SLUICE_LOG(kError, "provider", "no event reports that %s was removed: %s", context->device->name,
                    std::strerror(error));
     }
 }

@@ -18,7 +18,9 @@ Result<ListenerId> Listeners::add(const ListenParams& params) {
         const engine::Address& local = listener.params.local;
         if (used && listener.params.service_id == params.service_id &&
             (local == engine::Address{} || params.local == engine::Address{} || local == params.local)) {
-            return Error(ErrorKind::kExists, "somebody listens at this service or port already");
+            return Error(
+                ErrorKind::kExists,
+                "another listener has this service or port already; choose another one, or close that one");
         }
         if (!used && listener.pending == 0) {
             free = &listener;

@@ -136,7 +136,7 @@ std::optional<std::string> find_port_owner(const FileTree& tree, const engine::A
 
 std::string describe_port_owner(const FileTree& tree, const engine::Address& address) {
     return find_port_owner(tree, address)
-        .value_or("somebody who has gone meanwhile, or whom /proc/net/udp doesn't show");
+        .value_or("a process that has ended meanwhile, or that /proc/net/udp doesn't show");
 }
 
 } // namespace sluice::roce::socket

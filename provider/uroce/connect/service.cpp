@@ -263,7 +263,9 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
                          .cookie = reinterpret_cast<std::uintptr_t>(&id)});
     if (!listener) {
         const bool taken = listener.error().kind() == ErrorKind::kExists;
-        return taken ? Error(ErrorKind::kExists, "somebody listens at this port already", EADDRINUSE)
+        return taken ? Error(ErrorKind::kExists,
+                             "another listener has this port already; choose another port, or close that one",
+                             EADDRINUSE)
                      : listener.error().clone();
     }
     id.use = Id::Use::kListens;

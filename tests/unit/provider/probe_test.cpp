@@ -95,7 +95,7 @@ TEST(measure__known_number_in_another_order__declines) {
 }
 
 TEST(measure__queue_pair_mask_nowhere__declines) {
-    expect_declined("nomask", "mask can't be told");
+    expect_declined("nomask", "mask cannot be determined");
 }
 
 TEST(find_symbols__a_function_missing__declines) {

@@ -138,7 +138,7 @@ TEST(port_owner__process__named) {
     machine.add("/proc/4711/fd/0 -> /dev/null");
     machine.add("/proc/4711/fd/5 -> socket:[4242]");
     assert_string_equal(owner_on(machine, "127.0.0.9").c_str(), "process 4711 (pingpong)");
-    assert_non_null(std::strstr(owner_on(machine, "127.0.0.8").c_str(), "gone meanwhile"));
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.8").c_str(), "ended meanwhile"));
 }
 
 TEST(port_owner__kernel_driver__told_from_an_invisible_process) {
@@ -166,11 +166,11 @@ TEST(port_owner__socket_of_both_families__found) {
 
 TEST(port_owner__table_of_garbage__no_answer_but_no_harm) {
     Machine machine;
-    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "gone meanwhile"));
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "ended meanwhile"));
     Random random(1);
     const auto garbage = random.bytes(5000);
     machine.write("/proc/net/udp", std::string(garbage.begin(), garbage.end()));
-    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "gone meanwhile"));
+    assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "ended meanwhile"));
 }
 
 const Address kPeer = from_ipv4({10, 0, 0, 2});
