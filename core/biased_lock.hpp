@@ -59,7 +59,8 @@ class SLUICE_TSA(capability("mutex")) BiasedLock {
         inside_.store(0, thread_pins::kPublish); // partner: the load in revoke()
         std::atomic_signal_fence(std::memory_order_seq_cst);
         if (owner_.load(std::memory_order_seq_cst) == nullptr) [[unlikely]] {
-            inside_.exchange(0, std::memory_order_seq_cst); // who sleeps is seen, or has seen the store
+            inside_.exchange(0,
+                             std::memory_order_seq_cst); // a sleeping thread is seen, or has seen the store
             inside_.notify_all();
         }
     }
@@ -76,7 +77,7 @@ class SLUICE_TSA(capability("mutex")) BiasedLock {
         if (in_a_row_ >= kEarnedAfter && thread_pins::is_own(me) && (heir_ == nullptr || heir_ == me)) {
             in_a_row_ = 0;
             heir_ = me;
-            owner_.store(me, std::memory_order_relaxed); // who wants it has to come through here
+            owner_.store(me, std::memory_order_relaxed); // other threads have to come through here
         }
     }
 
@@ -88,11 +89,11 @@ class SLUICE_TSA(capability("mutex")) BiasedLock {
         }
     }
 
-    // Whose right it is; null: nobody's. Changed by who has the inner lock.
+    // The thread that has the bias; null: none. Changed by the holder of the inner lock.
     std::atomic<const thread_pins::Entries*> owner_{nullptr};
     std::atomic<std::uint32_t> inside_{0}; // whether the owner has the lock, or looks whether he may
     Inner inner_;
-    // Of who has the lock.
+    // The lock holder's.
     bool is_inner_ = false;                      // by the inner one
     std::uint32_t in_a_row_ = 0;                 // inner locks, of the last thread
     const thread_pins::Entries* last_ = nullptr; // that one

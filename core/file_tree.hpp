@@ -25,7 +25,7 @@ struct FileStatus {
     unsigned mode;
 };
 
-// Whether this program can do more than whoever started it may be meant to: it runs as root, or
+// Whether this program has more rights than the user who started it: it runs as root, or
 // with more rights than its caller (setuid, file capabilities).
 bool runs_with_privileges() noexcept;
 // Whether such a program may do what the file says: it belongs to root, and nobody else may write

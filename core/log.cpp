@@ -60,7 +60,7 @@ constexpr Sink kStandardError{write_to_stderr, nullptr};
 Mutex levels_mutex; // serialises writers of `levels`
 LevelTable levels;
 
-// Calls are counted apart for the sink of even and of odd turns, so that whoever replaces one
+// Calls are counted apart for the sink of even and of odd turns, so that the thread that replaces one
 // waits for the calls of the old sink and not for those of the new one, which may never pause.
 Mutex sink_change_mutex; // taken before sink_mutex: one replacement at a time
 Mutex sink_mutex;

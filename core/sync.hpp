@@ -69,7 +69,7 @@ class SLUICE_TSA(capability("mutex")) SpinLock {
     // holder on the same core gets to run.
     static constexpr int kSpinsBeforeYield = 256;
 
-    // Out of the way of the many who find the lock free.
+    // Out of line: most calls find the lock free.
     [[gnu::noinline, gnu::cold]] void wait_until_free() const noexcept {
         for (int spins = 0; held_.load(std::memory_order_relaxed) != 0; ++spins) {
             if (spins < kSpinsBeforeYield) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What each thread uses at this moment, told to who wants to destroy it, for the price of a store.
+// What each thread uses at this moment, published for the thread that wants to destroy it, for the price of a
+// store.
 //
 // A thread writes the address of what it uses into an entry of its own, and only then looks whether that is
-// still to be had. Who destroys it makes it unavailable, lets every thread's stores and loads get in order,
+// still to be had. The destroyer makes it unavailable, lets every thread's stores and loads get in order,
 // and then looks at all entries. So one of the two sees the other:
 //
 //     user                                  destroyer
@@ -14,11 +15,11 @@
 //     is WHAT going? then wake destroyer
 //
 // Between the two steps of a user the CPU would need a full barrier, which costs as much as an atomic
-// exchange. Only the compiler is held back there instead: the destroyer, who comes rarely, lets the kernel
+// exchange. Only the compiler is held back there instead: the destroyer, which is rare, lets the kernel
 // interrupt the CPUs that run threads of this process (membarrier), which is a barrier in each of them.
 //
 // There are none where the kernel refuses that, the thread has as many pins as it has entries, or is about to
-// end. Who calls has another way then, a count.
+// end. The caller has another way then, a count.
 //
 // Thread safety: everything may be called from any thread, also between its last destructors; an entry may be
 // given up by any thread. Nothing takes a lock. A thread's first find() allocates its entries, which are
@@ -49,7 +50,7 @@ struct alignas(64) Entries {
 // It knows nothing of membarrier, and is given a protocol that needs none.
 constexpr std::memory_order kPublish = std::memory_order_seq_cst;
 #else
-// Release: what was done with the former one is seen by who waits for its end.
+// Release: what was done with the former one is seen by the thread that waits for its end.
 constexpr std::memory_order kPublish = std::memory_order_release;
 #endif
 

@@ -18,7 +18,7 @@ class CompletionChannel : public Owned<ibv_comp_channel, ibv_destroy_comp_channe
     int fd() const noexcept { return get()->fd; }
 
     // The owner, as given to CompletionQueue::make(), of a queue that has notified; null when none has and
-    // the descriptor doesn't block. The notification is acknowledged; who gets it arms the queue again and
+    // the descriptor doesn't block. The notification is acknowledged; its receiver arms the queue again and
     // then polls it.
     Result<void*> next_owner() const;
     // The same for the channel of one queue, which acknowledges it. False: there is none.

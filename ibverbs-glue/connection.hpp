@@ -145,8 +145,8 @@ class ConnectionService {
 };
 
 // For CONTEXT's device, whatever it is. LOCAL is an address of the device: connections leave from there,
-// and listeners wait there. It may be unset for who doesn't listen and leaves it to the system where
-// connections leave from. CONTEXT outlives the service.
+// and listeners wait there. It may be unset for a caller that doesn't listen and leaves it to the system
+// where connections leave from. CONTEXT outlives the service.
 Result<std::unique_ptr<ConnectionService>> open_connections(const Context& context, const Address& local);
 
 } // namespace sluice::glue

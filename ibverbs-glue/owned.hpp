@@ -33,7 +33,7 @@ class Owned {
     T* get() const noexcept { return object_; }
     T* operator->() const noexcept { return object_; }
 
-    // For who must know whether it went: where it didn't, it stays as it was.
+    // For a caller that must know whether it succeeded: on failure the object stays as it was.
     Result<void> destroy() noexcept {
         if (object_ == nullptr) {
             return {};

@@ -6,8 +6,8 @@
 // iWARP: there the kernel's driver moves the queue pair, so that the active side sees no
 // CONNECT_RESPONSE, and is connected when that would come.
 //
-// An id, and who uses it, is never destroyed while an event of it is being looked at: rdma_destroy_id()
-// waits until that is acknowledged, and we acknowledge last.
+// An id, and the object that uses it, is never destroyed while an event of it is being looked at:
+// rdma_destroy_id() waits until that is acknowledged, and we acknowledge last.
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>

@@ -15,8 +15,8 @@ namespace sluice::glue {
 // machine. May ask name servers. kNotFound when they mean nothing.
 Result<Address> look_up(const char* host, const char* service, bool for_listening);
 
-// The device that LOCAL is an address of. It is opened once for the process and stays open: who asks
-// again gets the same. Loopback addresses, and those that a uroce device was given, are uroce's.
+// The device that LOCAL is an address of. It is opened once for the process and stays open: every
+// call gives the same one. Loopback addresses, and those that a uroce device was given, are uroce's.
 Result<ibv_context*> context_at(const Address& local);
 
 // A device that PEER can be reached from, under the same rules. A uroce device on this machine is reached

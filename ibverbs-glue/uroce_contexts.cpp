@@ -21,8 +21,8 @@ constexpr int kFirstHost = 1;
 constexpr int kHosts = 254;
 constexpr std::uint16_t kRocePort = 4791;
 
-// Who has a port is found out with each description, by a walk through /proc: too slow for each listener and
-// each peer. What the variable said is looked at again, what the file said is not.
+// The holder of a port is found with each description, by a walk through /proc: too slow for each listener
+// and each peer. What the variable said is looked at again, what the file said is not.
 struct KnownAddresses {
     Mutex mutex;
     std::vector<ListedAddress> addresses SLUICE_TSA(guarded_by(mutex));

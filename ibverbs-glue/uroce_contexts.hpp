@@ -41,8 +41,8 @@ bool has_free_port(const Address& address);
 // Loopback addresses beside PEER, nearest first.
 std::vector<Address> loopback_neighbours(const Address& peer);
 
-// uroce's contexts of this process, by address. Never closed, as librdmacm closes none: who was given one
-// doesn't say when it is done. A child of fork() can't use its parent's, and opens its own.
+// uroce's contexts of this process, by address. Never closed, as librdmacm closes none: a caller that was
+// given one doesn't say when it is done. A child of fork() can't use its parent's, and opens its own.
 //
 // CONTEXT has a static open(address as text), a Result of one, and get(). Thread safety: everything may be
 // called from any thread.

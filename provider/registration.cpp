@@ -96,7 +96,7 @@ constexpr abi::VerbsDeviceOps kSiwOps{
 };
 
 void register_providers() {
-    // Whoever loaded us as a provider has it; a program without RDMA has not.
+    // A process that loaded us as a provider has it; a program without RDMA has not.
     void* library = dlopen(abi::kLibrary, RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) {
         return;

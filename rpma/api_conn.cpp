@@ -10,7 +10,7 @@ using sluice::Result;
 
 namespace {
 
-// For who gives no configuration.
+// For callers that give no configuration.
 const ConnConfig kDefaultConfig;
 const SrqConfig kDefaultSrqConfig;
 

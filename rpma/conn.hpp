@@ -152,7 +152,8 @@ class Conn {
     const std::unique_ptr<Request> is_; // what it was, and still has everything that it consists of
     const std::unique_ptr<FlushPage> flush_page_;
     const Waiter waiter_;
-    // Native at both sides. Set by who takes events, read by who posts; nothing else comes with it.
+    // Native at both sides. Set by the thread that takes events, read by threads that post; nothing else is
+    // published with it.
     std::atomic<Features> features_{kNoFeature};
     std::atomic<bool> has_direct_write_{false};
     std::atomic<bool> is_established_{false};

@@ -52,7 +52,7 @@ void write_to_stderr(const Level& level, const char* place, const char* text) no
 [[gnu::format(printf, 5, 6)]] void default_function(rpma_log_level level, const char* file, const int line,
                                                     const char* function, const char* format, ...);
 
-// Each is read by who logs and written by who configures; nothing else is published with them.
+// Each is read by threads that log and written by those that configure; nothing else is published with them.
 std::array<std::atomic<rpma_log_level>, RPMA_LOG_THRESHOLD_MAX> thresholds{RPMA_LOG_LEVEL_WARNING,
                                                                            RPMA_LOG_DISABLED};
 std::atomic<rpma_log_function*> log_function{default_function};

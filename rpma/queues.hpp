@@ -23,7 +23,7 @@ class Cq {
                                             const glue::CompletionChannel* shared);
 
     bool has_own_channel() const noexcept { return own_channel_.has_value(); }
-    // Of its channel, whoever shares that.
+    // Of its channel, shared or not.
     int fd() const noexcept { return channel_->fd(); }
     const glue::CompletionQueue& queue() const noexcept { return *queue_; }
 

@@ -9,7 +9,7 @@ namespace sluice::rpma {
 
 namespace {
 
-// A flush may turn out to be a read, depending on who asks: so both are allowed.
+// A flush may turn out to be a read, depending on the peer: so both are allowed.
 unsigned access_for(const Peer& peer, unsigned usage) noexcept {
     constexpr unsigned kFlushes = RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
     constexpr unsigned kWritten =

@@ -13,7 +13,7 @@ namespace sluice::rpma {
 
 class Waiter {
   public:
-    // Both outlive it. LOSS is an eventfd, or -1: for who has nothing to lose.
+    // Both outlive it. LOSS is an eventfd, or -1: no loss is watched.
     static Result<Waiter> make(int fd, int loss);
 
     int fd() const noexcept { return epoll_.get(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// `sluice config`: every variable and every key, what holds, and who said so.
+// `sluice config`: every variable and every key, its value, and where that comes from.
 #include <iostream>
 #include <nlohmann/json.hpp>
 

@@ -62,7 +62,7 @@ struct Situation {
     std::string claim; // as `sluice config` shows it
     std::string claim_origin;
     std::string drivers_variable;        // RDMAV_DRIVERS, or IBV_DRIVERS when that is unset
-    std::optional<std::string> declines; // why it takes no device, whoever asks
+    std::optional<std::string> declines; // why it takes no device in any process
 };
 
 std::string drivers_variable() {

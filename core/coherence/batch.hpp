@@ -64,7 +64,7 @@ template<Edges kEdges, typename Visit>
 [[gnu::always_inline]] inline BatchResult for_each_checked(Batch& batch, Visit&& visit) {
     const RegionTable::View regions = batch.regions;
     const Segment* const end = batch.first + batch.count;
-    std::uint32_t known = 0; // the context whose bounds we have; 0 is nobody's
+    std::uint32_t known = 0; // the context whose bounds we have; 0: none
     RegionTable::Bounds bounds{0, 0, 0};
     for (const Segment* segment = batch.first; segment != end; ++segment) {
         const std::uint64_t length = segment->length;

@@ -68,8 +68,8 @@ class Engine {
 
     bool find(std::uint32_t context, Region& region) const noexcept { return table_.find(context, region); }
 
-    // Whether the two calls below would take the whole batch, edges aside; nothing else happens. For who
-    // promises all or nothing.
+    // Whether the two calls below would take the whole batch, edges aside; nothing else happens. For a caller
+    // that promises all or nothing.
     BatchResult validate(const Segment* segments, std::uint64_t count) const noexcept;
     BatchResult before_device_reads(const Segment* segments, std::uint64_t count) noexcept;
     BatchResult after_device_wrote(const Segment* segments, std::uint64_t count) noexcept;

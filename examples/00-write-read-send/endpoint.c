@@ -184,7 +184,7 @@ int endpoint_receive(struct endpoint* end, size_t local, size_t bytes) {
     return errno == 0 ? 0 : failed("posting a receive");
 }
 
-/* Who waits for a message from a peer that has ended would wait for ever. */
+/* A message from a peer that has ended would never come. */
 static int peer_is_gone(int socket) {
     struct pollfd at = {socket, POLLIN, 0};
     char byte;

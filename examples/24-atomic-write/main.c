@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Publishing: the client writes a text, and then, as one, the place where it is. Whoever looks at the
+ * Publishing: the client writes a text, and then, as one, the place where it is. A process that looks at the
  * server's memory at any moment finds the old text or the new one, never a half.
  */
 #include <stdio.h>

@@ -237,7 +237,8 @@ void add_channel(std::unique_ptr<Channel> channel) {
 }
 
 void destroy_channel(rdma_event_channel* visible) {
-    // Before it can't be found any more, so that nobody finds neither. Who doesn't wait, doesn't come late.
+    // Before it can't be found any more, so that a search finds one of the two. A caller that doesn't wait is
+    // never late.
     if ((fcntl(visible->fd, F_GETFL) & O_NONBLOCK) == 0) {
         const LockGuard guard(destroyed().mutex);
         destroyed().channels.insert(visible);

@@ -27,7 +27,7 @@ struct Id;
 struct Event {
     rdma_cm_event visible{};
     sluice_cm_event* source = nullptr; // is acknowledged with it; null for what is told here
-    Id* told_to = nullptr;             // whose destruction waits for it, for what is told here
+    Id* told_to = nullptr;             // the id whose destruction waits for this event
 };
 
 using Events = hooks::Table<rdma_cm_event, Event>;
@@ -40,7 +40,7 @@ class Channel {
     Channel& operator=(const Channel&) = delete;
     ~Channel();
 
-    // Whoever waits sleeps on, as with librdmacm: its program is about to end, and knows nothing of an error.
+    // A thread that waits sleeps on, as with librdmacm: its program is about to end and expects no error.
     void close();
 
     rdma_event_channel* visible() noexcept { return &face_; }

@@ -11,7 +11,7 @@ namespace sluice::layers::preload {
 Result<Answer> create_endpoint(rdma_cm_id** visible, const rdma_addrinfo& way, ibv_pd* domain,
                                ibv_qp_init_attr* queues);
 
-// As rdma_getaddrinfo(), for whom the kernel's isn't there; rdma_freeaddrinfo() frees it.
+// As rdma_getaddrinfo(), where the kernel has no connections; rdma_freeaddrinfo() frees it.
 Result<rdma_addrinfo*> find_addresses(const char* node, const char* service, const rdma_addrinfo* hints);
 
 } // namespace sluice::layers::preload

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint16_t kDefaultKey = 0xffff;
 constexpr std::uint8_t kHopLimit = 64;
 
-// Who waits for events to be acknowledged. Few do, so that one is enough for all ids.
+// For threads that wait for events to be acknowledged. Few do, so that one is enough for all ids.
 bool is_wildcard(const glue::Address& address) noexcept {
     if (address.family() == AF_INET) {
         return reinterpret_cast<const sockaddr_in*>(address.get())->sin_addr.s_addr == INADDR_ANY;

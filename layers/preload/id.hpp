@@ -2,7 +2,7 @@
 //
 // A communication id of librdmacm's, as far as uroce has to do with it.
 //
-// Which device an id is for is known when it gets an address, and that is too late to choose who makes it. So
+// Which device an id is for is known when it gets an address, and that is too late to choose its maker. So
 // where the kernel connects, librdmacm makes it, and goes on with it if the address isn't uroce's;
 // otherwise what librdmacm has made lies still until the id is destroyed, and we fill in what the program
 // reads. Where the kernel connects nobody, its memory is ours. A wildcard address means both.

@@ -75,7 +75,7 @@ Result<void> make_queues(Id& id, const ibv_qp_init_attr_ex& attributes) {
     return {};
 }
 
-// The extended call only for who asks for something that the plain one hasn't got.
+// The extended call only where attributes ask for what the plain one hasn't got.
 Result<ibv_qp*> make_queue_pair(ibv_context* context, ibv_qp_init_attr_ex& attributes) {
     if (attributes.comp_mask == IBV_QP_INIT_ATTR_PD) {
         ibv_qp_init_attr plain{};

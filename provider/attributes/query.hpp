@@ -19,7 +19,7 @@ using Asker = std::optional<LiveFacts> (*)(void* context, bool try_registration)
 // kNotFound when there is no such device; the errors of the configuration.
 Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask, void* context);
 
-// Passes a versioned struct to a caller who may know fewer or more fields. WANTED is what the
+// Passes a versioned struct to a caller that may know fewer or more fields. WANTED is what the
 // caller takes for its size, OLDEST the size that the first version had.
 template<typename T>
 Result<void> copy_versioned(const T& from, void* to, std::size_t wanted, std::size_t oldest) noexcept {

@@ -24,7 +24,7 @@ struct SysfsDevice {
     bool is_own = false;
 };
 
-// Whoever makes devices without the kernel says which names are theirs; null for nobody. Asked
+// The maker of devices without the kernel says which names are its own; null: there is none. Asked
 // about this machine only, not about recorded ones, maybe by several threads at once.
 using OwnDevices = bool (*)(std::string_view name) noexcept;
 void set_own_devices(OwnDevices are_own) noexcept;

@@ -7,7 +7,7 @@
 //
 // A kernel that can cut off its programs answers EIO from then on, and reports that event itself.
 //
-// There is no thread that watches. Whoever polls in vain or arms a completion queue looks, ten
+// There is no thread that watches. A thread that polls in vain or arms a completion queue looks, ten
 // times in a second at most. docs/adr/0025 tells why, and how the event comes about.
 #pragma once
 

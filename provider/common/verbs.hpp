@@ -12,7 +12,7 @@ namespace sluice::provider {
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t attr_bytes) noexcept;
-// FROM to a caller who may be older than the structure, or newer.
+// FROM to a caller that may be older than the structure, or newer.
 void copy_device_attributes(const ibv_device_attr_ex& from, ibv_device_attr_ex* to,
                             std::size_t to_bytes) noexcept;
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noexcept;

@@ -40,7 +40,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept;
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept;
 
 // wr_api.cpp
-// Which of enum ibv_qp_create_send_ops_flags a queue can do whose operations are OPS (op_bit()).
+// The flags of enum ibv_qp_create_send_ops_flags that OPS (op_bit()) supports.
 std::uint64_t supported_wr_ops(std::uint32_t ops) noexcept;
 // Makes the queue pair an extended one, for these operations.
 void set_wr_functions(Qp& qp, std::uint64_t send_ops_flags) noexcept;

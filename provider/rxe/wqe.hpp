@@ -51,7 +51,7 @@ constexpr std::uint32_t kSendOps =
 constexpr std::uint32_t kWriteOps = op_bit(IBV_WR_RDMA_WRITE) | op_bit(IBV_WR_RDMA_WRITE_WITH_IMM);
 constexpr std::uint32_t kAtomicOps = op_bit(IBV_WR_ATOMIC_CMP_AND_SWP) | op_bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
 constexpr std::uint32_t kInlineOps = kSendOps | kWriteOps;
-// Those whose request is a place in memory here and perhaps one there.
+// Requests of a local place in memory, and perhaps a remote one.
 constexpr std::uint32_t kPlainOps = kSendOps | kWriteOps | op_bit(IBV_WR_RDMA_READ);
 
 // What a queue pair's send queue can do.

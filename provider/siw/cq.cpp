@@ -64,8 +64,8 @@ int destroy_cq(ibv_cq* ibcq) noexcept {
 
 // The kernel looks at a word behind the ring when it completes something: no system call. The
 // store must be seen before the program polls for the last time and goes to sleep. The kernel's siw doesn't
-// know any more that a receive was solicited when it completes it: who waits for those only is told
-// of each, as it would wait for ever.
+// know any more that a receive was solicited when it completes it: a program that waits for those only is
+// woken for each: it would wait for ever otherwise.
 int req_notify_cq(ibv_cq* ibcq, int) noexcept {
     constexpr std::uint32_t kEach = SIW_NOTIFY_SOLICITED | SIW_NOTIFY_NEXT_COMPLETION;
     __atomic_store_n(&cq_of(ibcq).control().flags, kEach, __ATOMIC_SEQ_CST);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What happens to a connection, whoever causes it: the program, its peer or the time. Each transition sets
+// What happens to a connection, whether the program, its peer or the time causes it. Each transition sets
 // the state, the deadline and the keys, and puts messages and events where transmit() and next_event() take
 // them.
 //

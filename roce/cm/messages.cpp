@@ -131,7 +131,7 @@ Mad make_rej(const Connection& c, const ManagerConfig& config, Refused message, 
     rej.message = static_cast<std::uint8_t>(message);
     rej.reason = why;
     if (why == reason::kTimeout) {
-        // Who never answered has told us no id: it knows us by device and id.
+        // A peer that never answered has told us no id: it knows us by device and id.
         for (std::size_t i = 0; i < sizeof config.guid; ++i) {
             rej.info[i] = static_cast<std::uint8_t>(config.guid >> (56 - 8 * i));
         }

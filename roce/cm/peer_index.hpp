@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Finds slots by a key that peers choose: a hash table whose chains run through the slots, so that
-// it never allocates. The hash is keyed, because who could aim at one chain would make us walk it.
+// it never allocates. The hash is keyed, because a peer that could aim at one chain would make us walk it.
 // Not thread safe.
 #pragma once
 

@@ -15,7 +15,7 @@ namespace sluice::roce::cm {
 
 using Mad = std::array<std::uint8_t, wire::kMadBytes>;
 
-// A connection's own communication id, random; whoever holds it destroys it.
+// A connection's own communication id, random; its holder destroys it.
 enum class ConnectionId : std::uint32_t { kNone = 0 };
 enum class ListenerId : std::uint32_t { kNone = 0 };
 

@@ -134,7 +134,7 @@ class CompletionQueue {
         produced_.store(at + 1, std::memory_order_seq_cst);
         const Arm armed = arm_.load(std::memory_order_seq_cst);
         if (armed == Arm::kAny || (armed == Arm::kSolicited && wanted)) {
-            // Before the event: whoever reads it may arm again at once.
+            // Before the event: its reader may arm again at once.
             arm_.store(Arm::kNone, std::memory_order_relaxed);
             if (!notify_(*this)) {
                 arm(armed);

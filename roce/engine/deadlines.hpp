@@ -17,7 +17,7 @@ class Deadlines {
     explicit Deadlines(std::size_t capacity) : places_(capacity, kNowhere) { heap_.reserve(capacity); }
 
     Nanoseconds next() const noexcept { return heap_.empty() ? kNever : heap_.front().when; }
-    // Whose that is; there is one.
+    // The index that it belongs to; there is one.
     std::uint32_t next_index() const noexcept { return heap_.front().index; }
 
     // kNever takes INDEX out.

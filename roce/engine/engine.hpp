@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The engine of one device: queue pairs, regions and windows, without any I/O. Whoever drives it
+// The engine of one device: queue pairs, regions and windows, without any I/O. Its driver
 // gives it packets and the time, and takes packets and completions:
 //
 //     engine.receive({packet, source, destination, grh}, now);     // for each that arrived

@@ -30,7 +30,7 @@ struct OutPacket {
     std::uint32_t payload_bytes = 0; // of the pieces, padding included
     Address source;
     Address destination;
-    std::uint32_t source_qpn = 0; // whose it is, set by the engine
+    std::uint32_t source_qpn = 0; // its queue pair's number, set by the engine
 
     wire::Packet& begin() noexcept {
         header_bytes = piece_count = payload_bytes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory regions and memory windows: which key opens which bytes for whom (IBTA vol 1, 10.6).
+// Memory regions and memory windows: which key opens which bytes, and with which rights (IBTA vol 1, 10.6).
 //
 // A key is 24 bits of index and 8 bits of variant. The index is a slot and, above it, random bits
 // that are drawn anew whenever the slot is: a guessed or stale key misses. The variant of a window

@@ -11,7 +11,7 @@
 
 namespace sluice::roce::engine {
 
-// The engine knows no clock: whoever calls it says what time it is, in any monotonic nanoseconds.
+// The engine knows no clock: its caller says what time it is, in any monotonic nanoseconds.
 using Nanoseconds = std::uint64_t;
 inline constexpr Nanoseconds kNever = ~Nanoseconds{0};
 

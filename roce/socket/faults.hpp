@@ -8,7 +8,7 @@
 //
 // A FaultSchedule only decides. Each rule counts what it applies to and draws from a stream of its
 // own, so that one more rule doesn't change what the others do. It knows no time and no device:
-// whoever sends, receives or completes asks first, and does what it is told (faulty_sender.hpp does
+// the code that sends, receives or completes asks first, and does what it is told (faulty_sender.hpp does
 // it for packets that leave).
 //
 // Not thread safe: under the device's lock. Decisions allocate nothing.

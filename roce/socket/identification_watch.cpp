@@ -4,7 +4,8 @@
 namespace sluice::roce::socket {
 
 IdentificationWatch::Source& IdentificationWatch::find(const engine::Address& address) noexcept {
-    std::uint32_t hash = 0x811c9dc5; // FNV-1a: whom an attacker displaces this way loses nothing but time
+    std::uint32_t hash =
+        0x811c9dc5; // FNV-1a: a peer that an attacker displaces this way loses nothing but time
     for (const std::uint8_t byte : address.gid) {
         hash = (hash ^ byte) * 0x01000193;
     }

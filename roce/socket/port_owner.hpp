@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who has UDP port 4791 of an address: one address has one such port, and whoever can't have it
-// should learn from whom to get it back.
+// The process that has UDP port 4791 of an address: one address has one such port, and an error names
+// the process to stop.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@
 namespace sluice::roce::socket {
 
 // In words for an error's text: "process 4711 (qemu)", "the kernel's rdma_rxe, ...". TREE is this
-// machine, or a recorded one. None: nobody whom the kernel shows.
+// machine, or a recorded one. None: the kernel shows no holder.
 std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address);
-// The same for somebody who couldn't have it, and so knows that there is somebody.
+// The same after a bind that failed, so that there is a holder.
 std::string describe_port_owner(const FileTree& tree, const engine::Address& address);
 
 } // namespace sluice::roce::socket

@@ -10,7 +10,7 @@
 namespace sluice::roce::socket {
 namespace {
 
-// Control messages come as a byte or as an int, by what they are and who sends them.
+// Control messages come as a byte or as an int, by their kind and their sender.
 std::uint32_t control_value(const cmsghdr& control) noexcept {
     const std::uint8_t* const data = CMSG_DATA(&control);
     if (control.cmsg_len >= CMSG_LEN(sizeof(std::uint32_t))) {

@@ -70,7 +70,7 @@ class Receiver {
     static constexpr std::uint32_t kMaxSegments = 128; // the kernel's limit is this or half of it
     static constexpr std::size_t kControlBytes = 128;
 
-    // Who sent a message, and what the kernel said about it.
+    // The sender of a message, and what the kernel said about it.
     struct Source {
         engine::Address address;
         std::uint16_t port = 0;

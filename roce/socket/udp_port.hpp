@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A device's way to the network: one UDP socket bound to one address and port 4791, and a Sender and
-// a Receiver on it. It is never bound to "any" address: whoever can send to port 4791 can try keys
+// a Receiver on it. It is never bound to "any" address: a host that can send to port 4791 can try keys
 // and numbers, so a device listens only where it was told to.
 //
 // The IPv4 socket isn't connected and sets "don't fragment": only then does Linux send
@@ -32,7 +32,7 @@ struct PortConfig {
 class UdpPort {
   public:
     // MEMORY is where the pieces of outgoing packets lie; it outlives the port. May read /proc, to
-    // say who has the port if it is taken.
+    // name the holder of the port if it is taken.
     static Result<std::unique_ptr<UdpPort>> open(const PortConfig& config, engine::Memory& memory);
 
     Sender& sender() noexcept { return sender_; }

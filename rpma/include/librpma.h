@@ -27,8 +27,8 @@
  * without any restriction; docs/threading.md says for each function which of them may be used on the same
  * object.
  *
- * Trust. Nothing here is encrypted or authenticated, descriptors least of all: who has one may use the
- * memory. Send them by a way that the peer has proven itself on.
+ * Trust. Nothing here is encrypted or authenticated, descriptors least of all: a program that has one may use
+ * the memory. Send them by a way that the peer has proven itself on.
  */
 #ifndef LIBRPMA_H
 #define LIBRPMA_H 1
@@ -61,7 +61,7 @@ extern "C" {
 /* How long finding an address, and again the way to it, may take. */
 #define RPMA_DEFAULT_TIMEOUT_MS 1000
 
-/* Whose address it is. */
+/* The side that the address belongs to. */
 enum rpma_util_ibv_context_type {
     RPMA_UTIL_IBV_CONTEXT_LOCAL, /* this machine's */
     RPMA_UTIL_IBV_CONTEXT_REMOTE /* the peer's */
@@ -302,7 +302,7 @@ int rpma_mr_dereg(struct rpma_mr_local** mr_ptr);
  * rpma_mr_get_descriptor - the region as bytes
  *
  * Writes rpma_mr_get_descriptor_size() bytes to DESC, which are the same on every machine: what the peer
- * needs to use the region. Who else has them can use it, too.
+ * needs to use the region. Any other program that has them can use it, too.
  *
  * Returns: 0, or one of the errors below.
  *
@@ -1146,7 +1146,7 @@ int rpma_write_with_imm(struct rpma_conn* conn, struct rpma_mr_remote* dst, size
 /**
  * rpma_atomic_write - write eight bytes as one
  *
- * Who looks at the peer's memory sees the old eight bytes or the new ones, and the new ones only when all
+ * A reader of the peer's memory sees the old eight bytes or the new ones, and the new ones only when all
  * earlier flushes have been done. SRC is copied by the call. Native where both devices can, otherwise a
  * write that the bus keeps together; the completion is IBV_WC_ATOMIC_WRITE or IBV_WC_RDMA_WRITE then.
  *
@@ -1347,7 +1347,7 @@ typedef void rpma_log_function(enum rpma_log_level level, const char* file_name,
 #define RPMA_LOG_USE_DEFAULT_FUNCTION (NULL)
 
 /**
- * rpma_log_set_function - choose who takes messages
+ * rpma_log_set_function - choose the function that takes messages
  *
  * RPMA_LOG_USE_DEFAULT_FUNCTION restores the library's own, which sends them to syslog(3) as of the
  * facility local7, and those of RPMA_LOG_THRESHOLD_AUX to standard error. A function may still be running,

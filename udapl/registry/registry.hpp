@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who provides which IA, and which IAs are open.
+// Which provider has which IA, and which IAs are open.
 //
 // A Source is where a provider comes from: an entry of a dat.conf, or a device where nobody has
 // named a provider. A Registered is a provider that has said dat_registry_add_provider(): loaded from a
@@ -12,7 +12,7 @@
 //
 // Thread safety: everything may be called from any thread at any time, also from within a provider's
 // dat_provider_init() and dat_provider_fini(), except opening the very IA that is being loaded. No
-// lock is held while a provider's code or the loader runs; who needs a source that is just being
+// lock is held while a provider's code or the loader runs; a thread that needs a source that is just being
 // loaded or unloaded sleeps until that is over.
 #pragma once
 
@@ -89,7 +89,7 @@ class Registry {
         DAT_IA_HANDLE handle;
         Registered* provider;
     };
-    // What the calling thread is loading: whom an add() belongs to.
+    // The source that the calling thread is loading: an add() belongs to it.
     struct Loading {
         Source* source;
         bool is_own;

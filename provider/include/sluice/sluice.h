@@ -58,7 +58,7 @@ int sluice_set_log_levels(const char* levels);
 /*
  * What a device's memory does.
  *
- * The questions below work for any RDMA device, whoever drives it. Each answer is an attribute:
+ * The questions below work for any RDMA device, whichever driver it has. Each answer is an attribute:
  * a value, where it comes from, and how far to trust it. "Unknown" is a value, 0 in every
  * enumeration here: Linux can't always tell. docs/attributes.md says what to do then.
  */
@@ -257,9 +257,9 @@ struct ibv_context* sluice_open_uroce(const char* name_or_address);
 struct sluice_uroce_device {
     char name[64];      /* "uroce0" */
     char address[64];   /* "127.0.0.1" */
-    char origin[128];   /* who gave it this address: "default", "SLUICE_UROCE", or the file and line */
+    char origin[128];   /* where its address comes from: "default", "SLUICE_UROCE", or the file and line */
     char interface[32]; /* that has the address; empty: none has, and the device can't be opened */
-    char used_by[160];  /* who has its UDP port, in words; empty: nobody, so that it can be opened */
+    char used_by[160];  /* the holder of its UDP port, in words; empty: none, so that it can be opened */
     uint32_t path_mtu;  /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
     uint32_t reserved;
     uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */
@@ -480,7 +480,7 @@ int sluice_cm_accept(struct sluice_cm_id* id, const struct sluice_cm_params* par
  * UDP. No event follows. */
 int sluice_cm_reject(struct sluice_cm_id* id, int reason, const void* private_data, size_t len);
 
-/* At once; who wants posted work to be done first waits for its completions before. */
+/* At once; a program that wants posted work to be done first waits for its completions before. */
 int sluice_cm_disconnect(struct sluice_cm_id* id);
 
 /* After CONNECT_RESPONSE. */
@@ -502,7 +502,7 @@ int sluice_cm_qp_attr(struct sluice_cm_id* id, struct ibv_qp_attr* attr, int* at
 enum {
     SLUICE_ACCESS_FLUSH_GLOBAL = 1 << 8, /* in the access of a memory region and a queue pair */
     SLUICE_ACCESS_FLUSH_PERSISTENT = 1 << 9,
-    SLUICE_FLUSH_TYPE_GLOBAL = 1 << 0,     /* type: visible to whoever looks */
+    SLUICE_FLUSH_TYPE_GLOBAL = 1 << 0,     /* type: visible to every reader */
     SLUICE_FLUSH_TYPE_PERSISTENT = 1 << 1, /* type: survives a power cut */
     SLUICE_FLUSH_LEVEL_RANGE = 0,          /* level: the range alone */
     SLUICE_FLUSH_LEVEL_MR = 1              /* level: the whole memory region */

@@ -28,7 +28,7 @@ cm::ManagerConfig config_for(const device::Device& device, std::uint64_t seed) n
     return config;
 }
 
-// Who sent a datagram, by the header that it came with.
+// The sender of a datagram, by the header that it came with.
 engine::Address source_of(const wire::Grh& grh) noexcept {
     constexpr std::size_t kIpv4At = 20;
     engine::Address source;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What the connection service needs of the device that it serves: a way for management datagrams, the
-// time, and hands on its queue pairs. Whoever implements it calls Service::receive() for each
+// time, and hands on its queue pairs. Its implementation calls Service::receive() for each
 // datagram that arrives at queue pair 1, and Service::advance() when the time has come.
 #pragma once
 

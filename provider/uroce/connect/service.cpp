@@ -98,7 +98,7 @@ void Service::send_all() noexcept {
     {
         const LockGuard guard(mutex_);
         if (sender_ == self) {
-            return; // the port itself has called: who called it goes on
+            return; // the port itself has called: its caller goes on
         }
         while (sender_ != std::thread::id()) {
             settled_.wait(mutex_);
@@ -187,7 +187,7 @@ void Service::forget_locked(Id& id) noexcept {
     delete &id;
 }
 
-// Whoever has asked and wasn't told of yet hears that nobody listens.
+// Requests that weren't reported yet are refused, as if nothing had listened.
 void Service::stop_listening_locked(Id& id) noexcept {
     const engine::Nanoseconds now = port_.now();
     manager_.unlisten(id.listener);

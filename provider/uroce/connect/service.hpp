@@ -149,7 +149,7 @@ class Service {
     ManagementPort& port_;
     Mutex mutex_;
     ConditionVariable settled_; // an event is acknowledged, or messages are sent
-    // Who takes messages from the manager to the port.
+    // The thread that takes messages from the manager to the port.
     std::thread::id sender_ SLUICE_TSA(guarded_by(mutex_));
     cm::ConnectionManager manager_ SLUICE_TSA(guarded_by(mutex_));
 };

@@ -23,7 +23,7 @@ struct Service::Delivered : sluice_cm_event {
 
     Service& service;
     Id* subject = nullptr;
-    Id* counted = nullptr; // whose destruction waits for the acknowledgement
+    Id* counted = nullptr; // the id whose destruction waits for the acknowledgement
     cm::Event event;
 };
 

@@ -149,7 +149,7 @@ bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     return false;
 }
 
-// Packets are taken and checked without the device's lock, and delivered by whoever has it next: us,
+// Packets are taken and checked without the device's lock, and delivered by the thread that has it next: us,
 // or the thread that holds it now and finds our note. Only then may the next ones be taken.
 bool Device::take_from_link(bool polled) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (link_ == nullptr || link_taken_.load(std::memory_order_relaxed) ||
@@ -221,7 +221,7 @@ bool Device::work(Pump& pump) noexcept {
     return moved;
 }
 
-// Who comes without the timer asks a clock that costs something only when one that doesn't says so. The
+// Without a timer's event, check the coarse clock first, and the exact one only when that says so. The
 // answer is the pump's own time, which stands: by a clock that goes on, it would have work without end.
 bool Device::is_due(const Pump& pump) const noexcept {
     const engine::Nanoseconds next = engine_.next_deadline();

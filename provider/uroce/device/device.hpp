@@ -173,7 +173,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     bool polled_ = false;                       // a program's poll has brought what is worked on
     std::atomic<bool> held_back_{false};        // they wait for the program's next call
     std::atomic<bool> link_taken_{false};       // a thread is between link_'s fetch() and deliver()
-    std::atomic<bool> link_fetched_{false};     // who holds the device next is that thread
+    std::atomic<bool> link_fetched_{false};     // the next holder of the device delivers it
     std::atomic<std::uint64_t> polls_{0};       // of empty queues, by the program
     bool queues_failed_ = false;                // a completion queue has overflowed
     const engine::Moment* link_time_ = nullptr; // of the packets that the link hands over

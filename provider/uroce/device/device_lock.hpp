@@ -2,9 +2,9 @@
 //
 // The lock of one device, with room for a note.
 //
-// Who holds a device may have a packet for another one. To wait for that one's lock could be to
+// The holder of a device may have a packet for another one. To wait for that one's lock could be to
 // wait for a thread that waits for ours, so nobody does: the packet goes into the other's inbox, and
-// a note on its lock tells the holder, who can't give the lock back before having read the inbox.
+// a note on its lock reaches the holder, which can't give the lock back before having read the inbox.
 //
 // It is held for microseconds, by threads that the system may take off their core meanwhile: a
 // waiter spins for a moment, then gives way, and in the end sleeps between looks, so that a holder
@@ -52,8 +52,8 @@ class SLUICE_TSA(capability("mutex")) DeviceLock {
         return false;
     }
 
-    // For who has put something into the inbox. True: nobody holds the lock, so that the caller does
-    // now; false: the holder will look.
+    // After something was put into the inbox. True: the lock was free, and the caller holds it
+    // now; false: its holder will look.
     bool leave_note() noexcept SLUICE_TSA(no_thread_safety_analysis) {
         std::uint32_t state = state_.load(std::memory_order_relaxed);
         for (;;) {

@@ -99,7 +99,7 @@ int make_lock(const std::string& path) noexcept {
     return fd;
 }
 
-// Ours, and whoever made it is gone.
+// Ours, and the process that made it has ended.
 void remove_if_stale(const std::string& path) noexcept {
     const int fd = open((path + kLock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {

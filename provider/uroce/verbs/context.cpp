@@ -69,7 +69,7 @@ bool leave_behind(Context& context) noexcept {
     context.memberships.leave(context.device);
     context.closed = true;
     Context* other = nullptr;
-    // Release: who finds it there finds it closed.
+    // Release: a thread that finds it there finds it closed.
     if (!first_left.compare_exchange_strong(other, &context, std::memory_order_acq_rel)) {
         context.memberships.move_to(other->memberships, other->base);
         return false;

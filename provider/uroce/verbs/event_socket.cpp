@@ -49,7 +49,7 @@ bool send_event(int fd, const void* record, std::size_t len_bytes) noexcept {
     return send(fd, record, len_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(len_bytes);
 }
 
-// Everything out, and what isn't wanted in again. Who writes holds the same lock as who calls this.
+// Everything out, and what isn't wanted in again. The writer and the caller hold the same lock.
 std::uint32_t take_back_events(int fd, const void* element) noexcept {
     struct Record {
         std::uint64_t words[kRecordBytes / sizeof(std::uint64_t)];

@@ -188,7 +188,7 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t i
     return region != nullptr ? &region.release()->mr : nullptr;
 }
 
-// Whoever exports the buffer must let it be mapped; then it is memory like any other.
+// The exporter of the buffer must let it be mapped; then it is memory like any other.
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t len_bytes, std::uint64_t iova, int fd,
                       int access) noexcept {
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

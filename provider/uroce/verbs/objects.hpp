@@ -80,7 +80,7 @@ struct Cq : ibv_cq_ex {
     }
     Context& owner() const noexcept { return context_of(context); }
 
-    QueueLock lock; // of those who take completions out
+    QueueLock lock; // of threads that take completions out
     Queue queue;
     const engine::Completion* current = nullptr; // from start_poll() to end_poll()
     Users users{0};

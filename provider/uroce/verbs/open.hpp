@@ -15,7 +15,7 @@ namespace sluice::uroce::verbs {
 // The device of a name or an address; null is uroce0. ibv_close_device() closes.
 Result<ibv_context*> open_context(const char* name_or_address);
 
-// device_cap_flags_ex of every such device, for who asks without opening one.
+// device_cap_flags_ex of every such device, for callers that open none.
 std::uint64_t capabilities() noexcept;
 
 // Whether this CPU can write lines back from its caches, which is what a persistent flush does.

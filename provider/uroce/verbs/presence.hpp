@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which devices without a kernel can be opened here, for people who ask: nothing is opened for it.
+// Which devices without a kernel can be opened here, for listing: nothing is opened.
 #pragma once
 
 #include "core/result.hpp"

@@ -131,7 +131,7 @@ typedef enum dat_mem_priv_flags DAT_ENUM_BASE {
 #define DAT_MEM_PRIV_READ_FLAG (DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_READ_FLAG)
 #define DAT_MEM_PRIV_WRITE_FLAG (DAT_MEM_PRIV_LOCAL_WRITE_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG)
 
-/* Whose an array of segments is when a posting call has returned. */
+/* The owner of an array of segments when a posting call has returned. */
 typedef enum dat_iov_ownership DAT_ENUM_BASE {
     DAT_IOV_CONSUMER = 0,       /* segments may be used again at once */
     DAT_IOV_PROVIDER_NOMOD = 1, /* not before the completion, but they stay as they are */
