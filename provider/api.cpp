@@ -35,7 +35,6 @@ using sluice::put_text;
 using sluice::Result;
 using sluice::Where;
 namespace attributes = sluice::attributes;
-namespace cm = sluice::roce::cm;
 namespace uroce = sluice::uroce;
 namespace wire = sluice::roce::wire;
 
