@@ -4,7 +4,7 @@
 // behind the boundary, and turns the result into a code of its ABI:
 //
 //     int rpma_thing(struct rpma_peer* peer) {
-//         return peer == nullptr ? RPMA_E_INVAL : Rpma::answer([&] { return thing(*behind(peer)); });
+//         return peer == nullptr ? RPMA_E_INVAL : Rpma::answer([&] { return thing(*object_of(peer)); });
 //     }
 //
 // An ABI derives from Facade of itself and has

@@ -25,8 +25,8 @@ struct FileStatus {
     unsigned mode;
 };
 
-// Whether this program has more rights than the user who started it: it runs as root, or
-// with more rights than its caller (setuid, file capabilities).
+// Whether a file that misleads this program could do harm beyond an ordinary user's rights: it runs as
+// root, or with more rights than its caller (setuid, file capabilities).
 bool runs_with_privileges() noexcept;
 // Whether such a program may do what the file says: it belongs to root, and nobody else may write
 // it.
