@@ -55,7 +55,7 @@ TEST(list__entries_that_count__one_row_each_with_their_origin) {
     assert_string_equal(plain[3].c_str(), (conf.path() + ":1").c_str());
     assert_string_equal(plain[4].c_str(), TEST_FOREIGN);
     assert_string_equal(row(ran.out, "absent")[2].c_str(), "yes");
-    assert_lacks(ran.out, "v2");
+    assert_lacks(ran.out, "libdaplofa.so.2"); // not "v2", which the random name of the directory may contain
     assert_string_equal(ran.err.c_str(), "");
 }
 
