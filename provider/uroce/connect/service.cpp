@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include "provider/uroce/connect/socket_address.hpp"
 
@@ -88,23 +89,25 @@ cm::ManagerCounters Service::counters() noexcept {
     return manager_.counters();
 }
 
-// One by one, because the lock isn't held while the port is at work; and one thread at a time: when a call
-// returns, what it had to say has left. A program may end then, and must not take a message with it that
-// another thread has in its hands: the peer would wait for it for minutes.
+bool Service::another_sends_locked() const noexcept {
+    return sender_ != std::thread::id() && sender_ != std::this_thread::get_id();
+}
+
+// One thread at a time takes messages from the manager to the port: when a call returns, also one that
+// returns an event, what there was to say has left. A program may end then, and must not take a message with
+// it that another thread has in its hands: the peer would wait for it for minutes. False: the port itself has
+// called, and its caller goes on sending.
+bool Service::begin_sending_locked() noexcept {
+    while (another_sends_locked()) {
+        settled_.wait(mutex_);
+    }
+    return std::exchange(sender_, std::this_thread::get_id()) == std::thread::id();
+}
+
+// One by one, because the lock isn't held while the port is at work.
 void Service::send_all() noexcept {
-    const std::thread::id self = std::this_thread::get_id();
     cm::OutMad out;
     engine::Nanoseconds next = engine::kNever;
-    {
-        const LockGuard guard(mutex_);
-        if (sender_ == self) {
-            return; // the port itself has called: its caller goes on
-        }
-        while (sender_ != std::thread::id()) {
-            settled_.wait(mutex_);
-        }
-        sender_ = self;
-    }
     for (bool more = true; more;) {
         {
             const LockGuard guard(mutex_);

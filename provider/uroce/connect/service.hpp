@@ -116,8 +116,11 @@ class Service {
         }
         ~Turn() SLUICE_TSA(release_capability()) SLUICE_TSA(no_thread_safety_analysis) {
             service_.take_events_locked();
+            const bool sends = service_.begin_sending_locked();
             service_.mutex_.unlock();
-            service_.send_all();
+            if (sends) {
+                service_.send_all();
+            }
         }
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
@@ -126,6 +129,8 @@ class Service {
         Service& service_;
     };
 
+    bool another_sends_locked() const noexcept SLUICE_TSA(requires_capability(mutex_));
+    bool begin_sending_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     void send_all() noexcept SLUICE_TSA(locks_excluded(mutex_));
     void take_events_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     Id* child_locked(Id& listening, const cm::Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));

@@ -152,10 +152,14 @@ void Service::unlist_locked(Id& id) noexcept {
     }
 }
 
-// False: there is none.
+// False: there is none. What the peer is told at the same time leaves before: a program that hears of the end
+// may end itself.
 bool Service::take_event(Channel& channel, Delivered& to) noexcept {
     const LockGuard guard(mutex_);
-    Id* id = channel.first;
+    while (channel.first != nullptr && another_sends_locked()) {
+        settled_.wait(mutex_);
+    }
+    Id* const id = channel.first;
     if (id == nullptr) {
         return false;
     }

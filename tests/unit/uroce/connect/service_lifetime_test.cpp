@@ -95,25 +95,35 @@ TEST(destroy__event_not_acknowledged__waits_for_it) {
     bench.active = nullptr;
 }
 
-// The program hears of the end while the answer to it is in another thread's hands; who then ends its process
-// shall have sent it.
-TEST(destroy__answer_on_its_way__waits_until_it_is_sent) {
-    Bench bench;
-    bench.establish();
+// The peer has ended the connection, and the confirmation is in another thread's hands until it is let go:
+// the call that a program makes then, and may end its process after, returns when it is sent.
+void expect_waits_for_confirmation(Bench& bench, const std::function<void()>& call) {
     HeldSender held(bench.right_port);
     std::thread network([&] { assert_true(bench.left.disconnect(*bench.active).ok()); });
     held.await();
-    assert_int_equal(bench.next_right(), SLUICE_CM_DISCONNECTED);
-    std::atomic<bool> destroyed{false};
-    std::thread destroyer([&] {
-        bench.right.destroy_id(*bench.passive);
-        destroyed = true;
+    std::atomic<bool> returned{false};
+    std::thread program([&] {
+        call();
+        returned = true;
     });
-    expect_stays_false(destroyed);
+    expect_stays_false(returned);
     held.let_go();
     network.join();
-    destroyer.join();
+    program.join();
+}
+
+TEST(destroy__confirmation_on_its_way__waits_until_it_is_sent) {
+    Bench bench;
+    bench.establish();
+    expect_waits_for_confirmation(bench, [&] { bench.right.destroy_id(*bench.passive); });
     bench.passive = nullptr;
+}
+
+TEST(get_event__confirmation_on_its_way__waits_until_it_is_sent) {
+    Bench bench;
+    bench.establish();
+    expect_waits_for_confirmation(bench,
+                                  [&] { assert_int_equal(bench.next_right(), SLUICE_CM_DISCONNECTED); });
 }
 
 // The other thread may take ours from the manager, too; who ends the process after the call shall have sent
