@@ -75,6 +75,9 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
 [[gnu::always_inline]] inline bool CompletionEvents::describe(const Dto& dto, DtoStatus status,
                                                               bool is_receive, Event& event) const noexcept {
     const bool is_success = status == DtoStatus::kSuccess;
+    if (dto.is(Dto::kBind)) [[unlikely]] {
+        report_bound(dto, is_success); // also a silent one: a region may come free
+    }
     if (dto.is(Dto::kMarker) || (is_success && dto.is(PostFlags::kSilent))) {
         return false;
     }
@@ -82,7 +85,6 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
                           (source_.knows_solicited() || dto.is(PostFlags::kQuiet));
     event = {EventKind::kDto, dto.endpoint, status, is_quiet, dto.cookie, dto.length};
     if (dto.is(Dto::kBind)) [[unlikely]] {
-        report_bound(dto, is_success);
         event.kind = EventKind::kBind;
         event.object = dto.window;
     }

@@ -169,6 +169,24 @@ void bind__suppressed__no_event_and_still_counts(void**) {
     assert_int_equal(pair.write(pair.key, pair.inner.address()), DAT_DTO_SUCCESS);
 }
 
+void bind__suppressed_to_another_region__the_former_is_free_when_a_later_one_completes(void**) {
+    WindowPair pair;
+    pair.connect();
+    const Block other(pair.passive.opened, pair.passive.pz);
+    const DAT_RMR_HANDLE silent = pair.rmr;
+    const Block* const blocks[] = {&pair.inner, &other};
+    for (const Block* block : blocks) {
+        assert_int_equal(
+            pair.bind(block->part(0, 64), kReadWrite, &pair.key, 1, DAT_COMPLETION_SUPPRESS_FLAG),
+            DAT_SUCCESS);
+    }
+    assert_int_equal(dat_rmr_create(pair.passive.pz, &pair.rmr), DAT_SUCCESS);
+    assert_int_equal(pair.bind(other.part(0, 64), kReadWrite, &pair.key), DAT_SUCCESS);
+    pair.must_be_bound();
+    assert_int_equal(dat_lmr_free(pair.inner.lmr), DAT_SUCCESS);
+    assert_int_equal(dat_rmr_free(silent), DAT_SUCCESS);
+}
+
 void bind__what_the_region_may_not__its_code_and_nothing_posted(void**) {
     WindowPair pair;
     pair.connect();
@@ -306,6 +324,7 @@ int main() {
         cmocka_unit_test(bind__no_bytes__unbound_and_the_region_is_free),
         cmocka_unit_test(bind__to_another_region__the_former_is_free_once_it_completes),
         cmocka_unit_test(bind__suppressed__no_event_and_still_counts),
+        cmocka_unit_test(bind__suppressed_to_another_region__the_former_is_free_when_a_later_one_completes),
         cmocka_unit_test(bind__what_the_region_may_not__its_code_and_nothing_posted),
         cmocka_unit_test(bind__wrong_arguments_or_state__each_its_code),
         cmocka_unit_test(bind__disconnected__flushed_and_later_binds_work),
