@@ -17,8 +17,8 @@ void lead_to_send(ibv_qp* qp, std::uint32_t to) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
-    done(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-         "INIT");
+    need_zero(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+              "INIT");
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = to;
@@ -27,32 +27,32 @@ void lead_to_send(ibv_qp* qp, std::uint32_t to) {
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.hop_limit = 1;
     attr.ah_attr.grh.sgid_index = 1;
-    done(ibv_query_gid(qp->context, 1, 1, &attr.ah_attr.grh.dgid), "GID");
-    done(ibv_modify_qp(qp, &attr,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-         "RTR");
+    need_zero(ibv_query_gid(qp->context, 1, 1, &attr.ah_attr.grh.dgid), "GID");
+    need_zero(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              "RTR");
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = 14;
     attr.retry_cnt = 6;
     attr.rnr_retry = 6;
-    done(ibv_modify_qp(qp, &attr,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                           IBV_QP_MAX_QP_RD_ATOMIC),
-         "RTS");
+    need_zero(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              "RTS");
 }
 
 class LedEnds final : public Ends {
   public:
     explicit LedEnds(const std::string& device) {
         int count = 0;
-        ibv_device** list = made(ibv_get_device_list(&count), "list devices");
+        ibv_device** list = need(ibv_get_device_list(&count), "list devices");
         for (int i = 0; i < count; ++i) {
             if (device == ibv_get_device_name(list[i])) {
                 context_ = ibv_open_device(list[i]);
             }
         }
-        made(context_, "open the device");
+        need(context_, "open the device");
     }
 
     ibv_context* context() const override { return context_; }
@@ -60,7 +60,7 @@ class LedEnds final : public Ends {
         std::array<ibv_qp*, 2> qps{};
         for (ibv_qp*& qp : qps) {
             ibv_qp_init_attr attr = request;
-            qp = made(ibv_create_qp(pd, &attr), "QP");
+            qp = need(ibv_create_qp(pd, &attr), "QP");
         }
         lead_to_send(qps[0], qps[1]->qp_num);
         lead_to_send(qps[1], qps[0]->qp_num);
@@ -77,7 +77,7 @@ class ManagedEnds final : public Ends {
   public:
     // Listens at the first address that belongs to DEVICE.
     explicit ManagedEnds(const std::string& device) {
-        channel_ = made(rdma_create_event_channel(), "event channel");
+        channel_ = need(rdma_create_event_channel(), "event channel");
         if (fcntl(channel_->fd, F_SETFL, O_NONBLOCK) != 0) {
             die("event channel");
         }
@@ -91,7 +91,7 @@ class ManagedEnds final : public Ends {
             }
         }
         freeifaddrs(all);
-        made(listener_, "find the device's address");
+        need(listener_, "find the device's address");
     }
 
     ibv_context* context() const override { return listener_->verbs; }

@@ -16,27 +16,9 @@
 #include <string>
 #include <string_view>
 
+#include "tests/bench/failure.hpp"
+
 namespace sluice::bench {
-
-[[noreturn]] inline void die(const char* what) {
-    std::fprintf(stderr, "bench_provider: %s failed: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
-
-template<typename T>
-T* made(T* object, const char* what) {
-    if (object == nullptr) {
-        die(what);
-    }
-    return object;
-}
-
-inline void done(int error, const char* what) {
-    if (error != 0) {
-        errno = error;
-        die(what);
-    }
-}
 
 class Ends {
   public:

@@ -25,24 +25,24 @@ inline constexpr int kDepth = 64;
 class Loop {
   public:
     Loop(const std::string& device, bool promise_one_thread)
-        : ends_(open_ends(device)), context_(ends_->context()), pd_(made(ibv_alloc_pd(context_), "PD")),
-          mr_(made(ibv_reg_mr(pd_, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE), "MR")) {
+        : ends_(open_ends(device)), context_(ends_->context()), pd_(need(ibv_alloc_pd(context_), "PD")),
+          mr_(need(ibv_reg_mr(pd_, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE), "MR")) {
         if (promise_one_thread) {
             ibv_td_init_attr td_attr{};
             ibv_parent_domain_init_attr attr{};
             attr.pd = pd_;
-            attr.td = made(ibv_alloc_td(context_, &td_attr), "thread domain");
-            domain_ = made(ibv_alloc_parent_domain(context_, &attr), "parent domain");
+            attr.td = need(ibv_alloc_td(context_, &td_attr), "thread domain");
+            domain_ = need(ibv_alloc_parent_domain(context_, &attr), "parent domain");
             ibv_cq_init_attr_ex cq_attr{};
             cq_attr.cqe = kDepth;
             cq_attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
             cq_attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-            send_cq_ = ibv_cq_ex_to_cq(made(ibv_create_cq_ex(context_, &cq_attr), "single-threaded CQ"));
+            send_cq_ = ibv_cq_ex_to_cq(need(ibv_create_cq_ex(context_, &cq_attr), "single-threaded CQ"));
         } else {
             domain_ = pd_;
-            send_cq_ = made(ibv_create_cq(context_, kDepth, nullptr, nullptr, 0), "CQ");
+            send_cq_ = need(ibv_create_cq(context_, kDepth, nullptr, nullptr, 0), "CQ");
         }
-        recv_cq_ = made(ibv_create_cq(context_, kDepth, nullptr, nullptr, 0), "CQ");
+        recv_cq_ = need(ibv_create_cq(context_, kDepth, nullptr, nullptr, 0), "CQ");
         ibv_qp_init_attr attr{};
         attr.send_cq = send_cq_;
         attr.recv_cq = recv_cq_;
@@ -65,7 +65,7 @@ class Loop {
         wr.num_sge = 1;
         ibv_recv_wr* bad = nullptr;
         for (int i = 0; i < kBatch; ++i) {
-            done(ibv_post_recv(qp_[1], &wr, &bad), "post a receive");
+            need_zero(ibv_post_recv(qp_[1], &wr, &bad), "post a receive");
         }
     }
     void drain_receives() {
@@ -85,7 +85,7 @@ class Loop {
         wr_[0].next = nullptr;
         ibv_send_wr* bad = nullptr;
         for (int i = 0; i < kBatch; ++i) {
-            done(ibv_post_send(qp_[0], wr_.data(), &bad), "post a send");
+            need_zero(ibv_post_send(qp_[0], wr_.data(), &bad), "post a send");
         }
     }
     [[gnu::noinline]] void measure_post_chain() {
@@ -93,7 +93,7 @@ class Loop {
             wr_[i].next = i + 1 < kBatch ? &wr_[i + 1] : nullptr;
         }
         ibv_send_wr* bad = nullptr;
-        done(ibv_post_send(qp_[0], wr_.data(), &bad), "post a chain");
+        need_zero(ibv_post_send(qp_[0], wr_.data(), &bad), "post a chain");
     }
     [[gnu::noinline]] void measure_poll_one() {
         ibv_wc wc{};

@@ -19,14 +19,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/failure.hpp"
 #include "tests/bench/harness.hpp"
 
 namespace {
 
-[[noreturn]] void die(const char* what) {
-    std::fprintf(stderr, "bench_provider_start: %s failed: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
+using sluice::bench::die;
 
 double resident_kib() {
     std::ifstream status("/proc/self/status");

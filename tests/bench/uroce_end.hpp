@@ -16,30 +16,11 @@
 #include <cstring>
 #include <string>
 
+#include "tests/bench/failure.hpp"
 #include "tests/bench/harness.hpp"
 #include "tests/loopback.hpp"
 
 namespace sluice::bench {
-
-[[noreturn]] inline void die(const char* what) {
-    std::fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, std::strerror(errno));
-    _exit(1);
-}
-
-template<typename T>
-T* need(T* made, const char* what) {
-    if (made == nullptr) {
-        die(what);
-    }
-    return made;
-}
-
-inline void need_zero(int error, const char* what) {
-    if (error != 0) {
-        errno = error > 0 ? error : errno;
-        die(what);
-    }
-}
 
 using sluice::test::own_address;
 

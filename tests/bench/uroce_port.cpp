@@ -3,16 +3,13 @@
 // Packets through UDP sockets, and what guarding memory costs: bench_uroce_port [--json FILE] [--quick].
 //
 // A message of 64 KiB, cut as an RDMA Write of MTU 4096, goes over the loopback interface and is taken
-// in by the same thread, so that what is compared is the work of both sides. The yardstick is the
-// same bytes through bare sendmmsg() with segmentation and recvmmsg() with its inverse: no headers to
-// make, no checksum.
-#include <netinet/udp.h>
+// in by the same thread, so that what is compared is the work of both sides.
 #include <poll.h>
-
-#include <cerrno>
 
 #include "roce/socket/guarded_memory.hpp"
 #include "roce/socket/udp_port.hpp"
+#include "tests/bench/bare_socket.hpp"
+#include "tests/bench/failure.hpp"
 #include "tests/bench/harness.hpp"
 #include "tests/loopback.hpp"
 
@@ -23,15 +20,6 @@ namespace {
 using namespace sluice::roce;
 using namespace sluice::roce::engine;
 using namespace sluice::roce::socket;
-
-constexpr std::uint32_t kMtu = 4096;
-constexpr std::uint32_t kPackets = 16;
-constexpr std::uint32_t kMessageBytes = kMtu * kPackets;
-
-[[noreturn]] void die(const char* what) {
-    std::fprintf(stderr, "bench_uroce_port: %s: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
 
 Address free_address() {
     return *parse_address(sluice::test::Loopback::instance().next_address().c_str());
@@ -100,85 +88,24 @@ class Ours {
     OutPacket out_;
 };
 
-// The same bytes with nothing of ours.
 class Bare {
   public:
-    Bare() : from_(bound_socket()), to_(bound_socket()), source_(kMessageBytes + 8192), target_(16 * 65536) {
-        const int on = 1;
-        setsockopt(to_.get(), SOL_UDP, UDP_GRO, &on, sizeof on);
-        socklen_t bytes = sizeof destination_;
-        getsockname(to_.get(), reinterpret_cast<sockaddr*>(&destination_), &bytes);
-    }
+    Bare() : source_(BareSocket::kMessageOnWire), target_(BareSocket::kRoom) {}
 
     void run() {
-        send();
-        std::size_t arrived = 0;
-        while (arrived < kBytes) {
-            std::array<mmsghdr, 16> messages{};
-            std::array<iovec, 16> vectors{};
-            std::array<std::array<char, 64>, 16> controls{};
-            for (std::size_t i = 0; i < messages.size(); ++i) {
-                vectors[i] = {target_.data() + i * 65536, 65536};
-                messages[i].msg_hdr.msg_iov = &vectors[i];
-                messages[i].msg_hdr.msg_iovlen = 1;
-                messages[i].msg_hdr.msg_control = controls[i].data();
-                messages[i].msg_hdr.msg_controllen = controls[i].size();
+        from_.send(source_, to_.local());
+        for (std::size_t arrived = 0; arrived < BareSocket::kMessageOnWire;) {
+            const std::size_t taken = to_.take(target_, MSG_DONTWAIT);
+            if (taken == 0) {
+                to_.await_readable();
             }
-            const int taken = recvmmsg(to_.get(), messages.data(), messages.size(), MSG_DONTWAIT, nullptr);
-            if (taken <= 0) {
-                wait_readable(to_.get());
-            }
-            for (int i = 0; i < taken; ++i) {
-                arrived += messages[static_cast<std::size_t>(i)].msg_len;
-            }
+            arrived += taken;
         }
     }
 
   private:
-    static constexpr std::uint16_t kSegment = kMtu + 16; // BTH and ICRC
-    static constexpr std::size_t kBytes = std::size_t{kSegment} * kPackets;
-    static constexpr std::size_t kFirst = std::size_t{kSegment} * (kPackets - 1);
-
-    static Descriptor bound_socket() {
-        Descriptor fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        const SocketAddress local = to_socket_address(free_address(), 0, 0);
-        const int buffer = 4 << 20;
-        if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer) != 0) {
-            setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
-        }
-        if (bind(fd.get(), &local.any, local.bytes) != 0) {
-            die("binding a socket");
-        }
-        return fd;
-    }
-
-    // As many packets as a message may have, and the rest.
-    void send() {
-        std::array<mmsghdr, 2> messages{};
-        std::array<iovec, 2> vectors = {iovec{source_.data(), kFirst},
-                                        iovec{source_.data() + kFirst, kSegment}};
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof kSegment)> control{};
-        for (std::size_t i = 0; i < 2; ++i) {
-            messages[i].msg_hdr.msg_name = &destination_;
-            messages[i].msg_hdr.msg_namelen = sizeof destination_;
-            messages[i].msg_hdr.msg_iov = &vectors[i];
-            messages[i].msg_hdr.msg_iovlen = 1;
-        }
-        messages[0].msg_hdr.msg_control = control.data();
-        messages[0].msg_hdr.msg_controllen = control.size();
-        cmsghdr* const segment = CMSG_FIRSTHDR(&messages[0].msg_hdr);
-        segment->cmsg_level = SOL_UDP;
-        segment->cmsg_type = UDP_SEGMENT;
-        segment->cmsg_len = CMSG_LEN(sizeof kSegment);
-        std::memcpy(CMSG_DATA(segment), &kSegment, sizeof kSegment);
-        if (sendmmsg(from_.get(), messages.data(), 2, 0) != 2) {
-            die("sendmmsg");
-        }
-    }
-
-    Descriptor from_;
-    Descriptor to_;
-    sockaddr_in destination_{};
+    BareSocket from_;
+    BareSocket to_;
     Buffer source_;
     Buffer target_;
 };
