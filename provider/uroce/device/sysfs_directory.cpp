@@ -22,16 +22,16 @@ namespace sluice::uroce::device {
 namespace {
 
 constexpr std::string_view kPrefix = "sluice-uroce-";
-constexpr const char* kLock = "/lock";
-constexpr const char* kLockBefore = "/lock.new";
+constexpr const char* kLock = "lock";
+constexpr const char* kLockBefore = "lock.new";
 
-constexpr const char* kFolders[] = {"/ports",
-                                    "/ports/1",
-                                    "/ports/1/gids",
-                                    "/ports/1/pkeys",
-                                    "/ports/1/gid_attrs",
-                                    "/ports/1/gid_attrs/types",
-                                    "/ports/1/gid_attrs/ndevs"};
+constexpr const char* kFolders[] = {"ports",
+                                    "ports/1",
+                                    "ports/1/gids",
+                                    "ports/1/pkeys",
+                                    "ports/1/gid_attrs",
+                                    "ports/1/gid_attrs/types",
+                                    "ports/1/gid_attrs/ndevs"};
 
 struct File {
     const char* name;
@@ -44,44 +44,69 @@ std::array<File, 5> files_of(const LocalAddress& where) {
     std::snprintf(guid_text, sizeof guid_text, "%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48),
                   static_cast<unsigned>(guid >> 32 & 0xffff), static_cast<unsigned>(guid >> 16 & 0xffff),
                   static_cast<unsigned>(guid & 0xffff));
-    return {{{"/node_guid", guid_text},
-             {"/ports/1/gids/0", gid_text(where.gid)},
-             {"/ports/1/pkeys/0", "0xffff"},
-             {"/ports/1/gid_attrs/types/0", "RoCE v2"},
-             {"/ports/1/gid_attrs/ndevs/0", where.interface}}};
+    return {{{"node_guid", guid_text},
+             {"ports/1/gids/0", gid_text(where.gid)},
+             {"ports/1/pkeys/0", "0xffff"},
+             {"ports/1/gid_attrs/types/0", "RoCE v2"},
+             {"ports/1/gid_attrs/ndevs/0", where.interface}}};
+}
+
+// Everybody can put something into /tmp that is called like a directory of ours: a link to somebody's files,
+// or a directory with links in it. So nothing is followed, and only what belongs to us, and nobody else can
+// write to, is ours.
+class Opened {
+  public:
+    Opened(int base, const char* name) noexcept
+        : fd_(openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+        struct stat status {};
+        is_ours_ = fd_.get() >= 0 && fstat(fd_.get(), &status) == 0 && status.st_uid == geteuid() &&
+                   (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    }
+
+    bool is_ours() const noexcept { return is_ours_; }
+    int fd() const noexcept { return fd_.get(); }
+
+  private:
+    Descriptor fd_;
+    bool is_ours_;
+};
+
+// DIRECTORY is what BASE has under that name.
+void remove_opened(const Opened& directory, int base, const char* name) noexcept {
+    for (const File& file : files_of({})) {
+        unlinkat(directory.fd(), file.name, 0);
+    }
+    for (std::size_t i = std::size(kFolders); i-- > 0;) {
+        unlinkat(directory.fd(), kFolders[i], AT_REMOVEDIR);
+    }
+    unlinkat(directory.fd(), kLockBefore, 0);
+    unlinkat(directory.fd(), kLock, 0);
+    unlinkat(base, name, AT_REMOVEDIR);
 }
 
 void remove_all(const std::string& path) noexcept {
-    for (const File& file : files_of({})) {
-        unlink((path + file.name).c_str());
+    const Opened directory(AT_FDCWD, path.c_str());
+    if (directory.is_ours()) {
+        remove_opened(directory, AT_FDCWD, path.c_str());
     }
-    for (std::size_t i = std::size(kFolders); i-- > 0;) {
-        rmdir((path + kFolders[i]).c_str());
-    }
-    unlink((path + kLockBefore).c_str());
-    unlink((path + kLock).c_str());
-    rmdir(path.c_str());
 }
 
-bool write_file(const std::string& path, const std::string& text) noexcept {
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return false;
-    }
+bool write_file(int directory, const char* name, const std::string& text) noexcept {
+    const Descriptor file(
+        openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     const std::string line = text + "\n";
-    const bool written = write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-    close(fd);
-    return written;
+    return file.get() >= 0 &&
+           write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-bool fill(const std::string& path, const LocalAddress& where) {
+bool fill(int directory, const LocalAddress& where) {
     for (const char* folder : kFolders) {
-        if (mkdir((path + folder).c_str(), 0700) != 0) {
+        if (mkdirat(directory, folder, 0700) != 0) {
             return false;
         }
     }
     for (const File& file : files_of(where)) {
-        if (!write_file(path + file.name, file.text)) {
+        if (!write_file(directory, file.name, file.text)) {
             return false;
         }
     }
@@ -89,28 +114,26 @@ bool fill(const std::string& path, const LocalAddress& where) {
 }
 
 // The lock file gets its name when it is locked already: nobody takes a new directory for an old one.
-int make_lock(const std::string& path) noexcept {
-    const int fd = open((path + kLockBefore).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 ||
-                    rename((path + kLockBefore).c_str(), (path + kLock).c_str()) != 0)) {
-        close(fd);
-        return -1;
+Descriptor make_lock(int directory) noexcept {
+    Descriptor lock(openat(directory, kLockBefore, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (lock.get() >= 0 && (flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||
+                            renameat(directory, kLockBefore, directory, kLock) != 0)) {
+        lock.reset();
     }
-    return fd;
+    return lock;
 }
 
 // Ours, and the process that made it has ended.
-void remove_if_stale(const std::string& path) noexcept {
-    const int fd = open((path + kLock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
+void remove_if_stale(int base, const char* name) noexcept {
+    const Opened directory(base, name);
+    if (!directory.is_ours()) {
         return;
     }
-    struct stat status {};
-    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        SLUICE_LOG(kInfo, "uroce", "removing %s, which a process that was killed left behind", path.c_str());
-        remove_all(path);
+    const Descriptor lock(openat(directory.fd(), kLock, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (lock.get() >= 0 && flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+        SLUICE_LOG(kInfo, "uroce", "removing %s, which a process that was killed left behind", name);
+        remove_opened(directory, base, name);
     }
-    close(fd);
 }
 
 // The directories of this process. A program may end without having closed its devices, whose destructors
@@ -162,7 +185,7 @@ void remove_stale(const std::string& base) {
     }
     while (const dirent* entry = readdir(dir.get())) {
         if (std::string_view(entry->d_name).starts_with(kPrefix)) {
-            remove_if_stale(base + "/" + entry->d_name);
+            remove_if_stale(dirfd(dir.get()), entry->d_name);
         }
     }
 }
@@ -200,15 +223,16 @@ Result<SysfsDirectory> SysfsDirectory::make(const LocalAddress& where) {
         if (mkdtemp(path.data()) == nullptr) {
             continue;
         }
-        const int lock = make_lock(path);
-        if (lock >= 0 && fill(path, where)) {
+        const Opened directory(AT_FDCWD, path.c_str());
+        if (!directory.is_ours()) {
+            continue;
+        }
+        Descriptor lock = make_lock(directory.fd());
+        if (lock.get() >= 0 && fill(directory.fd(), where)) {
             Present::instance().add(path);
-            return SysfsDirectory(std::move(path), lock);
+            return SysfsDirectory(std::move(path), std::move(lock));
         }
-        remove_all(path);
-        if (lock >= 0) {
-            close(lock);
-        }
+        remove_opened(directory, AT_FDCWD, path.c_str());
     }
     return Error(ErrorKind::kPermission,
                  "no directory to put a device's description in: make one of $XDG_RUNTIME_DIR, $TMPDIR, /tmp "
@@ -216,13 +240,12 @@ Result<SysfsDirectory> SysfsDirectory::make(const LocalAddress& where) {
 }
 
 SysfsDirectory::SysfsDirectory(SysfsDirectory&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 SysfsDirectory::~SysfsDirectory() {
     if (!path_.empty()) {
         Present::instance().forget(path_);
         remove_all(path_);
-        close(lock_);
     }
 }
 

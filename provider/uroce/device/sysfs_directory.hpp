@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "core/descriptor.hpp"
 #include "core/result.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/roce.hpp"
@@ -31,10 +32,11 @@ class SysfsDirectory {
     const std::string& path() const noexcept { return path_; }
 
   private:
-    SysfsDirectory(std::string path, int lock) noexcept : path_(std::move(path)), lock_(lock) {}
+    SysfsDirectory(std::string path, Descriptor lock) noexcept
+        : path_(std::move(path)), lock_(std::move(lock)) {}
 
     std::string path_; // empty after a move
-    int lock_;
+    Descriptor lock_;
 };
 
 // As /sys has it: 0000:0000:0000:0000:0000:ffff:7f00:0001.

@@ -472,6 +472,7 @@ class OwnBase {
         assert_non_null(mkdtemp(path_.data()));
         setenv("XDG_RUNTIME_DIR", path_.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
     }
+    const std::string& path() const { return path_; }
     ~OwnBase() {
         // NOLINTNEXTLINE(concurrency-mt-unsafe)
         before_.empty() ? unsetenv("XDG_RUNTIME_DIR") : setenv("XDG_RUNTIME_DIR", before_.c_str(), 1);
@@ -511,6 +512,38 @@ TEST(directory__of_a_killed_process__removed_by_the_next) {
     struct stat status {};
     assert_int_equal(stat(living->path().c_str(), &status), 0);
     assert_int_equal(status.st_mode & 0777, 0700);
+}
+
+void make_file(const std::string& path) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+// What somebody else has put where directories of ours are looked for.
+TEST(directory__link_to_files_of_the_user__left_alone) {
+    const OwnBase base;
+    const OwnBase files; // of the user's, called as ours are
+    const std::string planted = base.path() + "/sluice-uroce-abcdef";
+    make_file(files.path() + "/lock");
+    make_file(files.path() + "/node_guid");
+    assert_int_equal(symlink(files.path().c_str(), planted.c_str()), 0);
+    setenv("XDG_RUNTIME_DIR", base.path().c_str(), 1); // NOLINT(concurrency-mt-unsafe): no thread yet
+    assert_true(SysfsDirectory::make({"test", address(34), "lo", 65536}).ok());
+    assert_int_equal(unlink((files.path() + "/lock").c_str()), 0);
+    assert_int_equal(unlink((files.path() + "/node_guid").c_str()), 0);
+    assert_int_equal(unlink(planted.c_str()), 0);
+}
+
+TEST(directory__that_others_can_write_to__left_alone) {
+    const OwnBase base;
+    const std::string planted = base.path() + "/sluice-uroce-abcdef";
+    assert_int_equal(mkdir(planted.c_str(), 0700), 0);
+    assert_int_equal(chmod(planted.c_str(), 0777), 0);
+    make_file(planted + "/lock");
+    assert_true(SysfsDirectory::make({"test", address(35), "lo", 65536}).ok());
+    assert_int_equal(unlink((planted + "/lock").c_str()), 0);
+    assert_int_equal(rmdir(planted.c_str()), 0);
 }
 
 TEST(directory__program_ends_without_closing__removed_and_no_other) {
