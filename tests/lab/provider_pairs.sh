@@ -13,29 +13,20 @@ with_stock() { env -u RDMAV_DRIVERS "$@"; }
 own_remarks='^((server|client) DISCONNECT EVENT|wait for RDMA_READ_ADV state|Device not recognized to implement inline|Correlation coefficient r\^2|Conflicting CPU frequency|$)'
 complaints() { grep -hvE "$own_remarks" "$work/server.err" "$work/client.err"; }
 
-# The kernel's siw loses one connection in twenty, on a busy machine one in three, with stock's provider on both
-# ends as well: a connect is never answered, or fails with EINVAL when the server's first message overtakes the
-# answer, or a last message is cut off by the peer's disconnect. What fails there is tried three times more, but
-# only as often in all as such luck explains: a provider that loses connections by itself still fails.
-if [[ $LAB_DEVICE == siw* ]]; then again_left=9; else again_left=0; fi
-
 # pair NAME SERVER_PROVIDER CLIENT_PROVIDER READY SERVER_COMMAND CLIENT_COMMAND
 # Both must succeed and say nothing on stderr. READY is a command that succeeds when the client
 # may start.
 pair() {
-    local name="$1 ($2 and $3)" tries said
-    for tries in 1 2 3 4; do
-        run_pair "${@:2}"
-        if ! complaints >"$work/complaints" && [ "$status" -eq 0 ]; then
-            pass "$name"
-            return
-        fi
-        said="$name: status $status; $(cat "$work/complaints"); $(tail -n 5 "$work/server.out" "$work/client.out")"
-        if [ "$tries" -eq 4 ] || [ "$again_left" -eq 0 ]; then break; fi
-        again_left=$((again_left - 1))
-        printf 'again: %s\n' "$said"
-    done
-    miss "$said"
+    local name="$1 ($2 and $3)"
+    if up_to_four_times "$name" clean_pair "${@:2}"; then pass "$name"; else miss "$name"; fi
+}
+
+clean_pair() {
+    run_pair "$@"
+    ! complaints >"$work/complaints" && [ "$status" -eq 0 ] && return
+    printf 'status %s\n' "$status"
+    tail -n 5 "$work/complaints" "$work/server.out" "$work/client.out"
+    return 1
 }
 
 # run_pair SERVER_PROVIDER CLIENT_PROVIDER READY SERVER_COMMAND CLIENT_COMMAND, which sets status
