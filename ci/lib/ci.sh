@@ -21,7 +21,7 @@ sluice_version=$(sed -n 's/^project(sluice VERSION \([0-9.]*\).*/\1/p' "$sluice_
 readonly sluice_version
 
 # parse_steps STEP... -- ARGUMENT...: sets `steps` to the steps wanted, all of them in their order
-# unless some are named. A pipeline that has a function `inputs` knows the option --unless-passed.
+# unless some are named.
 parse_steps() {
     local known=() argument
     while [ "$1" != -- ]; do
@@ -30,16 +30,13 @@ parse_steps() {
     done
     shift
     steps=()
-    unless_passed=no
     local options=(--list --help)
-    ! declare -F inputs >/dev/null || options+=(--unless-passed)
     for argument in "$@"; do
         [[ $argument != -* ]] || [[ " -h ${options[*]} " = *" $argument "* ]] ||
             bad_usage "unknown option '$argument'" "${options[@]}"
         case $argument in
             -h | --help) help_from_header "$0" && exit 0 ;;
             --list) printf '%s\n' "${known[@]}" && exit 0 ;;
-            --unless-passed) unless_passed=yes ;;
             *)
                 [[ " ${known[*]} " = *" $argument "* ]] || bad_usage "unknown step '$argument'" "${known[@]}"
                 steps+=("$argument")
@@ -56,27 +53,10 @@ source_files() {
     done
 }
 
-# record_of STEP...: the file that says that these steps have passed with what `inputs` prints.
-record_of() {
-    printf '%s/passed/%s-%s\n' "$sluice_cache" "${0##*/}" "$({ printf '%s\n' "$@" && inputs; } | sha256sum | head -c 16)"
-}
-
-# Some check was left out, because this machine can't make it: such a run is no proof for the next.
-left_out=no
-readonly kExitSkipped=77
-
-skip_if_passed() {
-    record=$(record_of "${steps[@]}")
-    [ "$unless_passed" = yes ] && [ -e "$record" ] || return 0
-    say "SKIP: passed on $(date -r "$record" '+%F'), and nothing that it depends on has changed since"
-    exit "$kExitSkipped"
-}
-
 # run_steps: each with its time; ends with the status of all checks. A check that fails doesn't keep
 # the next from being made, but a step that could not be gone through ends the run.
 run_steps() {
-    local name start count=0 record=
-    ! declare -F inputs >/dev/null || skip_if_passed
+    local name start count=0
     for name in "${steps[@]}"; do
         start=$SECONDS
         count=$((count + 1))
@@ -84,7 +64,6 @@ run_steps() {
         "step_$name" || { miss "step $name ended with $?" && break; }
         say "== $name: $((SECONDS - start)) s"
     done
-    [ -z "$record" ] || [ "$failures" -gt 0 ] || [ "$left_out" = yes ] || { mkdir -p "${record%/*}" && touch "$record"; }
     finish
 }
 
@@ -150,7 +129,6 @@ unpack_root() {
 # programs work as they do anywhere else, and there is no way around it; so who can't says that.
 may_mount() {
     unshare --mount mount -t proc proc /proc 2>/dev/null && return 0
-    left_out=yes
     say "SKIP: this machine doesn't let even root mount anything, and installing into a root needs a /proc there"
     return 1
 }
