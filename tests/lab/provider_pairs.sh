@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=bash disable=SC2154  # ours and work are the includer's
+# shellcheck shell=bash disable=SC2154  # ours, mixed and work are the includer's
 #
 # Pairs of programs over rdma-core's interfaces, each end with our provider or with the stock
-# one. Source it with $ours set to what RDMAV_DRIVERS must be for our provider.
+# one. Source it with $ours set to what RDMAV_DRIVERS must be for our provider, and $mixed to both or by_turns.
 
 # Runs a command with the provider of that name.
 with_ours() { RDMAV_DRIVERS=$ours "$@"; }
@@ -43,13 +43,15 @@ run_pair() {
     }
 }
 
-# Ours on both ends, and ours against stock on either end.
+# Ours on both ends, and ours against stock: where $mixed is both, stock at either end, otherwise by turns.
+served_by=stock
 pairs() {
     local name=$1
     shift
     pair "$name" ours ours "$@"
-    pair "$name" ours stock "$@"
-    pair "$name" stock ours "$@"
+    if [ "$served_by" = stock ]; then served_by=ours; else served_by=stock; fi
+    [[ "$mixed $served_by" = 'by_turns stock' ]] || pair "$name" ours stock "$@"
+    [[ "$mixed $served_by" = 'by_turns ours' ]] || pair "$name" stock ours "$@"
 }
 
 server_says() { grep -q "$1" "$work/server.out"; }
