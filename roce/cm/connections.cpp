@@ -5,59 +5,47 @@
 #include <bit>
 #include <new>
 
-#include "roce/engine/draw.hpp"
-
 namespace sluice::roce::cm {
 
 namespace {
 
 constexpr std::uint32_t kMostConnections = std::uint32_t{1} << 16; // leaves 16 random bits in each id
-constexpr engine::Address kOurselves{};                            // by_qpn_ knows one device
+constexpr int kIdBits = 32;
+constexpr engine::Address kOurselves{}; // by_qpn_ knows one device
 
 } // namespace
 
 Connections::Connections(const ManagerConfig& config, ManagerCounters& counters)
-    : counters_(counters), seed_(config.seed),
-      slots_(std::clamp<std::uint32_t>(config.max_connections, 1, kMostConnections)),
+    : counters_(counters), slots_(std::clamp<std::uint32_t>(config.max_connections, 1, kMostConnections)),
       slot_mask_(static_cast<std::uint32_t>(std::bit_ceil(slots_.size()) - 1)), lives_(slots_.size()),
-      by_remote_id_(static_cast<std::uint32_t>(slots_.size()), ~config.seed),
-      by_remote_qpn_(static_cast<std::uint32_t>(slots_.size()), ~config.seed),
-      by_qpn_(static_cast<std::uint32_t>(slots_.size()), ~config.seed), deadlines_(slots_.size()) {
-    free_slots_.reserve(slots_.size());
-    for (std::size_t slot = slots_.size(); slot-- > 0;) {
-        free_slots_.push_back(static_cast<std::uint32_t>(slot));
-    }
-}
+      free_slots_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("slots")),
+      tags_(config.secret.derive("ids"), kIdBits - std::popcount(slot_mask_)),
+      by_remote_id_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("by id")),
+      by_remote_qpn_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("by peer qpn")),
+      by_qpn_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("by qpn")),
+      deadlines_(slots_.size()) {}
 
-// The slot, and above it a number that no earlier life of the slot has had: a peer remembers our ids for a
-// while, and would take a new connection for an old one. A keyed permutation of all numbers that there are,
-// so that only the seed predicts the next.
+// The slot, drawn among the free ones, and above it a tag that no earlier life of the slot has had: a peer
+// remembers our ids for a while, and would take a new connection for an old one.
 std::uint32_t Connections::new_comm_id(std::uint32_t slot) noexcept {
-    const int slot_bits = std::popcount(slot_mask_);
-    const std::uint32_t mask = ~std::uint32_t{0} >> slot_bits;
-    const int half = (32 - slot_bits) / 2;
-    std::uint32_t life = lives_[slot]++;
-    std::uint64_t key = seed_ + slot;
-    for (int round = 0; round < 3; ++round) { // each step can be undone, so that no two lives meet
-        life = (life + engine::draw(key)) & mask;
-        life = (life * (engine::draw(key) | 1)) & mask;
-        life ^= life >> half;
-    }
-    const std::uint32_t made = life << slot_bits | slot; // at most 16 bits are the slot's
-    return made != 0 ? made : new_comm_id(slot);
+    std::uint32_t made = 0;
+    do {
+        made = tags_(slot, lives_[slot]++) << std::popcount(slot_mask_) | slot;
+    } while (made == 0);
+    return made;
 }
 
 Connection* Connections::make(const engine::Address& local, const engine::Address& peer) noexcept {
     if (free_slots_.empty() && !make_room()) {
         return nullptr;
     }
-    const std::uint32_t slot = free_slots_.back();
-    slots_[slot].reset(new (std::nothrow) Connection);
-    Connection* made = slots_[slot].get();
-    if (made == nullptr) {
+    std::unique_ptr<Connection> fresh(new (std::nothrow) Connection);
+    if (fresh == nullptr) {
         return nullptr;
     }
-    free_slots_.pop_back();
+    const std::uint32_t slot = *free_slots_.take();
+    Connection* made = fresh.get();
+    slots_[slot] = std::move(fresh);
     ++live_;
     made->comm_id = new_comm_id(slot);
     made->local = local;
@@ -81,7 +69,7 @@ void Connections::release(Connection& c) noexcept {
     forget_keys(c);
     deadlines_.set(slot, engine::kNever);
     slots_[slot].reset();
-    free_slots_.push_back(slot); // within what was reserved
+    free_slots_.give_back(slot);
     --live_;
 }
 

@@ -10,10 +10,12 @@
 #include <memory>
 #include <vector>
 
+#include "core/keyed_hash.hpp"
 #include "core/result.hpp"
 #include "roce/cm/connection.hpp"
 #include "roce/cm/peer_index.hpp"
 #include "roce/engine/deadlines.hpp"
+#include "roce/engine/free_slots.hpp"
 
 namespace sluice::roce::cm {
 
@@ -67,11 +69,11 @@ class Connections {
     void remove_orphan(Connection& c) noexcept;
 
     ManagerCounters& counters_;
-    std::uint64_t seed_;
     std::vector<std::unique_ptr<Connection>> slots_; // by the low bits of the comm id
     std::uint32_t slot_mask_;
     std::vector<std::uint32_t> lives_; // that each slot has had
-    std::vector<std::uint32_t> free_slots_;
+    engine::FreeSlots free_slots_;
+    KeyedPermutation tags_;
     std::uint32_t live_ = 0;
     std::uint32_t oldest_orphan_ = kNobody;
     std::uint32_t newest_orphan_ = kNobody;

@@ -78,7 +78,7 @@ void Lifecycle::reject(Connection& c, std::uint16_t why, std::span<const std::ui
 void Lifecycle::disconnect(Connection& c, engine::Nanoseconds now) noexcept {
     enter(c, State::kDreqSent);
     c.timing.give_up_after = 0; // was for connecting
-    begin(c, make_dreq(c, random_.draw_64()), now);
+    begin(c, make_dreq(c, random_.transaction_id()), now);
 }
 
 // Until no copy of a message is on its way any more; and after a rejection, until the peer would have

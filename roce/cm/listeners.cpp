@@ -54,7 +54,7 @@ Listener* Listeners::find(std::uint64_t service_id, const engine::Address& local
 
 Result<std::uint16_t> Listeners::free_port(std::uint16_t port_space, RandomNumbers& random) const noexcept {
     constexpr std::uint32_t kCount = kLastEphemeral - kFirstEphemeral + 1;
-    const std::uint32_t start = random.draw() % kCount;
+    const std::uint32_t start = random.port(kCount);
     for (std::uint32_t i = 0; i < kCount; ++i) {
         const auto port = static_cast<std::uint16_t>(kFirstEphemeral + (start + i) % kCount);
         const std::uint64_t service = wire::cm_service_id(port_space, port);

@@ -16,7 +16,7 @@ Error wrong_state(const char* text) noexcept {
 } // namespace
 
 ConnectionManager::ConnectionManager(const ManagerConfig& config)
-    : config_(config), random_(config.seed), listeners_(config.max_listeners),
+    : config_(config), random_(config.secret), listeners_(config.max_listeners),
       connections_(config_, counters_), lifecycle_(config_, counters_, random_, listeners_, connections_),
       receiver_(config_, counters_, random_, listeners_, connections_, lifecycle_) {}
 
@@ -42,8 +42,8 @@ Result<Connection*> ConnectionManager::make_active(const engine::Address& local,
     c->datagram = datagram;
     c->service_id = service_id;
     c->timing = timing;
-    c->tid = random_.draw_64();
-    c->flow_label = random_.draw() & 0xfffff;
+    c->tid = random_.transaction_id();
+    c->flow_label = random_.flow_label();
     return c;
 }
 
@@ -66,7 +66,7 @@ Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, eng
     c.local_port = params.local_port;
     c.peer_port = static_cast<std::uint16_t>(params.service_id);
     c.cookie = params.cookie;
-    c.recv_psn = random_.draw() & wire::kPsnMask;
+    c.recv_psn = random_.sequence_number();
     c.responder_resources = std::min(params.responder_resources, config_.max_rd_atomic);
     c.initiator_depth = std::min(params.initiator_depth, config_.max_rd_atomic);
     c.path_mtu = params.path_mtu;

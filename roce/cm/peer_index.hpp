@@ -2,14 +2,17 @@
 //
 // Finds slots by a key that peers choose: a hash table whose chains run through the slots, so that
 // it never allocates. The hash is keyed, because a peer that could aim at one chain would make us walk it.
+//
 // Not thread safe.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "roce/engine/draw.hpp"
+#include "core/keyed_hash.hpp"
 #include "roce/engine/types.hpp"
 
 namespace sluice::roce::cm {
@@ -18,9 +21,9 @@ class PeerIndex {
   public:
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
-    PeerIndex(std::uint32_t slots, std::uint64_t secret)
+    PeerIndex(std::uint32_t slots, const RandomKey& secret)
         : heads_(std::bit_ceil(slots), kNobody), next_(slots, kNobody), keys_(slots, 0), in_(slots, false),
-          secret_(secret) {}
+          hash_(secret) {}
 
     void insert(const engine::Address& peer, std::uint32_t number, std::uint32_t slot) noexcept {
         erase(slot);
@@ -56,15 +59,10 @@ class PeerIndex {
 
   private:
     std::uint64_t key(const engine::Address& peer, std::uint32_t number) const noexcept {
-        std::uint64_t state = secret_ + number;
-        for (std::size_t i = 0; i < peer.gid.size(); i += 4) {
-            const auto word = static_cast<std::uint32_t>(peer.gid[i] << 24 | peer.gid[i + 1] << 16 |
-                                                         peer.gid[i + 2] << 8 | peer.gid[i + 3]);
-            state ^= word;
-            state += std::uint64_t{engine::draw(state)} << 32;
-        }
-        const std::uint64_t upper = engine::draw(state);
-        return upper << 32 | engine::draw(state);
+        std::array<std::uint64_t, 3> words{0, 0, number};
+        static_assert(sizeof peer.gid == 2 * sizeof words[0]);
+        std::memcpy(words.data(), peer.gid.data(), sizeof peer.gid);
+        return hash_(words);
     }
     std::uint32_t& head(std::uint64_t key) noexcept { return heads_[key & (heads_.size() - 1)]; }
 
@@ -72,7 +70,7 @@ class PeerIndex {
     std::vector<std::uint32_t> next_;
     std::vector<std::uint64_t> keys_;
     std::vector<bool> in_;
-    std::uint64_t secret_;
+    KeyedHash hash_;
 };
 
 } // namespace sluice::roce::cm

@@ -181,7 +181,7 @@ void Receiver::take_request(Connection& c, const wire::CmReq& req, const wire::C
     c.alternate_path = std::ranges::any_of(req.alternate_path, [](std::uint8_t byte) { return byte != 0; });
     c.peer_qpn = req.local_qpn;
     connections_.index_peer_qpn(c);
-    c.recv_psn = random_.draw() & wire::kPsnMask;
+    c.recv_psn = random_.sequence_number();
     c.send_psn = req.starting_psn;
     // What one side may have open, the other must hold ready.
     c.responder_resources = std::min(req.initiator_depth, config_.max_rd_atomic);
@@ -359,7 +359,7 @@ bool Receiver::try_smaller_mtu(Connection& c, const wire::CmRej& rej, const In& 
     const auto message = std::span(c.last).subspan<wire::MadHeader::kBytes, wire::kCmBytes>();
     auto req = wire::decode<wire::CmReq>(message);
     req.path_mtu = c.path_mtu = offered;
-    c.tid = random_.draw_64();
+    c.tid = random_.transaction_id();
     lifecycle_.say(c, to_mad(c.tid, req));
     lifecycle_.expect_answer(c, c.answer_time(), in.now);
     return true;

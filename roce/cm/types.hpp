@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/random.hpp"
 #include "roce/engine/types.hpp"
 #include "roce/wire/cm.hpp"
 #include "roce/wire/psn.hpp"
@@ -176,7 +177,7 @@ struct OutMad {
 
 struct ManagerConfig {
     std::uint64_t guid = 0;               // of the device
-    std::uint64_t seed = 0;               // of ids and sequence numbers
+    RandomKey secret{};                   // what ids, sequence numbers and ports come from
     std::uint32_t max_connections = 4096; // those that are ending included
     std::uint32_t max_listeners = 256;
     std::uint8_t max_path_mtu = 5;

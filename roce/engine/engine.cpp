@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <bit>
 
-#include "roce/engine/draw.hpp"
 #include "roce/wire/mad.hpp"
 
 namespace sluice::roce::engine {
 namespace {
 
 constexpr std::uint32_t kMaxQueuePairs = std::uint32_t{1} << 20;
+constexpr int kQpnBits = 24;
 
 // Membership apart, there is one partition: the default one (10.9).
 constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
@@ -20,39 +20,34 @@ constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
 } // namespace
 
 Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
-    : regions_(config.max_regions, config.seed), memory_(memory), events_(events),
+    : regions_(config.max_regions, config.secret.derive("memory keys")), memory_(memory), events_(events),
       slots_(std::bit_ceil(std::clamp<std::uint32_t>(config.max_queue_pairs, 2, kMaxQueuePairs)) + 1),
-      index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)), random_(~config.seed),
+      index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)),
+      free_(index_mask_ + 1, config.secret.derive("seats")),
+      tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)),
       deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
 }
 
 Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
-    for (std::uint32_t i = 0; i <= index_mask_; ++i) {
-        const std::uint32_t index = (next_seat_ + i) & index_mask_;
-        if (slots_[index].qp == nullptr) {
-            next_seat_ = index + 1;
-            return make_at(index, draw_number(index), config);
-        }
+    const std::optional<std::uint32_t> index = free_.take();
+    if (!index) {
+        return Error(ErrorKind::kInsufficientResources, "no room for another queue pair; destroy one first");
     }
-    return Error(ErrorKind::kInsufficientResources, "no room for another queue pair; destroy one first");
+    Result<QueuePair*> made = make_at(*index, next_number(*index), config);
+    if (!made) {
+        free_.give_back(*index);
+    }
+    return made;
 }
 
-// Random above the slot's number; 0 and 1 are taken by the standard. Not one that the slot had a moment ago:
-// connections that have ended keep their numbers for seconds.
-std::uint32_t Engine::draw_number(std::uint32_t index) noexcept {
-    constexpr int kTries = 8; // an engine with very many seats has few numbers for each
-    auto& former = slots_[index].former_numbers;
+// A seat that nobody can guess, and above it a tag that the seat hasn't had for as long as there are others:
+// connections that have ended keep their numbers for seconds. 0 and 1 are taken by the standard.
+std::uint32_t Engine::next_number(std::uint32_t index) noexcept {
     std::uint32_t qpn = 0;
-    for (int tries = 0; tries < kTries; ++tries) {
-        const std::uint64_t tag = std::uint64_t{draw(random_)} << std::popcount(index_mask_);
-        qpn = (static_cast<std::uint32_t>(tag) | index) & wire::kQpnMask;
-        qpn = qpn <= wire::kGsiQpn ? qpn | (index_mask_ + 1) : qpn;
-        if (std::find(former.begin(), former.end(), qpn) == former.end()) {
-            break;
-        }
-    }
-    former = {qpn, former[0]};
+    do {
+        qpn = tags_(index, slots_[index].lives++) << std::popcount(index_mask_) | index;
+    } while (qpn <= wire::kGsiQpn);
     return qpn;
 }
 
@@ -80,6 +75,9 @@ void Engine::destroy_queue_pair(QueuePair& qp) noexcept {
     deadlines_.set(index, kNever);
     regions_.forget_queue_pair(qp.qpn());
     slots_[index].qp.reset(); // if it is in the ready list, take_ready() will skip it
+    if (index <= index_mask_) {
+        free_.give_back(index);
+    }
 }
 
 std::uint32_t Engine::index_of(std::uint32_t qpn) const noexcept {

@@ -13,16 +13,18 @@
 //
 // After a post to a queue pair, wake(qp) tells the engine to look at it. The order of calls and the
 // times given determine every byte that comes out: there is no clock, no thread and no lock in here,
-// which is what lets a simulation repeat a failure from its seed.
+// which is what lets a simulation repeat a failure from its secret.
 //
 // Not thread safe: one lock around it, or one thread. create and destroy allocate; nothing else does.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
+#include "core/keyed_hash.hpp"
+#include "core/random.hpp"
 #include "roce/engine/deadlines.hpp"
+#include "roce/engine/free_slots.hpp"
 #include "roce/engine/queue_pair.hpp"
 
 namespace sluice::roce::engine {
@@ -39,7 +41,7 @@ struct InPacket {
 struct EngineConfig {
     std::uint32_t max_queue_pairs = 1024; // up to 2^20
     std::uint32_t max_regions = 4096;     // with windows; up to 2^20
-    std::uint64_t seed = 0;               // of queue pair numbers and keys
+    RandomKey secret{};                   // what queue pair numbers and keys come from
 };
 
 class Engine {
@@ -81,14 +83,14 @@ class Engine {
         std::unique_ptr<QueuePair> qp;
         std::uint32_t next_ready = kNobody; // in the list of those that may have something to send
         bool ready = false;
-        bool unsettled = false; // is in unsettled_
-        std::array<std::uint32_t, 2> former_numbers{};
+        bool unsettled = false;  // is in unsettled_
+        std::uint32_t lives = 0; // queue pairs that it has had
     };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
     Result<QueuePair*> make_at(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
     std::uint32_t index_of(std::uint32_t qpn) const noexcept;
-    std::uint32_t draw_number(std::uint32_t index) noexcept;
+    std::uint32_t next_number(std::uint32_t index) noexcept;
     void make_ready(std::uint32_t index) noexcept;
     std::uint32_t take_ready() noexcept;
     void reschedule(std::uint32_t index) noexcept;
@@ -99,8 +101,8 @@ class Engine {
     Counters counters_;
     std::vector<Slot> slots_; // by the low bits of the number; the last is queue pair 1's
     std::uint32_t index_mask_;
-    std::uint64_t random_;
-    std::uint32_t next_seat_ = 0;
+    FreeSlots free_;
+    KeyedPermutation tags_;
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
     Deadlines deadlines_;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "roce/engine/draw.hpp"
-
 namespace sluice::roce::engine {
 namespace {
 
@@ -23,25 +21,29 @@ constexpr bool inside(std::uint64_t addr, std::uint64_t len, std::uint64_t base,
 
 } // namespace
 
-RegionTable::RegionTable(std::uint32_t capacity, std::uint64_t seed)
+RegionTable::RegionTable(std::uint32_t capacity, const RandomKey& secret)
     : slots_(std::bit_ceil(std::clamp<std::uint32_t>(capacity, 2, kMaxSlots))),
-      slot_bits_(static_cast<std::uint32_t>(std::countr_zero(slots_.size()))), random_(seed) {}
+      slot_bits_(static_cast<std::uint32_t>(std::countr_zero(slots_.size()))),
+      free_(static_cast<std::uint32_t>(slots_.size()), secret.derive("slots")),
+      random_(secret.derive("tags")) {}
 
 Result<RegionTable::Slot*> RegionTable::take_slot() {
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        const std::uint32_t index = (next_ + i) & static_cast<std::uint32_t>(slots_.size() - 1);
-        if (slots_[index].kind == Kind::kFree) {
-            next_ = index + 1;
-            slots_[index] = Slot{};
-            // Random above the slot number, and a random variant.
-            const std::uint32_t drawn = draw(random_);
-            const std::uint32_t tag = static_cast<std::uint32_t>(std::uint64_t{drawn} << slot_bits_);
-            slots_[index].key = (tag | index) << kVariantBits | (drawn >> 24 & kVariantMask);
-            return &slots_[index];
-        }
+    const std::optional<std::uint32_t> index = free_.take();
+    if (!index) {
+        return Error(ErrorKind::kInsufficientResources,
+                     "no free slot for a memory region or window; deregister some");
     }
-    return Error(ErrorKind::kInsufficientResources,
-                 "no free slot for a memory region or window; deregister some");
+    const std::uint64_t above = std::uint64_t{random_.draw()} << slot_bits_;
+    const std::uint32_t variant = random_.draw() & kVariantMask;
+    Slot& slot = slots_[*index];
+    slot = Slot{};
+    slot.key = (static_cast<std::uint32_t>(above) | *index) << kVariantBits | variant;
+    return &slot;
+}
+
+void RegionTable::release(Slot& slot) noexcept {
+    slot.kind = Kind::kFree;
+    free_.give_back(static_cast<std::uint32_t>(&slot - slots_.data()));
 }
 
 const RegionTable::Slot* RegionTable::find(std::uint32_t key) const noexcept {
@@ -85,7 +87,7 @@ Result<void> RegionTable::remove_region(std::uint32_t key) {
     if (region->windows != 0) {
         return Error(ErrorKind::kBusy, "memory windows are bound to this region; unbind them first");
     }
-    region->kind = Kind::kFree;
+    release(*region);
     return {};
 }
 
@@ -106,7 +108,7 @@ Result<void> RegionTable::remove_window(std::uint32_t rkey) {
         return Error(ErrorKind::kNotFound, "no memory window has this key");
     }
     unbind(*window);
-    window->kind = Kind::kFree;
+    release(*window);
     return {};
 }
 
@@ -115,7 +117,7 @@ void RegionTable::remove_domain(std::uint32_t pd) noexcept {
     for (Slot& slot : slots_) {
         if (slot.kind != Kind::kFree && slot.pd == pd) {
             unbind(slot);
-            slot.kind = Kind::kFree;
+            release(slot);
         }
     }
 }

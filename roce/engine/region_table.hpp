@@ -2,9 +2,9 @@
 //
 // Memory regions and memory windows: which key opens which bytes, and with which rights (IBTA vol 1, 10.6).
 //
-// A key is 24 bits of index and 8 bits of variant. The index is a slot and, above it, random bits
-// that are drawn anew whenever the slot is: a guessed or stale key misses. The variant of a window
-// changes with each bind.
+// A key is 24 bits of index and 8 bits of variant. The index is a slot that is drawn among the free ones and,
+// above it, random bits that are drawn with it: no bit of a key can be guessed, and a stale one misses. The
+// variant of a window changes with each bind.
 //
 // A window of type 1 is opened and closed by binds alone, for every queue pair of its protection
 // domain. One of type 2 (2B here) belongs to the queue pair that bound it, and is closed by an
@@ -17,7 +17,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/random.hpp"
 #include "core/result.hpp"
+#include "roce/engine/free_slots.hpp"
 #include "roce/engine/types.hpp"
 
 namespace sluice::roce::engine {
@@ -26,8 +28,8 @@ enum class WindowType : std::uint8_t { kType1, kType2 };
 
 class RegionTable {
   public:
-    // At most CAPACITY regions and windows together, up to 2^20. SEED makes the keys.
-    RegionTable(std::uint32_t capacity, std::uint64_t seed);
+    // At most CAPACITY regions and windows together, up to 2^20. The keys come from SECRET.
+    RegionTable(std::uint32_t capacity, const RandomKey& secret);
 
     // IOVA is the address that local and remote requests name; HOST_ADDR where the bytes are.
     Result<std::uint32_t> add_region(std::uint32_t pd, std::uint64_t host_addr, std::uint64_t iova,
@@ -82,12 +84,13 @@ class RegionTable {
     const Slot* usable_remotely(std::uint32_t rkey, std::uint32_t pd, std::uint32_t qpn,
                                 std::uint32_t access) const noexcept;
     void unbind(Slot& window) noexcept;
+    void release(Slot& slot) noexcept;
 
     std::vector<Slot> slots_;
     std::uint32_t slot_bits_ = 0;
-    std::uint32_t next_ = 0;        // where the search for a free slot begins
     std::uint32_t bound_type2_ = 0; // windows
-    std::uint64_t random_;
+    FreeSlots free_;
+    RandomStream random_;
 };
 
 } // namespace sluice::roce::engine

@@ -3,7 +3,6 @@
 
 #include <array>
 
-#include "roce/engine/draw.hpp"
 #include "roce/socket/words.hpp"
 #include "roce/wire/mad.hpp"
 #include "roce/wire/syndrome.hpp"
@@ -22,6 +21,15 @@ enum Kind : std::uint8_t {
     kManagement = 64,
     kMessage = 128, // needs a receive: the first packet of a send, a write's with immediate data
 };
+
+// splitmix64, upper half: the same seed gives the same faults. Nothing here is secret.
+std::uint32_t draw(std::uint64_t& state) noexcept {
+    state += 0x9e3779b97f4a7c15;
+    std::uint64_t z = state;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return static_cast<std::uint32_t>((z ^ z >> 31) >> 32);
+}
 
 std::uint8_t kinds_of(const wire::Bth& bth, std::uint8_t syndrome) noexcept {
     const wire::OpcodeInfo& info = wire::opcode_info(bth.opcode);
@@ -237,10 +245,10 @@ Result<FaultSchedule> FaultSchedule::parse(const char* text) {
 
 bool FaultSchedule::strikes(Rule& rule) noexcept {
     ++rule.seen;
-    const bool hit =
-        rule.first == 0    ? engine::draw(rule.random) < rule.chance || rule.chance == ~std::uint32_t{0}
-        : rule.period == 0 ? rule.seen == rule.first
-                           : rule.seen >= rule.first && (rule.seen - rule.first) % rule.period == 0;
+    const bool hit = rule.first == 0 ? draw(rule.random) < rule.chance || rule.chance == ~std::uint32_t{0}
+                     : rule.period == 0
+                         ? rule.seen == rule.first
+                         : rule.seen >= rule.first && (rule.seen - rule.first) % rule.period == 0;
     happened_ += hit ? 1 : 0;
     return hit;
 }

@@ -34,7 +34,10 @@ Address address(std::uint8_t last) {
 
 class Device {
   public:
-    Device() : manager_({.seed = 5, .max_connections = kMaxConnections, .max_listeners = 4}) {
+    Device()
+        : manager_({.secret = sluice::RandomKey::repeatable(5),
+                    .max_connections = kMaxConnections,
+                    .max_listeners = 4}) {
         must(manager_.listen({.service_id = kService, .local = {}, .backlog = 5}).ok());
         must(manager_.listen({.service_id = kDatagrams, .local = {}, .backlog = 5}).ok());
     }

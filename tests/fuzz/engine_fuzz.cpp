@@ -38,7 +38,10 @@ Address address(std::uint8_t last) {
 
 class Device {
   public:
-    Device() : engine_({.max_queue_pairs = 4, .max_regions = 8, .seed = 5}, memory_, events_), cq_(4096) {
+    Device()
+        : engine_({.max_queue_pairs = 4, .max_regions = 8, .secret = sluice::RandomKey::repeatable(5)},
+                  memory_, events_),
+          cq_(4096) {
         block_.fill(kGuard);
         std::fill_n(open(), kOpenBytes, std::uint8_t{0});
         const auto addr = reinterpret_cast<std::uintptr_t>(open());

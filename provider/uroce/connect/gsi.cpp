@@ -9,7 +9,6 @@
 #include <cerrno>
 
 #include "core/thread.hpp"
-#include "provider/uroce/device/seed.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
@@ -19,10 +18,10 @@ namespace {
 constexpr engine::Nanoseconds kSecond = 1'000'000'000;
 constexpr std::size_t kStackBytes = std::size_t{128} * 1024; // nothing here calls a program
 
-cm::ManagerConfig config_for(const device::Device& device, std::uint64_t seed) noexcept {
+cm::ManagerConfig config_for(const device::Device& device, const RandomKey& secret) noexcept {
     cm::ManagerConfig config;
     config.guid = device::guid_of(device.where().gid);
-    config.seed = seed;
+    config.secret = secret;
     config.max_path_mtu = static_cast<std::uint8_t>(verbs::to_ibv_mtu(device.where().path_mtu()));
     config.max_rd_atomic = verbs::kMaxRdAtomic;
     return config;
@@ -48,16 +47,16 @@ engine::Address source_of(const wire::Grh& grh) noexcept {
 
 Gsi::Arrivals::Arrivals(Gsi& its_owner) : engine::CompletionQueue(kReceives, on_arrival), owner(its_owner) {}
 
-Gsi::Gsi(device::Device& device, std::uint64_t seed)
+Gsi::Gsi(device::Device& device, const RandomKey& secret)
     : device_(device), buffers_(std::make_unique<Buffer[]>(kReceives)), sent_(kSends), arrived_(*this),
-      service_(config_for(device, seed), device.where().gid, *this) {}
+      service_(config_for(device, secret), device.where().gid, *this) {}
 
 Result<std::unique_ptr<device::Companion>> Gsi::start(device::Device& device) {
-    Result<std::uint64_t> seed = device::random_seed();
-    if (!seed) {
-        return std::move(seed).error();
+    Result<RandomKey> secret = RandomKey::from_system();
+    if (!secret) {
+        return std::move(secret).error();
     }
-    std::unique_ptr<Gsi> gsi(new Gsi(device, *seed));
+    std::unique_ptr<Gsi> gsi(new Gsi(device, *secret));
     Result<void> made = gsi->make_queue_pair();
     if (made) {
         made = gsi->start_thread();

@@ -39,7 +39,7 @@ class Gsi final : public device::Companion, ManagementPort {
         cm::Mad mad;
     };
 
-    Gsi(device::Device& device, std::uint64_t seed);
+    Gsi(device::Device& device, const RandomKey& secret);
 
     engine::Nanoseconds now() noexcept override;
     void send(const cm::OutMad& mad) noexcept override;

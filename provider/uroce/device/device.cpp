@@ -84,11 +84,12 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
 
 } // namespace
 
-Device::Device(LocalAddress where, std::uint64_t seed, engine::Memory& memory, Neighbours& neighbours,
+Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
                Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
                Instrumentation instrumentation)
     : where_(std::move(where)), memory_(memory), neighbours_(neighbours), report_(report),
-      engine_({.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .seed = seed}, memory, *this),
+      engine_({.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .secret = secret}, memory,
+              *this),
       link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
       progress_(*this) {}
 

@@ -56,7 +56,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     };
 
     // MEMORY and NEIGHBOURS outlive the device; LINK may be null, and records by itself.
-    Device(LocalAddress where, std::uint64_t seed, engine::Memory& memory, Neighbours& neighbours,
+    Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
            Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
            Instrumentation instrumentation);
     ~Device();

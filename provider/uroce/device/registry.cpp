@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "core/settings.hpp"
-#include "provider/uroce/device/seed.hpp"
 #include "provider/uroce/device/udp_link.hpp"
 #include "roce/socket/guarded_memory.hpp"
 
@@ -58,9 +57,9 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (entries_.size() == kMaxDevices) {
         return Error(ErrorKind::kInsufficientResources, "256 uroce devices are open; close one first");
     }
-    Result<std::uint64_t> seed = random_seed();
-    if (!seed) {
-        return std::move(seed).error();
+    Result<RandomKey> secret = RandomKey::from_system();
+    if (!secret) {
+        return std::move(secret).error();
     }
     Result<SysfsDirectory> directory = SysfsDirectory::make(where);
     if (!directory) {
@@ -87,7 +86,7 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (!link) {
         return std::move(link).error();
     }
-    auto device = std::make_unique<Device>(where, *seed, **memory, *this, report, std::move(*directory),
+    auto device = std::make_unique<Device>(where, *secret, **memory, *this, report, std::move(*directory),
                                            std::move(*link), std::move(instrumentation));
     if (tables_ == nullptr) {
         tables_ = std::make_unique<Tables>();

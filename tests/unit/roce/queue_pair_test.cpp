@@ -14,6 +14,7 @@ using namespace sluice::roce;
 using namespace sluice::roce::engine;
 using namespace sluice::roce::test;
 using sluice::ErrorKind;
+using sluice::RandomKey;
 
 namespace {
 
@@ -398,7 +399,8 @@ TEST(settle__datagrams_given_out__complete_only_then) {
 TEST(create__many__numbers_are_unique_and_not_in_order) {
     HoledMemory memory;
     EventLog events;
-    Engine engine({.max_queue_pairs = 64, .max_regions = 4, .seed = 9}, memory, events);
+    Engine engine({.max_queue_pairs = 64, .max_regions = 4, .secret = RandomKey::repeatable(9)}, memory,
+                  events);
     CompletionQueue cq(4);
     const QpConfig config = {.send_cq = &cq, .recv_cq = &cq};
     std::set<std::uint32_t> numbers;
@@ -423,30 +425,58 @@ TEST(create__many__numbers_are_unique_and_not_in_order) {
 }
 
 // A connection that has ended keeps its number for seconds, and a queue pair that got it again couldn't
-// connect. Seats are taken in turn; with so many of them there are 256 numbers for each.
-TEST(create__seat_used_again__number_is_none_of_its_last_two) {
+// connect. With so many seats there are 256 numbers for each.
+TEST(create__again_and_again__no_number_comes_twice) {
     constexpr std::uint32_t kSeats = 1 << 16;
     HoledMemory memory;
     EventLog events;
-    Engine engine({.max_queue_pairs = kSeats, .max_regions = 4, .seed = 9}, memory, events);
+    Engine engine({.max_queue_pairs = kSeats, .max_regions = 4, .secret = RandomKey::repeatable(9)}, memory,
+                  events);
     CompletionQueue cq(4);
     const QpConfig config = {.send_cq = &cq, .recv_cq = &cq};
-    std::vector<std::array<std::uint32_t, 2>> former(kSeats);
+    std::vector<bool> seen(std::size_t{1} << 24);
     for (std::uint32_t i = 0; i < 4 * kSeats; ++i) {
         QueuePair& qp = **engine.create_queue_pair(config);
-        auto& before = former[i % kSeats];
-        assert_int_not_equal(qp.qpn(), before[0]);
-        assert_int_not_equal(qp.qpn(), before[1]);
-        before = {qp.qpn(), before[0]};
+        assert_false(seen[qp.qpn()]);
+        seen[qp.qpn()] = true;
         engine.destroy_queue_pair(qp);
     }
+}
+
+// A stranger who knows some numbers of a device doesn't know a bit of the next one: over many devices every
+// bit differs from the same bit of the number before as often as not, and no seat follows the one before.
+TEST(create__one_after_another__every_bit_is_random) {
+    constexpr int kDevices = 1024, kBits = 24;
+    HoledMemory memory;
+    EventLog events;
+    CompletionQueue cq(4);
+    const QpConfig config = {.send_cq = &cq, .recv_cq = &cq};
+    std::array<int, kBits> flips{};
+    int successors = 0;
+    for (int device = 0; device < kDevices; ++device) {
+        Engine engine({.max_queue_pairs = 4096,
+                       .max_regions = 4,
+                       .secret = RandomKey::repeatable(static_cast<std::uint64_t>(device))},
+                      memory, events);
+        const std::uint32_t first = (*engine.create_queue_pair(config))->qpn();
+        const std::uint32_t second = (*engine.create_queue_pair(config))->qpn();
+        for (std::size_t bit = 0; bit < flips.size(); ++bit) {
+            flips[bit] += static_cast<int>((first ^ second) >> bit & 1);
+        }
+        successors += ((second - first) & 0xfff) == 1 ? 1 : 0;
+    }
+    for (const int flipped : flips) { // six standard deviations
+        assert_in_range(flipped, kDevices / 2 - 96, kDevices / 2 + 96);
+    }
+    assert_in_range(successors, 0, 4);
 }
 
 // Many timers at once: each fires at its own time, whatever the order of their making.
 TEST(deadlines__of_many_queue_pairs__in_order) {
     HoledMemory memory;
     EventLog events;
-    Engine engine({.max_queue_pairs = 64, .max_regions = 4, .seed = 9}, memory, events);
+    Engine engine({.max_queue_pairs = 64, .max_regions = 4, .secret = RandomKey::repeatable(9)}, memory,
+                  events);
     CompletionQueue cq(256);
     std::vector<QueuePair*> qps;
     OutPacket out;

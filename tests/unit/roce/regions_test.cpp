@@ -10,6 +10,7 @@
 using namespace sluice::roce;
 using namespace sluice::roce::engine;
 using sluice::ErrorKind;
+using sluice::RandomKey;
 
 namespace {
 
@@ -18,7 +19,7 @@ constexpr std::uint64_t kHost = 0x700000, kIova = 0x1000, kLen = 0x2000;
 constexpr std::uint32_t kAll = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBindAllowed;
 
 struct Table {
-    RegionTable regions{16, 1};
+    RegionTable regions{16, RandomKey::repeatable(1)};
     std::uint32_t key = *regions.add_region(kPd, kHost, kIova, kLen, kAll);
 
     bool opens(std::uint32_t rkey, std::uint64_t addr, std::uint64_t len, std::uint32_t access = kRemoteRead,
@@ -63,7 +64,7 @@ TEST(remote__other_key_pd_or_access__closed) {
 }
 
 TEST(remote__after_removal_and_reuse_of_the_slot__old_key_closed) {
-    RegionTable regions(2, 1);
+    RegionTable regions(2, RandomKey::repeatable(1));
     std::set<std::uint32_t> keys;
     for (int i = 0; i < 1000; ++i) {
         const std::uint32_t key = *regions.add_region(kPd, kHost, kIova, kLen, kAll);
@@ -78,7 +79,7 @@ TEST(remote__after_removal_and_reuse_of_the_slot__old_key_closed) {
 }
 
 TEST(add_region__remote_write_without_local__refused) {
-    RegionTable regions(2, 1);
+    RegionTable regions(2, RandomKey::repeatable(1));
     assert_true(regions.add_region(kPd, kHost, kIova, kLen, kRemoteWrite).error().kind() ==
                 ErrorKind::kInvalidArgument);
     assert_true(regions.add_region(kPd, ~std::uint64_t{0} - 1, kIova, kLen, 0).error().kind() ==
@@ -86,7 +87,7 @@ TEST(add_region__remote_write_without_local__refused) {
 }
 
 TEST(add_region__table_full__insufficient_resources) {
-    RegionTable regions(2, 1);
+    RegionTable regions(2, RandomKey::repeatable(1));
     assert_true(regions.add_region(kPd, kHost, kIova, kLen, 0).ok());
     assert_true(regions.add_window(kPd, WindowType::kType1).ok());
     assert_true(regions.add_region(kPd, kHost, kIova, kLen, 0).error().kind() ==

@@ -92,7 +92,8 @@ inline Address address(std::uint8_t last_byte) {
 struct Host {
     Host(std::uint8_t number, std::uint64_t seed, std::uint32_t cq_entries = 4096)
         : where(address(number)),
-          engine({.max_queue_pairs = 16, .max_regions = 64, .seed = seed}, memory, events),
+          engine({.max_queue_pairs = 16, .max_regions = 64, .secret = RandomKey::repeatable(seed)}, memory,
+                 events),
           send_cq(cq_entries), recv_cq(cq_entries) {}
 
     // Registers VECTOR at its own address.

@@ -181,9 +181,9 @@ struct Linked {
         : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
           link(new FakeLink),
           device(
-              where, 7, memory(), nobody(), [](void*, AsyncEvent) noexcept { ++reported; },
-              std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link),
-              Device::Instrumentation{}),
+              where, RandomKey::repeatable(7), memory(), nobody(),
+              [](void*, AsyncEvent) noexcept { ++reported; }, std::move(*SysfsDirectory::make(where)),
+              std::unique_ptr<Link>(link), Device::Instrumentation{}),
           cq(64) {
         const Device::ProgressSession session(device);
         qp = *session.engine().create_queue_pair(

@@ -83,7 +83,7 @@ class Ours {
     static ManagerConfig config() {
         ManagerConfig made;
         made.guid = 0x1234;
-        made.seed = 1;
+        made.secret = sluice::RandomKey::repeatable(1);
         return made;
     }
 };
@@ -98,19 +98,19 @@ void expect_same(const Said& ours, const Said& theirs, Adopt&& adopt) {
     assert_memory_equal(again.data(), theirs.mad.data(), again.size());
 }
 
-const auto adopt_ids = [](auto& ours, const auto& theirs) {
+const auto kAdoptIds = [](auto& ours, const auto& theirs) {
     ours.local_comm_id = theirs.local_comm_id;
     ours.remote_comm_id = theirs.remote_comm_id;
 };
 
-const auto adopt_reply = [](wire::CmRep& ours, const wire::CmRep& theirs) {
-    adopt_ids(ours, theirs);
+const auto kAdoptReply = [](wire::CmRep& ours, const wire::CmRep& theirs) {
+    kAdoptIds(ours, theirs);
     ours.local_qpn = theirs.local_qpn;
     ours.starting_psn = theirs.starting_psn;
     ours.local_ca_guid = theirs.local_ca_guid;
 };
 
-const auto adopt_request = [](wire::CmReq& ours, const wire::CmReq& theirs) {
+const auto kAdoptRequest = [](wire::CmReq& ours, const wire::CmReq& theirs) {
     ours.local_comm_id = theirs.local_comm_id;
     ours.local_ca_guid = theirs.local_ca_guid;
     ours.local_qpn = theirs.local_qpn;
@@ -169,7 +169,7 @@ TEST(kernel_connects__our_answers__are_the_kernels) {
                                  .private_data = {}},
                                 1000)
                         .ok());
-        expect_same<wire::CmRep>(ours.answer(), talk[1], adopt_reply);
+        expect_same<wire::CmRep>(ours.answer(), talk[1], kAdoptReply);
         const auto id = static_cast<std::uint32_t>(request.id);
         ours.hear(talk[2].source, talk[2].destination, to_us<wire::CmRtu>(talk[2], id));
         assert_true(ours.event().type == EventType::kEstablished);
@@ -195,12 +195,12 @@ TEST(we_connect__our_messages__are_the_kernels) {
         const std::vector<Said> talk = load(name);
         Ours ours;
         const auto id = *ours.manager.connect(same_as(talk[0]), 1000);
-        expect_same<wire::CmReq>(ours.answer(), talk[0], adopt_request);
+        expect_same<wire::CmReq>(ours.answer(), talk[0], kAdoptRequest);
         const auto number = static_cast<std::uint32_t>(id);
         ours.hear(talk[1].source, talk[1].destination, to_us<wire::CmRep>(talk[1], number));
         assert_true(ours.event().type == EventType::kConnectResponse);
         assert_true(ours.manager.ready(id).ok());
-        expect_same<wire::CmRtu>(ours.answer(), talk[2], adopt_ids);
+        expect_same<wire::CmRtu>(ours.answer(), talk[2], kAdoptIds);
         assert_int_equal((*ours.manager.qp_settings(id)).timeout, 19);
         assert_true(ours.manager.disconnect(id, 1000).ok());
         const auto dreq = ours.answer().as<wire::CmDreq>();
@@ -220,7 +220,7 @@ TEST(nobody_listens__refusal__is_the_kernels) {
     expect_same<wire::CmRej>(passive.answer(), talk[1], [](wire::CmRej&, const wire::CmRej&) {});
     Ours active;
     const auto id = *active.manager.connect(same_as(talk[0]), 1000);
-    expect_same<wire::CmReq>(active.answer(), talk[0], adopt_request);
+    expect_same<wire::CmReq>(active.answer(), talk[0], kAdoptRequest);
     active.hear(talk[1].source, talk[1].destination,
                 to_us<wire::CmRej>(talk[1], static_cast<std::uint32_t>(id)));
     const Event event = active.event();

@@ -145,7 +145,7 @@ class Network {
 
     static ManagerConfig with(ManagerConfig config, std::uint64_t guid, std::uint64_t seed) {
         config.guid = guid;
-        config.seed = seed;
+        config.secret = RandomKey::repeatable(seed);
         return config;
     }
 

@@ -85,8 +85,8 @@ inline constexpr std::uint16_t kPort = 7174;
 
 struct Bench {
     Bench()
-        : left({.guid = 1, .seed = 1}, ipv4(1), left_port),
-          right({.guid = 2, .seed = 2}, ipv4(2), right_port) {
+        : left({.guid = 1, .secret = RandomKey::repeatable(1)}, ipv4(1), left_port),
+          right({.guid = 2, .secret = RandomKey::repeatable(2)}, ipv4(2), right_port) {
         left_port.clock = right_port.clock = &clock;
         left_port.peer = &right;
         right_port.peer = &left;

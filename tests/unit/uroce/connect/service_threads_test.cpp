@@ -105,8 +105,8 @@ TEST(threads__many_connections__each_lives_once) {
     constexpr std::uint32_t kThreads = 4, kEach = 50;
     ThreadedPort left_port;
     ThreadedPort right_port;
-    Service left({.guid = 1, .seed = 1}, ipv4(1), left_port);
-    Service right({.guid = 2, .seed = 2}, ipv4(2), right_port);
+    Service left({.guid = 1, .secret = sluice::RandomKey::repeatable(1)}, ipv4(1), left_port);
+    Service right({.guid = 2, .secret = sluice::RandomKey::repeatable(2)}, ipv4(2), right_port);
     left_port.start(left, right_port);
     right_port.start(right, left_port);
     Channel* server_channel = *right.create_channel();
