@@ -60,6 +60,8 @@ struct Connection {
 
     Timing timing;
     std::uint8_t retries_left = 0;
+    bool asked = false;                   // the peer, whether it still has this connection
+    engine::Nanoseconds ask_again_at = 0; // not before
     engine::Nanoseconds give_up_at = engine::kNever;
     std::uint16_t end_reason = 0; // why it is over, if it never came to be
     Mad last{};                   // what we said last, for when it must be said again

@@ -8,6 +8,7 @@ namespace sluice::roce::cm {
 namespace {
 
 constexpr std::uint32_t kOutbox = 256, kEvents = 64;
+constexpr engine::Nanoseconds kBetweenQuestions = 1'000'000'000;
 
 } // namespace
 
@@ -81,6 +82,25 @@ void Lifecycle::disconnect(Connection& c, engine::Nanoseconds now) noexcept {
     begin(c, make_dreq(c, random_.transaction_id()), now);
 }
 
+// A peer that has the connection answers a second REP by a second RTU.
+void Lifecycle::ask_peer(Connection& c, engine::Nanoseconds now) noexcept {
+    if (c.state != State::kEstablished || c.active || c.asked || now < c.ask_again_at) {
+        return;
+    }
+    c.asked = true;
+    c.ask_again_at = now + kBetweenQuestions;
+    c.retries_left = c.timing.max_retries;
+    push(c, c.last);
+    expect_answer(c, c.answer_time(), now);
+}
+
+void Lifecycle::peer_confirms(Connection& c) noexcept {
+    if (c.asked) {
+        c.asked = false;
+        connections_.set_deadline(c, engine::kNever);
+    }
+}
+
 // Until no copy of a message is on its way any more; and after a rejection, until the peer would have
 // asked again.
 void Lifecycle::time_wait(Connection& c, engine::Nanoseconds now) noexcept {
@@ -122,6 +142,9 @@ void Lifecycle::give_up(Connection& c, engine::Nanoseconds now) noexcept {
     case State::kDreqSent:
         report(c, EventType::kDisconnected, reason::kTimeout);
         time_wait(c, now);
+        return;
+    case State::kEstablished: // it was asked
+        disconnect(c, now);
         return;
     case State::kSidrSent:
         report(c, EventType::kUnreachable, reason::kTimeout);

@@ -34,6 +34,11 @@ class Lifecycle {
     void reject(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
                 engine::Nanoseconds now) noexcept;
     void disconnect(Connection& c, engine::Nanoseconds now) noexcept;
+    // Whether the peer still has this connection: it confirms that, or says that it hasn't, or is silent for
+    // as long as it may be, which ends the connection. Only the passive side can ask, and does so once a
+    // second at most.
+    void ask_peer(Connection& c, engine::Nanoseconds now) noexcept;
+    void peer_confirms(Connection& c) noexcept;
     void time_wait(Connection& c, engine::Nanoseconds now) noexcept;
     // Over at once; C is gone if nobody holds it.
     void close(Connection& c) noexcept;

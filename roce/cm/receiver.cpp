@@ -132,7 +132,7 @@ void Receiver::on(const wire::CmReq& req, const In& in) noexcept {
         if (known->tid == in.tid) {
             repeat_request(*known, in);
         } else {
-            end_stale(*known, in.now);
+            doubt(*known, in.now);
             refuse(in, {0, req.local_comm_id}, Refused::kReq, reason::kStaleConnection);
         }
         return;
@@ -145,7 +145,7 @@ void Receiver::on(const wire::CmReq& req, const In& in) noexcept {
         return;
     }
     if (Connection* holder = connections_.find_by_peer_qpn(in.source, req.local_qpn); holder != nullptr) {
-        end_stale(*holder, in.now);
+        doubt(*holder, in.now);
         refuse(in, {0, req.local_comm_id}, Refused::kReq, reason::kStaleConnection);
         return;
     }
@@ -220,12 +220,12 @@ void Receiver::repeat_request(Connection& c, const In& in) noexcept {
     }
 }
 
-// The peer has forgotten a connection that we hold, or died in between.
-void Receiver::end_stale(Connection& c, engine::Nanoseconds now) noexcept {
+// Somebody at the peer's address uses a name that belongs to this connection. The peer may have died and
+// begun anew, or a stranger forges its address and guesses names: one message ends nothing, the peer itself
+// is asked.
+void Receiver::doubt(Connection& c, engine::Nanoseconds now) noexcept {
     ++counters_.stale_in;
-    if (c.state == State::kEstablished) {
-        lifecycle_.disconnect(c, now);
-    }
+    lifecycle_.ask_peer(c, now);
 }
 
 void Receiver::on(const wire::CmRep& rep, const In& in) noexcept {
@@ -245,7 +245,7 @@ void Receiver::take_reply(Connection& c, const wire::CmRep& rep, const In& in) n
         return;
     }
     if (Connection* holder = connections_.find_by_peer_qpn(in.source, rep.local_qpn); holder != nullptr) {
-        end_stale(*holder, in.now);
+        doubt(*holder, in.now);
         c.remote_comm_id = rep.local_comm_id;
         c.state = State::kRepReceived; // what is refused is the answer
         lifecycle_.report(c, EventType::kRejected, reason::kStaleConnection);
@@ -291,6 +291,9 @@ void Receiver::on(const wire::CmRtu& rtu, const In& in) noexcept {
         lifecycle_.report(*c, EventType::kEstablished);
     } else {
         ++counters_.duplicates_in;
+        if (c->state == State::kEstablished) {
+            lifecycle_.peer_confirms(*c);
+        }
     }
 }
 

@@ -54,7 +54,7 @@ class Receiver {
     bool try_smaller_mtu(Connection& c, const wire::CmRej& rej, const In& in) noexcept;
     void take_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept;
     void repeat_reply(Connection& c, const wire::CmRep& rep, const In& in) noexcept;
-    void end_stale(Connection& c, engine::Nanoseconds now) noexcept;
+    void doubt(Connection& c, engine::Nanoseconds now) noexcept;
     void refuse(const In& in, const Ids& ids, Refused message, std::uint16_t why,
                 std::span<const std::uint8_t> info = {}) noexcept;
     void refuse_sidr(const In& in, const wire::CmSidrReq& req) noexcept;

@@ -196,7 +196,7 @@ struct ManagerCounters {
     std::uint64_t dropped_backlog = 0;
     std::uint64_t dropped_busy = 0; // events or answers had no room
     std::uint64_t rejects_out = 0;
-    std::uint64_t stale_in = 0;
+    std::uint64_t stale_in = 0;            // used a name that a connection has
     std::uint64_t time_wait_cut_short = 0; // to make room
 };
 

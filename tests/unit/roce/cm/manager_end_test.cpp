@@ -114,21 +114,111 @@ TEST(disconnect__forged__connection_stays) {
     assert_true(bench.wait(bench.right).id == passive);
 }
 
-TEST(request__from_a_queue_pair_that_is_connected__stale_both_ways) {
-    Bench bench;
-    const auto [active, passive] = bench.establish();
-    (void)active;
-    // The peer has been started again and knows nothing: same queue pair number, new id.
+// What a stranger can send who forges the peer's address and has guessed its queue pair.
+wire::CmReq forged_req(Bench& bench) {
     wire::CmReq req = kept_req(bench);
     req.local_comm_id ^= 0x5555;
+    return req;
+}
+
+TEST(request__from_a_queue_pair_that_is_connected__the_peer_is_asked_and_stays) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    const wire::CmReq req = forged_req(bench);
     bench.give_right(to_mad(9, req));
     const auto rej = message_of<wire::CmRej>(bench.last(bench.sent_right, wire::CmRej::kAttributeId));
     assert_int_equal(rej.reason, reason::kStaleConnection);
     assert_int_equal(rej.remote_comm_id, req.local_comm_id);
-    assert_int_equal(bench.count(bench.sent_right, wire::CmDreq::kAttributeId), 1);
+    assert_int_equal(bench.net.right.manager.counters().stale_in, 1);
+    assert_true(bench.net.run()); // until nothing is left to be waited for
+    assert_int_equal(bench.count(bench.sent_right, wire::CmRep::kAttributeId), 2);
+    assert_int_equal(bench.count(bench.sent_left, wire::CmRtu::kAttributeId), 2);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmDreq::kAttributeId), 0);
+    assert_int_equal(bench.right.size(), 2); // request, established
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected && bench.right.back().id == passive);
+}
+
+// The peer's machine has been started again, and is silent about what it doesn't know.
+TEST(request__from_a_queue_pair_whose_peer_is_silent__disconnected_at_the_end) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)active;
+    bench.swallow = wire::CmRtu::kAttributeId;
+    const Nanoseconds begin = bench.net.now;
+    bench.give_right(to_mad(9, forged_req(bench)));
     assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
     assert_true(bench.right.back().id == passive);
-    assert_int_equal(bench.net.right.manager.counters().stale_in, 1);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmRep::kAttributeId), 2 + kFastTiming.max_retries);
+    assert_true(bench.net.now - begin >= kFastTiming.max_retries * time_of(kFastTiming.response_timeout));
+}
+
+TEST(request__from_a_queue_pair_whose_peer_has_forgotten__disconnected_at_once) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)passive;
+    bench.swallow = wire::CmDreq::kAttributeId;
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.wait(bench.left).type == EventType::kDisconnected); // with a timeout
+    bench.net.left.manager.destroy(active, bench.net.now);
+    while (bench.net.left.manager.live() != 0) {
+        assert_true(bench.net.step());
+    }
+    assert_int_equal(bench.right.size(), 2); // and the right one knows nothing
+    bench.give_right(to_mad(9, forged_req(bench)));
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
+    assert_int_equal(bench.count(bench.sent_right, wire::CmRep::kAttributeId), 2);
+}
+
+// All 2^24 queue pairs in turn, from a million messages a second: one of them is the peer's, again and again.
+TEST(requests__forged_by_the_hundred_thousand__one_question_a_second) {
+    constexpr int kForged = 100'000;
+    constexpr Nanoseconds kApart = 20 * kMicrosecond; // 2 s in all
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    (void)passive;
+    wire::CmReq req = forged_req(bench);
+    for (int i = 0; i < kForged; ++i) {
+        req.local_comm_id += 1;
+        req.local_qpn = i % 10 == 0 ? kLeftQpn : static_cast<std::uint32_t>(2 + i);
+        req.service_id =
+            i % 10 == 0 ? kService : 1; // what names nobody's queue pair finds no listener either
+        bench.net.right.manager.receive(bench.net.left.where, bench.net.right.where, to_mad(9, req),
+                                        bench.net.now);
+        bench.net.run_until(bench.net.now + kApart);
+        bench.sent_right.erase(
+            std::remove_if(bench.sent_right.begin(), bench.sent_right.end(),
+                           [](const Mad& mad) { return attribute_of(mad) == wire::CmRej::kAttributeId; }),
+            bench.sent_right.end());
+    }
+    assert_int_equal(bench.net.right.manager.counters().stale_in, kForged / 10);
+    assert_in_range(bench.count(bench.sent_right, wire::CmRep::kAttributeId), 1 + 2, 1 + 3);
+    assert_int_equal(bench.right.size(), 2);
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
+}
+
+TEST(request__names_the_active_sides_peer__connection_stays) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    assert_true(bench.net.left.manager.listen({.service_id = kService, .local = {}, .cookie = 79}).ok());
+    wire::CmReq req = forged_req(bench);
+    req.local_qpn = kRightQpn;
+    auto path =
+        wire::decode<wire::CmPath>(std::span<const std::uint8_t, wire::CmPath::kBytes>(req.primary_path));
+    std::swap(path.local_gid, path.remote_gid);
+    wire::encode(path, std::span<std::uint8_t, wire::CmPath::kBytes>(req.primary_path));
+    auto header =
+        wire::decode<wire::CmIpHeader>(std::span(req.private_data).first<wire::CmIpHeader::kBytes>());
+    std::swap(header.source, header.destination);
+    wire::encode(header, std::span(req.private_data).first<wire::CmIpHeader::kBytes>());
+    const std::size_t events = bench.left.size();
+    bench.give_left(to_mad(9, req));
+    assert_int_equal(bench.net.left.manager.counters().stale_in, 1);
+    assert_true(bench.net.run());
+    assert_int_equal(bench.left.size(), events);
+    assert_true(bench.net.right.manager.disconnect(passive, bench.net.now).ok());
+    assert_true(bench.wait(bench.left).type == EventType::kDisconnected && bench.left.back().id == active);
 }
 
 TEST(reply__with_a_queue_pair_that_is_connected__stale) {
@@ -213,17 +303,19 @@ TEST(request__id_of_a_connection_that_was_turned_down__a_new_one) {
     assert_int_equal(bench.count(bench.sent_right, wire::CmRej::kAttributeId), 1);
 }
 
-TEST(request__id_of_a_connection_that_is_up__stale_both_ways) {
+TEST(request__id_of_a_connection_that_is_up__refused_and_the_peer_is_asked) {
     Bench bench;
     const auto [active, passive] = bench.establish();
     (void)active;
+    (void)passive;
     wire::CmReq req = kept_req(bench);
     req.local_qpn += 1;
     bench.give_right(to_mad(12, req));
     const auto rej = message_of<wire::CmRej>(bench.last(bench.sent_right, wire::CmRej::kAttributeId));
     assert_int_equal(rej.reason, reason::kStaleConnection);
-    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
-    assert_true(bench.right.back().id == passive);
+    assert_true(bench.net.run());
+    assert_int_equal(bench.count(bench.sent_right, wire::CmRep::kAttributeId), 2);
+    assert_int_equal(bench.right.size(), 2);
 }
 
 TEST(datagram_request__id_of_one_that_was_answered__a_new_one) {
