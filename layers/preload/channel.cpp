@@ -35,6 +35,25 @@ rdma_cm_event* hand_out(std::unique_ptr<Event> event) {
 
 } // namespace
 
+class Channel::Visit {
+  public:
+    explicit Visit(Channel& channel) : channel_(channel) {
+        const LockGuard guard(channel_.mutex_);
+        ++channel_.visits_;
+    }
+    ~Visit() {
+        const LockGuard guard(channel_.mutex_);
+        if (--channel_.visits_ == 0) {
+            channel_.left_.notify_all();
+        }
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+  private:
+    Channel& channel_;
+};
+
 Result<std::unique_ptr<Channel>> Channel::make(rdma_event_channel* kernels) {
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
     Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -58,16 +77,21 @@ Channel::~Channel() {
 
 void Channel::close() {
     const LockGuard guard(mutex_);
-    for (const OfDevice& each : of_devices_) {
-        unwatch(sluice_cm_channel_fd(each.channel));
-        (void)sluice_cm_destroy_channel(each.channel);
-    }
-    of_devices_.clear();
-    told_.clear();
     unwatch(bell_.get());
-    if (kernels_ != nullptr) {
-        unwatch(kernels_->fd);
-        kernels_ = nullptr;
+    told_.clear();
+    if (rdma_event_channel* const kernels = std::exchange(kernels_, nullptr); kernels != nullptr) {
+        unwatch(kernels->fd);
+    }
+    // Whoever comes from now on finds nothing here.
+    const std::vector<OfDevice> devices = std::exchange(of_devices_, {});
+    for (const OfDevice& each : devices) {
+        unwatch(sluice_cm_channel_fd(each.channel));
+    }
+    while (visits_ != 0) {
+        left_.wait(mutex_);
+    }
+    for (const OfDevice& each : devices) {
+        (void)sluice_cm_destroy_channel(each.channel);
     }
 }
 
@@ -166,6 +190,7 @@ std::vector<sluice_cm_channel*> Channel::of_devices() {
 
 Result<rdma_cm_event*> Channel::next_of_kernel() {
     rdma_event_channel* const channel = kernels();
+    const LockGuard turn(kernels_turn_);
     pollfd waiting = {.fd = channel == nullptr ? -1 : channel->fd, .events = POLLIN, .revents = 0};
     if (poll(&waiting, 1, 0) != 1) {
         return nothing_yet();
@@ -178,6 +203,7 @@ Result<rdma_cm_event*> Channel::next_of_kernel() {
 }
 
 Result<rdma_cm_event*> Channel::next_at_once(Translate translate) {
+    const Visit visit(*this);
     if (std::unique_ptr<Event> told = next_told()) {
         return hand_out(std::move(told));
     }

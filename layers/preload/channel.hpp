@@ -40,7 +40,8 @@ class Channel {
     Channel& operator=(const Channel&) = delete;
     ~Channel();
 
-    // A thread that waits sleeps on, as with librdmacm: its program is about to end and expects no error.
+    // A thread that waits sleeps on, as with librdmacm: its program is about to end and expects no error. A
+    // thread that is taking an event is waited for, since it uses what goes.
     void close();
 
     rdma_event_channel* visible() noexcept { return &face_; }
@@ -64,6 +65,9 @@ class Channel {
     Result<rdma_cm_event*> next(Translate translate);
 
   private:
+    // A thread that takes an event.
+    class Visit;
+
     struct OfDevice {
         ibv_context* context;
         sluice_cm_channel* channel;
@@ -83,6 +87,9 @@ class Channel {
     const Descriptor bell_; // an eventfd that is readable while something is told
     rdma_event_channel face_;
     Mutex mutex_;
+    ConditionVariable left_; // the last visit is over
+    std::uint32_t visits_ SLUICE_TSA(guarded_by(mutex_)) = 0;
+    Mutex kernels_turn_; // the thread that has seen an event of the kernel's takes it
     rdma_event_channel* kernels_ SLUICE_TSA(guarded_by(mutex_));
     std::vector<OfDevice> of_devices_ SLUICE_TSA(guarded_by(mutex_));
     std::deque<std::unique_ptr<Event>> told_ SLUICE_TSA(guarded_by(mutex_));
