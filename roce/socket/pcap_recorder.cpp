@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,13 +38,64 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 16);
 
-Error file_error(const std::string& path) {
-    return Error::format(kind_of_errno(errno), errno, "recording packets to %s (SLUICE_UROCE_PCAP): %s",
-                         path.c_str(), strerrordesc_np(errno));
+Error file_error(const std::string& path, int error, const char* why) {
+    return Error::format(kind_of_errno(error), error, "recording packets to %s (SLUICE_UROCE_PCAP): %s",
+                         path.c_str(), why);
 }
 
-Descriptor create(const std::string& path) {
-    return Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
+Error file_error(const std::string& path) {
+    return file_error(path, errno, strerrordesc_np(errno));
+}
+
+// A descriptor of the process, which whoever started it has opened.
+bool is_own_descriptor(const std::string& path) {
+    return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
+           path.starts_with("/proc/self/fd/");
+}
+
+// Why what is there already must not be written to; null if it may be. What was there is lost, so it must be
+// ours alone: in a directory that others write to, somebody may have put a link there.
+const char* objection(int file) {
+    struct stat status {};
+    if (fstat(file, &status) != 0) {
+        return strerrordesc_np(errno);
+    }
+    if (S_ISCHR(status.st_mode)) {
+        return nullptr; // /dev/null
+    }
+    if (status.st_uid != geteuid()) {
+        return "another user's file is there; choose another name";
+    }
+    if (S_ISREG(status.st_mode) && status.st_nlink != 1) {
+        return "the file has another name too, and would be lost there; choose another name";
+    }
+    return S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) ? nullptr
+                                                               : "that is neither a file nor a pipe";
+}
+
+Result<Descriptor> create(const std::string& path) {
+    constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NONBLOCK;
+    if (is_own_descriptor(path)) {
+        Descriptor file(::open(path.c_str(), kFlags));
+        return file.get() >= 0 ? Result<Descriptor>(std::move(file)) : file_error(path);
+    }
+    Descriptor made(::open(path.c_str(), kFlags | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+    if (made.get() >= 0) {
+        return made;
+    }
+    if (errno != EEXIST) {
+        return file_error(path);
+    }
+    Descriptor found(::open(path.c_str(), kFlags | O_NOFOLLOW));
+    if (found.get() < 0) {
+        return errno == ELOOP
+                   ? file_error(path, ELOOP, "a link is there, and none is followed; name its target")
+                   : file_error(path);
+    }
+    if (const char* const why = objection(found.get()); why != nullptr) {
+        return file_error(path, EPERM, why);
+    }
+    return found;
 }
 
 std::uint32_t sum_words(wire::ConstBytes bytes, std::uint32_t sum) noexcept {
@@ -93,20 +145,23 @@ Result<std::unique_ptr<PcapRecorder>> open_by_setting() {
 
 Result<std::unique_ptr<PcapRecorder>> PcapRecorder::open(const std::string& wanted) {
     std::string path = wanted;
-    Descriptor file = create(path);
-    if (file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    Result<Descriptor> file = create(path);
+    if (file && flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
         path += "." + std::to_string(getpid());
         SLUICE_LOG(kWarning, "uroce", "another process records to %s; this one writes %s", wanted.c_str(),
                    path.c_str());
         file = create(path);
     }
+    if (!file) {
+        return std::move(file).error();
+    }
     const FileHeader header;
     // A pipe can't be emptied, and needn't be.
-    if (file.get() < 0 || (ftruncate(file.get(), 0) != 0 && errno != EINVAL) ||
-        !write_all(file.get(), reinterpret_cast<const std::uint8_t*>(&header), sizeof header)) {
+    if ((ftruncate(file->get(), 0) != 0 && errno != EINVAL) ||
+        !write_all(file->get(), reinterpret_cast<const std::uint8_t*>(&header), sizeof header)) {
         return file_error(path);
     }
-    return std::unique_ptr<PcapRecorder>(new PcapRecorder(std::move(path), std::move(file)));
+    return std::unique_ptr<PcapRecorder>(new PcapRecorder(std::move(path), *std::move(file)));
 }
 
 Result<PcapRecorder*> PcapRecorder::by_setting() {

@@ -3,6 +3,7 @@
 // Recordings: what is in the file is what was on the wire, and what happens when there can't be one.
 #include "roce/socket/pcap_recorder.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -203,6 +204,100 @@ TEST(open__another_one_is_recording__file_of_its_own) {
     second->flush();
     assert_true(checked_psns(first->path()) == std::vector<std::uint32_t>{1});
     assert_true(checked_psns(second->path()) == std::vector<std::uint32_t>{2});
+}
+
+std::string text_of(const std::string& path) {
+    const auto bytes = read_file(path);
+    return {bytes.begin(), bytes.end()};
+}
+
+void put_text(const std::string& path, std::string_view text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+// What somebody may have put where a recording is to go: nothing of it is touched, and the error says what to
+// do.
+void expect_refused(const std::string& path, const char* reason) {
+    const auto recorder = PcapRecorder::open(path);
+    assert_false(recorder.ok());
+    assert_non_null(std::strstr(recorder.error().text(), reason));
+    assert_non_null(std::strstr(recorder.error().text(), path.c_str()));
+}
+
+TEST(open__link_to_a_file__not_followed) {
+    const Directory directory;
+    put_text(directory.file("precious"), "precious");
+    assert_int_equal(symlink(directory.file("precious").c_str(), directory.file("trace").c_str()), 0);
+    expect_refused(directory.file("trace"), "a link is there");
+    assert_string_equal(text_of(directory.file("precious")).c_str(), "precious");
+}
+
+TEST(open__link_to_nothing__makes_no_file) {
+    const Directory directory;
+    assert_int_equal(symlink(directory.file("absent").c_str(), directory.file("trace").c_str()), 0);
+    expect_refused(directory.file("trace"), "a link is there");
+    assert_int_equal(access(directory.file("absent").c_str(), F_OK), -1);
+}
+
+TEST(open__second_name_of_a_file__not_emptied) {
+    const Directory directory;
+    put_text(directory.file("precious"), "precious");
+    assert_int_equal(link(directory.file("precious").c_str(), directory.file("trace").c_str()), 0);
+    expect_refused(directory.file("trace"), "another name");
+    assert_string_equal(text_of(directory.file("precious")).c_str(), "precious");
+}
+
+TEST(open__link_where_the_second_process_writes__not_followed) {
+    const Directory directory;
+    const auto first = recorder_to(directory.file("trace"));
+    put_text(directory.file("precious"), "precious");
+    const std::string second = directory.file("trace") + "." + std::to_string(getpid());
+    assert_int_equal(symlink(directory.file("precious").c_str(), second.c_str()), 0);
+    const auto recorder = PcapRecorder::open(directory.file("trace"));
+    assert_false(recorder.ok());
+    assert_non_null(std::strstr(recorder.error().text(), second.c_str()));
+    assert_string_equal(text_of(directory.file("precious")).c_str(), "precious");
+}
+
+TEST(open__another_users_file__not_emptied) {
+    if (geteuid() != 0) {
+        skip(); // nobody else can make one
+    }
+    const Directory directory;
+    put_text(directory.file("trace"), "precious");
+    assert_int_equal(chown(directory.file("trace").c_str(), 65534, 65534), 0);
+    expect_refused(directory.file("trace"), "another user's file");
+    assert_string_equal(text_of(directory.file("trace")).c_str(), "precious");
+}
+
+TEST(open__directory__refused) {
+    const Directory directory;
+    const std::string inner = directory.file("inner");
+    assert_int_equal(mkdir(inner.c_str(), 0700), 0);
+    expect_refused(inner, "directory");
+    assert_int_equal(rmdir(inner.c_str()), 0);
+}
+
+TEST(open__own_descriptor_or_device__written_to) {
+    assert_true(PcapRecorder::open("/dev/null").ok());
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_true(PcapRecorder::open("/dev/fd/" + std::to_string(ends[1])).ok());
+    std::array<std::uint8_t, 64> header;
+    assert_int_equal(read(ends[0], header.data(), header.size()), 24);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(open__own_pipe__written_to) {
+    const Directory directory;
+    assert_int_equal(mkfifo(directory.file("trace").c_str(), 0600), 0);
+    const int reader = open(directory.file("trace").c_str(), O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_true(PcapRecorder::open(directory.file("trace")).ok());
+    std::array<std::uint8_t, 64> header;
+    assert_int_equal(read(reader, header.data(), header.size()), 24);
+    close(reader);
 }
 
 TEST(open__impossible_path__error_names_file_and_setting) {
