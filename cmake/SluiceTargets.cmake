@@ -115,7 +115,8 @@ function(sluice_shared_library name)
   target_link_libraries(${name} PRIVATE sluice_options ${arg_LINK})
   sluice_use_precompiled(${name})
   set(map "${CMAKE_CURRENT_SOURCE_DIR}/${arg_MAP}")
-  target_link_options(${name} PRIVATE "LINKER:--version-script=${map}")
+  # Threads and handlers of signals may run in it, so it stays where it is after the last dlclose().
+  target_link_options(${name} PRIVATE "LINKER:--version-script=${map}" "LINKER:-z,nodelete")
   if(NOT SLUICE_SANITIZE)
     # A sanitizer's runtime lives in the executable; only without one is every symbol known here.
     target_link_options(${name} PRIVATE "LINKER:--no-undefined")
