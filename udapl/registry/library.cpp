@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
+
 namespace sluice::dat {
 
 namespace {
@@ -11,6 +13,13 @@ constexpr const char* kOwnName = "libdapl-sluice.so.1";
 
 // Whatever the provider's version knows, it knows at least this.
 constexpr std::size_t kOldestSize = sizeof(dapl_sluice_v1);
+
+// The loader has a lock of this kind around the same calls, which orders what happens in a library before it
+// goes and in another one that comes to lie at its place. A thread sanitizer knows this one only.
+std::recursive_mutex& loader_turn() {
+    static auto& turn = *new std::recursive_mutex; // libraries are unloaded until the very end of the process
+    return turn;
+}
 
 template<typename Function>
 Function symbol(void* library, const char* name) noexcept {
@@ -44,13 +53,17 @@ Result<const dapl_sluice_v1*> query_own(void* library) {
 } // namespace
 
 void Library::Unload::operator()(void* handle) const noexcept {
+    const std::lock_guard turn(loader_turn());
     dlclose(handle);
 }
 
 Result<Library> Library::load(const std::string& name) {
     Library library;
     // Local: two providers may have functions of the same name.
-    library.handle_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+    {
+        const std::lock_guard turn(loader_turn());
+        library.handle_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+    }
     if (!library.handle_) {
         return Error::format(ErrorKind::kNotFound, 0, "%s", dlerror());
     }
