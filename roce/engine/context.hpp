@@ -19,6 +19,7 @@ struct Counters {
     std::uint64_t packets_out = 0;
     std::uint64_t dropped_unknown_qp = 0;
     std::uint64_t dropped_wrong_peer = 0;  // source, pkey, qkey or transport of another
+    std::uint64_t dropped_wrong_port = 0;  // the peer's address, and not the port that it sends from
     std::uint64_t dropped_wrong_state = 0; // queue pair isn't ready for this
     std::uint64_t dropped_no_room = 0;     // replies waiting, or a datagram without a receive
     std::uint64_t duplicates = 0;

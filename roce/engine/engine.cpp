@@ -135,7 +135,7 @@ void Engine::receive(const InPacket& in, const Moment& now) noexcept {
         ++counters_.dropped_wrong_peer;
         return;
     }
-    qp->receive(in.packet, in.source, in.destination, in.grh, now, in.not_ready);
+    qp->receive(in, now);
     make_ready(index);
     reschedule(index);
 }

@@ -3,7 +3,7 @@
 // The engine of one device: queue pairs, regions and windows, without any I/O. Its driver
 // gives it packets and the time, and takes packets and completions:
 //
-//     engine.receive({packet, source, destination, grh}, now);     // for each that arrived
+//     engine.receive({packet, source, destination, grh, port}, now);  // for each that arrived
 //     engine.advance(now);                                         // if now >= next_deadline()
 //     do {
 //         while (engine.transmit(out, now)) { add to the batch }   // as long as there is room
@@ -25,18 +25,10 @@
 #include "core/random.hpp"
 #include "roce/engine/deadlines.hpp"
 #include "roce/engine/free_slots.hpp"
+#include "roce/engine/in_packet.hpp"
 #include "roce/engine/queue_pair.hpp"
 
 namespace sluice::roce::engine {
-
-struct InPacket {
-    const wire::Packet& packet;
-    Address source;
-    Address destination;
-    const wire::Grh& grh; // looked at for UD only
-    // Its sender is to be told that no receive is there. A test's wish: whether one is, isn't looked at.
-    bool not_ready = false;
-};
 
 struct EngineConfig {
     std::uint32_t max_queue_pairs = 1024; // up to 2^20

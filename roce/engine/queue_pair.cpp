@@ -84,6 +84,7 @@ Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
     }
     context_.attr = attributes;
     if (to == QpState::kReadyToReceive) {
+        peer_has_our_port_ = false;
         responder_.start();
     }
     if (to == QpState::kReadyToSend && state_ == QpState::kReadyToReceive) {
@@ -192,46 +193,53 @@ bool QueuePair::receives_packets() const noexcept {
     return state_ == QpState::kReadyToReceive || sends_packets() || state_ == QpState::kSendError;
 }
 
-void QueuePair::receive(const wire::Packet& packet, const Address& source, const Address& destination,
-                        const wire::Grh& grh, const Moment& now, bool not_ready) noexcept {
-    const wire::OpcodeInfo& info = packet.info();
+void QueuePair::receive(const InPacket& in, const Moment& now) noexcept {
     if (!receives_packets()) {
         ++context_.counters.dropped_wrong_state;
         return;
     }
-    if (!is_from_peer(packet, source, destination)) {
+    if (!is_from_peer(in)) {
         ++context_.counters.dropped_wrong_peer;
         return;
     }
     switch (type_) {
     case QpType::kUd:
-        datagram_.on_packet(packet, grh);
+        datagram_.on_packet(in.packet, in.grh);
         return;
     case QpType::kRc:
-        if (!info.is_response()) {
-            responder_.on_request(packet, not_ready);
+        if (has_other_port(in)) {
+            ++context_.counters.dropped_wrong_port;
+            return;
+        }
+        bool valid = false;
+        if (!in.packet.info().is_response()) {
+            valid = responder_.on_request(in.packet, in.not_ready);
         } else if (sends_packets()) {
-            requester_.on_response(packet, now);
+            valid = requester_.on_response(in.packet, now);
         } else {
             ++context_.counters.dropped_wrong_state;
         }
+        peer_has_our_port_ = peer_has_our_port_ || (valid && in.source_port == wire::kRocePort);
         check_failures();
         return;
     }
 }
 
 // A datagram has no peer of its own.
-bool QueuePair::is_from_peer(const wire::Packet& packet, const Address& source,
-                             const Address& destination) const noexcept {
-    const wire::Transport transport = packet.info().transport;
+bool QueuePair::is_from_peer(const InPacket& in) const noexcept {
+    const wire::Transport transport = in.packet.info().transport;
     switch (type_) {
     case QpType::kUd:
         return transport == wire::Transport::kUd;
     case QpType::kRc:
-        return transport == wire::Transport::kRc && source == context_.attr.remote &&
-               destination == context_.attr.local;
+        return transport == wire::Transport::kRc && in.source == context_.attr.remote &&
+               in.destination == context_.attr.local;
     }
     return false;
+}
+
+bool QueuePair::has_other_port(const InPacket& in) const noexcept {
+    return peer_has_our_port_ && in.source_port != wire::kRocePort && in.source_port != 0;
 }
 
 // Answers first: the peer waits for them, and its own requests can't be refused.

@@ -3,6 +3,11 @@
 // A queue pair: its states (IBTA vol 1, 10.3.1) and the parts that work in them. Made and destroyed
 // by the Engine; not thread safe, and neither are the parts.
 //
+// A stranger who forges the peer's address can rarely forge its port, too: that takes a raw socket, or the
+// end of the peer's. uroce sends everything from port 4791; so once a peer has sent something valid from
+// there, nothing is taken from its other ports. rxe and adapters choose a port above 49151 for each queue
+// pair, and some vary it, which means nothing.
+//
 // Drained means: no request is begun any more; those that were begun end as usual, and then there is
 // an event if one was asked for.
 //
@@ -14,6 +19,7 @@
 #pragma once
 
 #include "roce/engine/datagram.hpp"
+#include "roce/engine/in_packet.hpp"
 #include "roce/engine/requester.hpp"
 #include "roce/engine/responder.hpp"
 
@@ -61,8 +67,7 @@ class QueuePair {
     Post post_send(const SendWr& wr) noexcept;
     Post post_receive(const RecvWr& wr) noexcept; // kInvalid with an SRQ
 
-    void receive(const wire::Packet& packet, const Address& source, const Address& destination,
-                 const wire::Grh& grh, const Moment& now, bool not_ready = false) noexcept;
+    void receive(const InPacket& in, const Moment& now) noexcept;
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled(); }
@@ -75,8 +80,8 @@ class QueuePair {
   private:
     bool is_drained() const noexcept;
     bool carries(WrOpcode opcode) const noexcept;
-    bool is_from_peer(const wire::Packet& packet, const Address& source,
-                      const Address& destination) const noexcept;
+    bool is_from_peer(const InPacket& in) const noexcept;
+    bool has_other_port(const InPacket& in) const noexcept;
     bool transmit_answer(OutPacket& out) noexcept;
     bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;
@@ -101,6 +106,8 @@ class QueuePair {
     ReceiveQueue own_receives_;
     ReceiveQueue& receives_; // own or shared
     bool drained_told_ = false;
+    // The peer is a device like us: all that it sends comes from port 4791.
+    bool peer_has_our_port_ = false;
     SendQueue sends_;
     Requester requester_;
     Responder responder_;

@@ -40,7 +40,8 @@ class Requester {
 
     // The next request packet, if there is one to be sent now.
     bool transmit(OutPacket& out, const Moment& now) noexcept;
-    void on_response(const wire::Packet& packet, const Moment& now) noexcept;
+    // True: it answers something that is open.
+    bool on_response(const wire::Packet& packet, const Moment& now) noexcept;
     void on_deadline(Nanoseconds now) noexcept;
     // When on_deadline() wants to be called; kNever when nothing is awaited.
     Nanoseconds deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }

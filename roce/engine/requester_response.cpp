@@ -30,30 +30,31 @@ Status status_of(std::uint8_t nak_code) noexcept {
 
 } // namespace
 
-void Requester::on_response(const Packet& packet, const Moment& now) noexcept {
+bool Requester::on_response(const Packet& packet, const Moment& now) noexcept {
     const std::uint32_t psn = packet.bth.psn;
     if (failure_ || psn_distance(psn, una_psn_) < 0 || psn_distance(psn, sent_limit_) >= 0) {
         ++context_.counters.stray_responses;
-        return;
+        return false;
     }
     if (packet.info().operation != wire::Operation::kAcknowledge) {
         on_data(packet, now);
-        return;
+        return true;
     }
     switch (wire::ack_kind(packet.aeth.syndrome)) {
     case wire::AckKind::kAck:
         on_acknowledge(packet, now);
-        break;
+        return true;
     case wire::AckKind::kRnrNak:
         on_rnr(packet, now);
-        break;
+        return true;
     case wire::AckKind::kNak:
         on_nak(packet, now);
-        break;
+        return true;
     case wire::AckKind::kReserved:
-        ++context_.counters.stray_responses;
         break;
     }
+    ++context_.counters.stray_responses;
+    return false;
 }
 
 void Requester::on_acknowledge(const Packet& packet, const Moment& now) noexcept {

@@ -28,15 +28,15 @@ void Responder::start() {
     failure_.reset();
 }
 
-void Responder::on_request(const Packet& packet, bool not_ready) noexcept {
+bool Responder::on_request(const Packet& packet, bool not_ready) noexcept {
     if (replies_.full()) {
         ++context_.counters.dropped_no_room;
-        return;
+        return false;
     }
     const std::int32_t ahead = psn_distance(packet.bth.psn, expected_psn_);
     if (ahead < 0) {
         on_duplicate(packet);
-        return;
+        return false;
     }
     if (ahead > 0) {
         ++context_.counters.out_of_sequence;
@@ -44,13 +44,14 @@ void Responder::on_request(const Packet& packet, bool not_ready) noexcept {
             silence_ = Silence::kToldOfGap;
             queue_nak(wire::nak_syndrome(wire::NakCode::kSequence));
         }
-        return;
+        return false;
     }
     silence_ = Silence::kNone;
     const Verdict verdict = not_ready ? Verdict::kNotReady : execute(packet);
     if (verdict != Verdict::kDone) {
         refuse(verdict);
     }
+    return verdict == Verdict::kDone;
 }
 
 // The order of the checks is the standard's (9.7.4.1): place, length and operation make an invalid

@@ -35,7 +35,8 @@ class Responder {
 
     // The queue pair has become ready to receive, with these attributes. Allocates.
     void start();
-    void on_request(const wire::Packet& packet, bool not_ready = false) noexcept;
+    // True: it was the next one, and is executed.
+    bool on_request(const wire::Packet& packet, bool not_ready = false) noexcept;
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 

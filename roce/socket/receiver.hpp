@@ -54,8 +54,11 @@ class Receiver {
             if (!parse(valid_[i], packet, grh)) {
                 continue;
             }
-            sink(engine::InPacket{
-                .packet = packet, .source = source.address, .destination = local_, .grh = grh});
+            sink(engine::InPacket{.packet = packet,
+                                  .source = source.address,
+                                  .destination = local_,
+                                  .grh = grh,
+                                  .source_port = source.port});
             ++delivered;
         }
         counters_.packets.add(delivered);

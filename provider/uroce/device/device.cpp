@@ -407,9 +407,8 @@ bool Device::hold_back() noexcept {
     return progress_.watches_polls();
 }
 
-void Device::packet(const wire::Packet& packet, const engine::Address& source,
-                    const engine::Address& destination, const wire::Grh& grh) noexcept {
-    receive({packet, source, destination, grh}, *link_time_);
+void Device::packet(const engine::InPacket& in) noexcept {
+    receive(in, *link_time_);
 }
 
 void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {

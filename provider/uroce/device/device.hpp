@@ -132,8 +132,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
 
   private:
     void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
-    void packet(const wire::Packet& packet, const engine::Address& source, const engine::Address& destination,
-                const wire::Grh& grh) noexcept override;
+    void packet(const engine::InPacket& in) noexcept override;
 
     // With the lock held.
     void progress_and_unlock() noexcept;

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "provider/uroce/roce.hpp"
+#include "roce/engine/in_packet.hpp"
 #include "roce/engine/out_packet.hpp"
-#include "roce/wire/ip.hpp"
 
 namespace sluice::uroce::device {
 
@@ -21,8 +21,7 @@ class Link {
         Receiver() = default;
         Receiver(const Receiver&) = delete;
         Receiver& operator=(const Receiver&) = delete;
-        virtual void packet(const wire::Packet& packet, const engine::Address& source,
-                            const engine::Address& destination, const wire::Grh& grh) noexcept = 0;
+        virtual void packet(const engine::InPacket& in) noexcept = 0;
 
       protected:
         ~Receiver() = default;

@@ -17,8 +17,7 @@ bool UdpLink::fetch() noexcept {
 }
 
 void UdpLink::deliver(Receiver& receiver) noexcept {
-    port_->receiver().deliver(
-        [&](const engine::InPacket& in) { receiver.packet(in.packet, in.source, in.destination, in.grh); });
+    port_->receiver().deliver([&](const engine::InPacket& in) { receiver.packet(in); });
 }
 
 void UdpLink::abandon() noexcept {

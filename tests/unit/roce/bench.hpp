@@ -36,6 +36,7 @@ struct Bench {
     std::uint32_t left_key;
     std::uint32_t right_key;
     std::vector<std::vector<std::uint8_t>> answers; // of the last ask()
+    std::uint16_t port = 0;                         // from which ask() sends
 
     static std::uint64_t addr(const std::vector<std::uint8_t>& block, std::size_t offset = 0) {
         return reinterpret_cast<std::uintptr_t>(block.data()) + offset;
@@ -83,7 +84,7 @@ struct Bench {
         std::vector<std::uint8_t> bytes(wire::kMaxHeaderBytes);
         bytes.resize(wire::write_headers(packet, bytes));
         bytes.resize(bytes.size() + payload_bytes + packet.bth.pad, 0x5a);
-        net.inject(net.right, net.left.where, bytes);
+        net.inject(net.right, net.left.where, bytes, port);
         collect();
     }
     void collect() {

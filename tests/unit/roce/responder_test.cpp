@@ -394,6 +394,72 @@ TEST(message__longer_than_the_receive_in_its_second_packet__length_error) {
     assert_true(bench.received()->status == Status::kLocalLength);
 }
 
+TEST(port__of_a_peer_like_us__no_other_one_is_heard) {
+    Bench bench;
+    const Counters& counters = bench.net.right.engine.counters();
+    bench.port = wire::kRocePort;
+    bench.ask(bench.request(wire::kRcWriteOnly, 100, 8), 8);
+    assert_int_equal(bench.verdict(), kAck);
+    bench.port = 50000;
+    bench.right[0] = 1;
+    bench.ask(bench.request(wire::kRcWriteOnly, 101, 8), 8);
+    assert_int_equal(bench.verdict(), kNothing);
+    assert_int_equal(bench.right[0], 1);
+    assert_int_equal(counters.dropped_wrong_port, 1);
+    bench.port = wire::kRocePort;
+    bench.ask(bench.request(wire::kRcWriteOnly, 101, 8), 8);
+    assert_int_equal(bench.verdict(), kAck);
+    bench.port = 0; // the short way is nobody else's
+    bench.ask(bench.request(wire::kRcWriteOnly, 102, 8), 8);
+    assert_int_equal(bench.verdict(), kAck);
+}
+
+TEST(port__of_other_implementations__may_be_any) {
+    Bench bench;
+    std::uint32_t psn = 100;
+    for (const std::uint16_t port : {49152, 65535, 49152}) {
+        bench.port = port;
+        bench.ask(bench.request(wire::kRcWriteOnly, psn++, 8), 8);
+        assert_int_equal(bench.verdict(), kAck);
+    }
+    assert_int_equal(bench.net.right.engine.counters().dropped_wrong_port, 0);
+}
+
+// Or a stranger, with a port 4791 of an address of the peer's that uroce doesn't have, would lock the peer
+// out.
+TEST(port__of_a_packet_out_of_order__means_nothing) {
+    Bench bench;
+    bench.port = wire::kRocePort;
+    bench.ask(bench.request(wire::kRcWriteOnly, 107, 8), 8);
+    bench.port = 49152;
+    bench.ask(bench.request(wire::kRcWriteOnly, 100, 8), 8);
+    assert_int_equal(bench.verdict(), kAck);
+}
+
+TEST(port__of_the_answers__counts_too) {
+    Bench bench;
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8))) == Post::kPosted);
+    OutPacket out;
+    assert_true(bench.net.left.engine.transmit(out, bench.net.now));
+    wire::Packet answer;
+    answer.bth.opcode = wire::kRcAcknowledge;
+    answer.bth.dest_qpn = bench.pair.left->qpn();
+    answer.bth.psn = out.packet.bth.psn;
+    answer.aeth = {.syndrome = wire::kAckNoCredits, .msn = 1};
+    std::vector<std::uint8_t> bytes(wire::kMaxHeaderBytes);
+    bytes.resize(wire::write_headers(answer, bytes));
+    bench.net.inject(bench.net.left, bench.net.right.where, bytes, wire::kRocePort);
+    assert_true(bench.sent()->status == Status::kSuccess);
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 8))) == Post::kPosted);
+    assert_true(bench.net.left.engine.transmit(out, bench.net.now));
+    answer.bth.psn = out.packet.bth.psn;
+    bytes.assign(wire::kMaxHeaderBytes, 0);
+    bytes.resize(wire::write_headers(answer, bytes));
+    bench.net.inject(bench.net.left, bench.net.right.where, bytes, 50000);
+    assert_false(bench.sent().has_value());
+    assert_int_equal(bench.net.left.engine.counters().dropped_wrong_port, 1);
+}
+
 TEST(packets__of_strangers__dropped_and_counted) {
     Bench bench;
     wire::Packet packet = bench.request(wire::kRcWriteOnly, 100, 8);

@@ -185,14 +185,14 @@ class Simulation {
         return false;
     }
 
-    // Hands bytes to an engine as the network would, if they parse.
-    void inject(Host& to, const Address& source, wire::ConstBytes transport) {
+    // Hands bytes to an engine as the network would, if they parse. Without a PORT they weren't on a wire.
+    void inject(Host& to, const Address& source, wire::ConstBytes transport, std::uint16_t port = 0) {
         wire::Packet packet;
         if (wire::parse(transport, packet) != wire::Refusal::kNone) {
             return;
         }
         const wire::Grh grh{};
-        to.engine.receive({packet, source, to.where, grh}, now);
+        to.engine.receive({packet, source, to.where, grh, port}, now);
     }
 
   private:

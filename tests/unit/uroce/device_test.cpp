@@ -129,7 +129,7 @@ class FakeLink final : public Link {
     }
     void deliver(Receiver& receiver) noexcept override {
         for (const wire::Packet& packet : fetched_) {
-            receiver.packet(packet, address(9), address(1), {});
+            receiver.packet({packet, address(9), address(1), {}, wire::kRocePort});
         }
     }
     int fd() const noexcept override { return event_; }

@@ -180,8 +180,7 @@ TEST(forged__right_in_all_but_the_source__dropped_and_counted) {
 }
 
 TEST(forged__sequence_number_guessed__nothing_is_executed) {
-    Attacked attacked;
-    attacked.exchange(64);
+    Attacked attacked; // whose peer hasn't sent anything yet, or its port alone would tell
     const std::vector<std::uint8_t> then = attacked.end.block;
     const std::uint32_t old = kFirstPsn - 5;
     attacked.drops(attacked.impostor, attacked.packet(wire::kRcWriteOnly, kFarPsn), 64,
@@ -196,6 +195,25 @@ TEST(forged__sequence_number_guessed__nothing_is_executed) {
     }
     attacked.drops(attacked.impostor, attacked.packet(wire::kRcReadResponseOnly, kFarPsn), 64,
                    &Counters::stray_responses);
+    assert_memory_equal(attacked.end.block.data(), then.data(), then.size());
+    attacked.exchange(5000);
+    assert_int_equal(attacked.end.state(), IBV_QPS_RTS);
+}
+
+// Nobody but a raw socket sends from the peer's port while the peer is there: the rest of the packet may be
+// right.
+TEST(forged__right_in_all_but_the_port__dropped_and_counted) {
+    Attacked attacked;
+    attacked.exchange(64);
+    const std::vector<std::uint8_t> then = attacked.end.block;
+    for (const std::uint8_t opcode : {wire::kRcWriteOnly, wire::kRcSendOnly}) {
+        attacked.drops(attacked.impostor, attacked.packet(opcode, kFirstPsn), 64,
+                       &Counters::dropped_wrong_port);
+    }
+    for (const std::uint8_t opcode : {wire::kRcReadRequest, wire::kRcFetchAdd, wire::kRcAcknowledge}) {
+        attacked.drops(attacked.impostor, attacked.packet(opcode, kFirstPsn), 0,
+                       &Counters::dropped_wrong_port);
+    }
     assert_memory_equal(attacked.end.block.data(), then.data(), then.size());
     attacked.exchange(5000);
     assert_int_equal(attacked.end.state(), IBV_QPS_RTS);
