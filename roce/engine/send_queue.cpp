@@ -79,8 +79,11 @@ SendEntry& SendQueue::stage(std::uint32_t ahead) noexcept {
 }
 
 bool SendQueue::put_sges(SendEntry& entry, std::span<const Sge> sges) noexcept {
+    if (sges.size() > max_sge_) {
+        return false;
+    }
     const std::uint64_t len_bytes = total_bytes(sges);
-    if (sges.size() > max_sge_ || len_bytes > kMaxMessageBytes) {
+    if (len_bytes > kMaxMessageBytes) {
         return false;
     }
     Sge* to = sges_.get() + slot_of(entry) * max_sge_;

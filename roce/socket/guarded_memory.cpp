@@ -154,6 +154,9 @@ bool GuardedMemory::copy_out(void* to, std::uint64_t from, std::size_t len_bytes
     if (len_bytes == 0) {
         return true;
     }
+    if (from == 0) { // which memcpy() mustn't be given
+        return false;
+    }
     if (method_ == GuardMethod::kSystemCall) {
         return copy_by_kernel(false, to, at<void>(from), len_bytes);
     }

@@ -7,6 +7,9 @@
 #include <memory>
 #include <new>
 
+#include "core/boundary.hpp"
+#include "core/file_tree.hpp"
+#include "core/mappings.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
@@ -21,6 +24,9 @@ constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | 
                                   IBV_ACCESS_HUGETLB | kRemoteAccessMask;
 // What the engine keeps.
 constexpr unsigned kEngineAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kRemoteAccessMask;
+
+constexpr unsigned kWritingAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 device::Device& device_of(const ibv_pd* pd) noexcept {
     return context_of(pd->context).device;
@@ -37,6 +43,40 @@ bool is_mapped(std::uint64_t address, std::size_t len_bytes) noexcept {
     const std::uint64_t begin = address & ~(page - 1);
     return len_bytes == 0 || msync(reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin)),
                                    address + len_bytes - begin, MS_ASYNC) == 0;
+}
+
+// Each page of what is mapped there may be written to, as the list of mappings says.
+bool is_listed_writable(std::uint64_t address, std::size_t len_bytes) {
+    const Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
+    if (!maps) {
+        return true; // nobody says otherwise
+    }
+    std::string_view text = *maps;
+    for (Mapping mapping; take_mapping(text, mapping);) {
+        if (mapping.first < address + len_bytes && mapping.end > address && !mapping.is_writable) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Where a peer may write, and what is filled here, each page must allow it. Adapters and rxe learn that when
+// they pin the pages; here it would show up when the write arrives, far away. Asking the kernel costs less
+// than a microsecond, but touches the pages; so for large regions the list of mappings is read.
+bool is_writable(std::uint64_t address, std::size_t len_bytes) noexcept {
+    constexpr int kPopulateWrite = 23; // MADV_POPULATE_WRITE, since Linux 5.14
+    constexpr std::size_t kCheap = std::size_t{1} << 20;
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t begin = address & ~(page - 1);
+    if (len_bytes == 0 ||
+        (len_bytes <= kCheap && madvise(reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin)),
+                                        address + len_bytes - begin, kPopulateWrite) == 0)) {
+        return true;
+    }
+    // It also refuses what may be written: memory of devices, and pages that a file has lost.
+    const Result<bool> listed =
+        at_boundary("is_writable", [&]() -> Result<bool> { return is_listed_writable(address, len_bytes); });
+    return !listed || *listed;
 }
 
 struct Range {
@@ -57,7 +97,11 @@ int check(const Range& range) noexcept {
     if (range.host_addr + range.len_bytes < range.host_addr || range.iova + range.len_bytes < range.iova) {
         return EINVAL;
     }
-    return is_mapped(range.host_addr, range.len_bytes) ? 0 : EFAULT;
+    const bool is_written = (range.access & kWritingAccess) != 0;
+    return is_mapped(range.host_addr, range.len_bytes) &&
+                   (!is_written || is_writable(range.host_addr, range.len_bytes))
+               ? 0
+               : EFAULT;
 }
 
 Result<std::uint32_t> add_region(engine::Engine& engine, ibv_pd* pd, const Range& range) {

@@ -18,7 +18,8 @@ static_assert(sizeof(engine::Sge) == sizeof(ibv_sge) &&
 // False when the count can't be right. Sge may alias what it looks at.
 bool to_sges(const ibv_sge* list, int count, std::span<const engine::Sge>& sges) noexcept {
     sges = {reinterpret_cast<const engine::Sge*>(list), static_cast<std::size_t>(count)};
-    return count >= 0 && static_cast<std::uint32_t>(count) <= engine::kMaxSge;
+    return count >= 0 && static_cast<std::uint32_t>(count) <= engine::kMaxSge &&
+           (count == 0 || list != nullptr);
 }
 
 bool is_aligned(std::uint64_t address) noexcept {

@@ -193,7 +193,11 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
 
 void put_sges(ibv_qp_ex* qp, const ibv_sge* list, std::size_t count) noexcept {
     Builder& builder = builder_of(qp);
-    if (builder.current != nullptr &&
+    if (builder.current == nullptr) {
+        return;
+    }
+    const bool is_list = count == 0 || (list != nullptr && count <= engine::kMaxSge);
+    if (!is_list ||
         !queue_of(qp).put_sges(*builder.current, {reinterpret_cast<const engine::Sge*>(list), count})) {
         fail(builder, EINVAL);
     }
@@ -209,7 +213,7 @@ void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) noex
 
 void wr_set_inline_data_list(ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) noexcept {
     std::array<engine::Sge, engine::kMaxSge> pieces;
-    if (count > pieces.size()) {
+    if (count > pieces.size() || (count != 0 && list == nullptr)) {
         fail(builder_of(qp), EINVAL);
         return;
     }

@@ -2,6 +2,8 @@
 //
 // Handles of nobody and of another context, and the last of the limits: refused with the right errno, and
 // nothing is half-done.
+#include <sys/mman.h>
+
 #include "tests/unit/uroce/opened.hpp"
 
 using namespace sluice::uroce::test;
@@ -58,7 +60,9 @@ void refuse_foreign_handles(const char* other_address) {
     srq.comp_mask = IBV_SRQ_INIT_ATTR_PD;
     for (ibv_pd* const pd : {static_cast<ibv_pd*>(nullptr), two.foreign.pd}) {
         srq.pd = pd;
-        expect_null(verbs_get_ctx_op(context, create_srq_ex)->create_srq_ex(context, &srq), EINVAL);
+        verbs_context* const operations = verbs_get_ctx_op(context, create_srq_ex);
+        assert_non_null(operations);
+        expect_null(operations->create_srq_ex(context, &srq), EINVAL);
         ibv_parent_domain_init_attr parent{};
         parent.pd = pd;
         expect_null(ibv_alloc_parent_domain(context, &parent), EINVAL);
@@ -163,6 +167,71 @@ TEST(post_recv__bad_requests__refused_with_the_request) {
         assert_int_equal(ibv_post_recv(pair.right.qp, &wr, &bad), EINVAL);
         assert_ptr_equal(bad, &wr);
     }
+}
+
+// A list that is announced and isn't there.
+TEST(post__count_without_a_list__refused_with_the_request) {
+    Connected pair;
+    for (const unsigned flags : {unsigned{IBV_SEND_SIGNALED}, unsigned{IBV_SEND_INLINE}}) {
+        ibv_send_wr wr{};
+        ibv_send_wr* bad = nullptr;
+        wr.opcode = IBV_WR_SEND;
+        wr.send_flags = flags;
+        wr.num_sge = 1;
+        assert_int_equal(ibv_post_send(pair.left.qp, &wr, &bad), EINVAL);
+        assert_ptr_equal(bad, &wr);
+    }
+    ibv_recv_wr wr{};
+    ibv_recv_wr* bad = nullptr;
+    wr.num_sge = 1;
+    assert_int_equal(ibv_post_recv(pair.right.qp, &wr, &bad), EINVAL);
+    assert_ptr_equal(bad, &wr);
+    Connected shared(Where::kOneContext, {.with_srq = true});
+    assert_int_equal(ibv_post_srq_recv(shared.right.srq, &wr, &bad), EINVAL);
+    assert_ptr_equal(bad, &wr);
+}
+
+TEST(wr_api__count_without_a_list_or_beyond_any__whole_chain_refused) {
+    Connected pair(Where::kOneContext, {.wr_ops = IBV_QP_EX_WITH_SEND});
+    ibv_qp_ex* const qp = ibv_qp_to_qp_ex(pair.left.qp);
+    const ibv_sge one = pair.left.sge(0, 1);
+    for (int i = 0; i < 4; ++i) {
+        ibv_wr_start(qp);
+        ibv_wr_send(qp);
+        i == 0   ? ibv_wr_set_sge_list(qp, 1, nullptr)
+        : i == 1 ? ibv_wr_set_inline_data_list(qp, 1, nullptr)
+        : i == 2 ? ibv_wr_set_inline_data(qp, nullptr, 8)
+                 : ibv_wr_set_sge_list(qp, std::size_t{1} << 40, &one);
+        assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    }
+    assert_true(pair.left.idle());
+}
+
+// Adapters pin the pages, and learn then that they may not be written to.
+TEST(reg_mr__page_that_may_not_be_written__refused_for_writing_only) {
+    constexpr std::size_t kPage = 4096;
+    const OpenContext context(open_uroce());
+    ibv_pd* const pd = ibv_alloc_pd(context.get());
+    for (const std::size_t pages : {std::size_t{3}, std::size_t{1024}}) { // asked for, and looked up
+        auto* const memory = static_cast<std::uint8_t*>(
+            mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        assert_int_equal(mprotect(memory + kPage, kPage, PROT_READ), 0);
+        for (const int access :
+             {int{IBV_ACCESS_LOCAL_WRITE}, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC}) {
+            expect_null(ibv_reg_mr(pd, memory, pages * kPage, access), EFAULT);
+        }
+        ibv_mr* const readable = ibv_reg_mr(pd, memory, pages * kPage, int{IBV_ACCESS_REMOTE_READ});
+        assert_non_null(readable);
+        assert_int_equal(ibv_rereg_mr(readable, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAllAccess),
+                         IBV_REREG_MR_ERR_CMD);
+        assert_int_equal(ibv_dereg_mr(readable), 0);
+        ibv_mr* const beside = ibv_reg_mr(pd, memory + 2 * kPage, (pages - 2) * kPage, kAllAccess);
+        assert_non_null(beside);
+        assert_int_equal(ibv_dereg_mr(beside), 0);
+        munmap(memory, pages * kPage);
+    }
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
 } // namespace
