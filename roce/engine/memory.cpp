@@ -16,7 +16,7 @@ T* at(std::uint64_t addr) noexcept {
 
 bool PlainMemory::copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept {
     if (len_bytes != 0) {
-        std::memcpy(at<void>(to), from, len_bytes);
+        std::memmove(at<void>(to), from, len_bytes); // both may be the program's
     }
     return true;
 }

@@ -147,7 +147,8 @@ bool GuardedMemory::copy_in(std::uint64_t to, const void* from, std::size_t len_
     if (method_ == GuardMethod::kSystemCall) {
         return copy_by_kernel(true, const_cast<void*>(from), at<void>(to), len_bytes);
     }
-    return guarded([=] { std::memcpy(at<void>(to), from, len_bytes); });
+    // What comes from this process may overlap with where it goes.
+    return guarded([=] { std::memmove(at<void>(to), from, len_bytes); });
 }
 
 bool GuardedMemory::copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept {

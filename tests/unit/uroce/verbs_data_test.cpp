@@ -314,6 +314,30 @@ TEST(datagram__longer_than_the_port_takes__fails_and_recovers) {
     assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
+// One packet, from a place of one process to another place that overlaps with it.
+TEST(write__onto_overlapping_memory__as_memmove) {
+    Connected pair;
+    ibv_mr* const whole =
+        ibv_reg_mr(pair.right.pd, pair.left.block.data(), pair.left.block.size(), kAllAccess);
+    assert_non_null(whole);
+    for (const auto& [from, to] : {std::pair{0, 16}, std::pair{16, 0}}) {
+        std::vector<std::uint8_t> wanted = pair.left.block;
+        std::memmove(wanted.data() + to, wanted.data() + from, 1000);
+        ibv_send_wr wr{};
+        ibv_sge list = pair.left.sge(static_cast<std::size_t>(from), 1000);
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        wr.wr.rdma.remote_addr = pair.left.addr(static_cast<std::size_t>(to));
+        wr.wr.rdma.rkey = whole->rkey;
+        assert_int_equal(pair.left.post(wr), 0);
+        assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+        assert_memory_equal(pair.left.block.data(), wanted.data(), wanted.size());
+    }
+    assert_int_equal(ibv_dereg_mr(whole), 0);
+}
+
 TEST(receive_not_ready__posted_later__message_is_repeated) {
     for (const Where where : kEverywhere) {
         Connected pair(where);
