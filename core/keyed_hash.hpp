@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hashes and permutations that nobody predicts who doesn't know the key.
+// Hashes and permutations that only the key predicts.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct RandomKey {
     // Always the same for the same number: for a simulation that can be repeated.
     static RandomKey repeatable(std::uint64_t number) noexcept;
 
-    // The key of another stream. Who knows that stream learns nothing about this key.
+    // The key of another stream: that stream tells nothing about this key.
     template<std::size_t kLength>
     RandomKey derive(const char (&purpose)[kLength]) const noexcept;
 };

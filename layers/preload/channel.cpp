@@ -82,7 +82,7 @@ void Channel::close() {
     if (rdma_event_channel* const kernels = std::exchange(kernels_, nullptr); kernels != nullptr) {
         unwatch(kernels->fd);
     }
-    // Whoever comes from now on finds nothing here.
+    // A thread that comes from now on finds nothing here.
     const std::vector<OfDevice> devices = std::exchange(of_devices_, {});
     for (const OfDevice& each : devices) {
         unwatch(sluice_cm_channel_fd(each.channel));

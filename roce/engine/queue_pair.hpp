@@ -3,10 +3,10 @@
 // A queue pair: its states (IBTA vol 1, 10.3.1) and the parts that work in them. Made and destroyed
 // by the Engine; not thread safe, and neither are the parts.
 //
-// A stranger who forges the peer's address can rarely forge its port, too: that takes a raw socket, or the
-// end of the peer's. uroce sends everything from port 4791; so once a peer has sent something valid from
-// there, nothing is taken from its other ports. rxe and adapters choose a port above 49151 for each queue
-// pair, and some vary it, which means nothing.
+// A peer's address is easily forged, its port 4791 rarely: that takes a raw socket, or the end of the peer's.
+// uroce sends everything from port 4791; so once a peer has sent something valid from there, nothing is taken
+// from its other ports. rxe and adapters choose a port above 49151 for each queue pair, and some vary it,
+// which means nothing.
 //
 // Drained means: no request is begun any more; those that were begun end as usual, and then there is
 // an event if one was asked for.

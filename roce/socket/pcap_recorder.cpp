@@ -47,7 +47,7 @@ Error file_error(const std::string& path) {
     return file_error(path, errno, strerrordesc_np(errno));
 }
 
-// A descriptor of the process, which whoever started it has opened.
+// A descriptor that the process has already: opened on purpose, by it or its parent.
 bool is_own_descriptor(const std::string& path) {
     return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
            path.starts_with("/proc/self/fd/");
