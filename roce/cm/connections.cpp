@@ -19,19 +19,20 @@ Connections::Connections(const ManagerConfig& config, ManagerCounters& counters)
     : counters_(counters), slots_(std::clamp<std::uint32_t>(config.max_connections, 1, kMostConnections)),
       slot_mask_(static_cast<std::uint32_t>(std::bit_ceil(slots_.size()) - 1)), lives_(slots_.size()),
       free_slots_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("slots")),
-      tags_(config.secret.derive("ids"), kIdBits - std::popcount(slot_mask_)),
+      tags_(config.secret.derive("ids"), kIdBits - std::popcount(slot_mask_)), share_(config.share),
       by_remote_id_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("by id")),
       by_remote_qpn_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("by peer qpn")),
       by_qpn_(static_cast<std::uint32_t>(slots_.size()), config.secret.derive("by qpn")),
       deadlines_(slots_.size()) {}
 
 // The slot, drawn among the free ones, and above it a tag that no earlier life of the slot has had: a peer
-// remembers our ids for a while, and would take a new connection for an old one.
+// remembers our ids for a while, and would take a new connection for an old one. Other processes of the
+// address have their share of the ids.
 std::uint32_t Connections::new_comm_id(std::uint32_t slot) noexcept {
     std::uint32_t made = 0;
     do {
         made = tags_(slot, lives_[slot]++) << std::popcount(slot_mask_) | slot;
-    } while (made == 0);
+    } while (made == 0 || !share_.owns(made));
     return made;
 }
 

@@ -74,6 +74,7 @@ class Connections {
     std::vector<std::uint32_t> lives_; // that each slot has had
     engine::FreeSlots free_slots_;
     KeyedPermutation tags_;
+    const engine::Share share_;
     std::uint32_t live_ = 0;
     std::uint32_t oldest_orphan_ = kNobody;
     std::uint32_t newest_orphan_ = kNobody;

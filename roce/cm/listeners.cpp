@@ -29,6 +29,11 @@ Result<ListenerId> Listeners::add(const ListenParams& params) {
     if (free == nullptr) {
         return Error(ErrorKind::kInsufficientResources, "no room for another listener; close one first");
     }
+    if (claims_ != nullptr && !has(params.service_id) && !claims_->claim(params.service_id)) {
+        return Error(ErrorKind::kExists,
+                     "another process listens at this port of the address already; choose another port, or "
+                     "close that one");
+    }
     *free = {params, next_id_, 0};
     next_id_ = std::max<std::uint32_t>(next_id_ + 1, 1);
     return static_cast<ListenerId>(free->id);
@@ -36,10 +41,19 @@ Result<ListenerId> Listeners::add(const ListenParams& params) {
 
 void Listeners::remove(ListenerId id) noexcept {
     for (Listener& listener : listeners_) {
-        if (listener.id == static_cast<std::uint32_t>(id)) {
+        if (listener.id == static_cast<std::uint32_t>(id) && listener.id != 0) {
             listener.id = 0;
+            if (claims_ != nullptr && !has(listener.params.service_id)) {
+                claims_->release(listener.params.service_id);
+            }
         }
     }
+}
+
+bool Listeners::has(std::uint64_t service_id) const noexcept {
+    return std::ranges::any_of(listeners_, [service_id](const Listener& listener) {
+        return listener.id != 0 && listener.params.service_id == service_id;
+    });
 }
 
 Listener* Listeners::find(std::uint64_t service_id, const engine::Address& local) noexcept {
@@ -57,10 +71,7 @@ Result<std::uint16_t> Listeners::free_port(std::uint16_t port_space, RandomNumbe
     const std::uint32_t start = random.port(kCount);
     for (std::uint32_t i = 0; i < kCount; ++i) {
         const auto port = static_cast<std::uint16_t>(kFirstEphemeral + (start + i) % kCount);
-        const std::uint64_t service = wire::cm_service_id(port_space, port);
-        if (std::ranges::none_of(listeners_, [&](const Listener& listener) {
-                return listener.id != 0 && listener.params.service_id == service;
-            })) {
+        if (!has(wire::cm_service_id(port_space, port))) {
             return port;
         }
     }

@@ -23,7 +23,8 @@ struct Listener {
 
 class Listeners {
   public:
-    explicit Listeners(std::uint32_t most) : listeners_(most) {}
+    // CLAIMS may be null.
+    Listeners(std::uint32_t most, PortClaims* claims) : listeners_(most), claims_(claims) {}
 
     Result<ListenerId> add(const ListenParams& params);
     // Requests that wait there keep the place taken until they are answered.
@@ -39,7 +40,10 @@ class Listeners {
     void leave(Connection& request) noexcept;
 
   private:
+    bool has(std::uint64_t service_id) const noexcept;
+
     std::vector<Listener> listeners_;
+    PortClaims* claims_;
     std::uint32_t next_id_ = 1;
 };
 

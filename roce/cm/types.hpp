@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "core/random.hpp"
+#include "roce/cm/port_claims.hpp"
+#include "roce/engine/share.hpp"
 #include "roce/engine/types.hpp"
 #include "roce/wire/cm.hpp"
 #include "roce/wire/psn.hpp"
@@ -183,6 +185,8 @@ struct ManagerConfig {
     std::uint8_t max_path_mtu = 5;
     std::uint8_t max_rd_atomic = 16; // both ways
     std::uint8_t ack_delay = 15;     // as rxe: 134 ms
+    engine::Share share{};           // of the ids that connections may have
+    PortClaims* claims = nullptr;    // outlives the manager; null: every port is this process's
 };
 
 // What happened, and why messages were dropped.

@@ -10,6 +10,8 @@ namespace sluice::roce::engine {
 namespace {
 
 constexpr std::uint32_t kMaxQueuePairs = std::uint32_t{1} << 20;
+// Then each seat has some 64 numbers within the process's share.
+constexpr std::uint32_t kMaxSharedQueuePairs = 4096;
 constexpr int kQpnBits = 24;
 
 // Membership apart, there is one partition: the default one (10.9).
@@ -21,10 +23,12 @@ constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
 
 Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
     : regions_(config.max_regions, config.secret.derive("memory keys")), memory_(memory), events_(events),
-      slots_(std::bit_ceil(std::clamp<std::uint32_t>(config.max_queue_pairs, 2, kMaxQueuePairs)) + 1),
+      slots_(std::bit_ceil(std::clamp<std::uint32_t>(
+                 config.max_queue_pairs, 2, config.share.is_all() ? kMaxQueuePairs : kMaxSharedQueuePairs)) +
+             1),
       index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)),
       free_(index_mask_ + 1, config.secret.derive("seats")),
-      tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)),
+      tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)), share_(config.share),
       deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
 }
@@ -42,12 +46,13 @@ Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
 }
 
 // A seat that nobody can guess, and above it a tag that the seat hasn't had for as long as there are others:
-// connections that have ended keep their numbers for seconds. 0 and 1 are taken by the standard.
+// connections that have ended keep their numbers for seconds. 0 and 1 are taken by the standard, and other
+// processes of the address have their share.
 std::uint32_t Engine::next_number(std::uint32_t index) noexcept {
     std::uint32_t qpn = 0;
     do {
         qpn = tags_(index, slots_[index].lives++) << std::popcount(index_mask_) | index;
-    } while (qpn <= wire::kGsiQpn);
+    } while (qpn <= wire::kGsiQpn || !share_.owns(qpn));
     return qpn;
 }
 

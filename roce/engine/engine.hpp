@@ -27,13 +27,15 @@
 #include "roce/engine/free_slots.hpp"
 #include "roce/engine/in_packet.hpp"
 #include "roce/engine/queue_pair.hpp"
+#include "roce/engine/share.hpp"
 
 namespace sluice::roce::engine {
 
 struct EngineConfig {
-    std::uint32_t max_queue_pairs = 1024; // up to 2^20
+    std::uint32_t max_queue_pairs = 1024; // up to 2^20, or 4096 with a share
     std::uint32_t max_regions = 4096;     // with windows; up to 2^20
     RandomKey secret{};                   // what queue pair numbers and keys come from
+    Share share{};                        // of the numbers that queue pairs may have
 };
 
 class Engine {
@@ -95,6 +97,7 @@ class Engine {
     std::uint32_t index_mask_;
     FreeSlots free_;
     KeyedPermutation tags_;
+    const Share share_;
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
     Deadlines deadlines_;

@@ -443,6 +443,36 @@ TEST(create__again_and_again__no_number_comes_twice) {
     }
 }
 
+// Engines of several processes at one address: no two give out the same number, and their share takes
+// nothing from what a stranger has to guess.
+TEST(create__with_a_share__numbers_of_that_share_only_and_every_bit_differs) {
+    const Share::Words words = {0x01234567, 0x89abcdef, 0x5a5aa5a5};
+    HoledMemory memory;
+    EventLog events;
+    CompletionQueue cq(4);
+    const QpConfig config = {.send_cq = &cq, .recv_cq = &cq};
+    std::vector<bool> seen(std::size_t{1} << 24);
+    std::uint32_t ones = 0;
+    std::uint32_t zeros = 0;
+    for (std::uint32_t which = 0; which < Share::kShares; ++which) {
+        const Share share(words, which);
+        Engine engine({.max_queue_pairs = 1 << 20,
+                       .max_regions = 4,
+                       .secret = RandomKey::repeatable(which),
+                       .share = share},
+                      memory, events);
+        for (int i = 0; i < 100; ++i) {
+            const std::uint32_t qpn = (*engine.create_queue_pair(config))->qpn();
+            assert_true(share.owns(qpn));
+            assert_false(seen[qpn]);
+            seen[qpn] = true;
+            ones |= qpn;
+            zeros |= ~qpn;
+        }
+    }
+    assert_int_equal(ones & zeros, 0xffffff);
+}
+
 // A stranger who knows some numbers of a device doesn't know a bit of the next one: over many devices every
 // bit differs from the same bit of the number before as often as not, and no seat follows the one before.
 TEST(create__one_after_another__every_bit_is_random) {

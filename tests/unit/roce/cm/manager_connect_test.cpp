@@ -181,6 +181,36 @@ TEST(listen__taken__exists) {
     assert_true(manager.listen({.service_id = service, .local = ipv4(2)}).ok());
 }
 
+// The ports that another process at the address has, and how often one was claimed or released.
+struct OtherProcess final : PortClaims {
+    bool claim(std::uint64_t service) noexcept override {
+        ++claims;
+        return service != taken;
+    }
+    void release(std::uint64_t /*service*/) noexcept override { ++releases; }
+    std::uint64_t taken = 0;
+    int claims = 0;
+    int releases = 0;
+};
+
+TEST(listen__another_process_has_the_port__exists) {
+    OtherProcess other;
+    other.taken = kService;
+    ConnectionManager manager({.claims = &other});
+    assert_true(manager.listen({.service_id = kService, .local = {}}).error().kind() == ErrorKind::kExists);
+    assert_int_equal(other.claims, 1);
+    // One claim for all listeners of a port.
+    const auto one = manager.listen({.service_id = kService + 1, .local = ipv4(2)});
+    const auto two = manager.listen({.service_id = kService + 1, .local = ipv4(3)});
+    assert_true(one.ok() && two.ok());
+    assert_int_equal(other.claims, 2);
+    manager.unlisten(*one);
+    assert_int_equal(other.releases, 0);
+    manager.unlisten(*two);
+    manager.unlisten(*two);
+    assert_int_equal(other.releases, 1);
+}
+
 TEST(resolve__datagram_service__queue_pair_and_key) {
     Bench bench;
     const auto id = bench.net.left.manager.resolve({.local = bench.net.left.where,

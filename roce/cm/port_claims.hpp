@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The seam to the other processes of an address: all of them share rdma_cm's ports, as the sockets of a host
+// do.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::roce::cm {
+
+class PortClaims {
+  public:
+    PortClaims() = default;
+    PortClaims(const PortClaims&) = delete;
+    PortClaims& operator=(const PortClaims&) = delete;
+
+    // SERVICE is a service id, of whatever kind. False: another process listens there.
+    virtual bool claim(std::uint64_t service) noexcept = 0;
+    // Of one that was claimed.
+    virtual void release(std::uint64_t service) noexcept = 0;
+
+  protected:
+    ~PortClaims() = default;
+};
+
+} // namespace sluice::roce::cm
