@@ -27,8 +27,7 @@ Sender::Sender(int socket, const engine::Address& local, unsigned scope, engine:
 
 bool Sender::append(const engine::OutPacket& packet, bool damage) noexcept {
     const std::size_t packet_bytes = flat_bytes(packet);
-    Run* const run =
-        packet_bytes <= kMaxPacketBytes ? run_for(packet.destination, packet_bytes, damage) : nullptr;
+    Run* const run = packet_bytes <= kMaxPacketBytes ? run_for(packet, packet_bytes, damage) : nullptr;
     if (run == nullptr) {
         counters_.lost.add();
         return false;
@@ -54,15 +53,16 @@ bool Sender::append(const engine::OutPacket& packet, bool damage) noexcept {
 }
 
 // The last run if the packet may follow there, or a new one.
-Sender::Run* Sender::run_for(const engine::Address& destination, std::size_t packet_bytes,
-                             bool alone) noexcept {
+Sender::Run* Sender::run_for(const engine::OutPacket& packet, std::size_t packet_bytes, bool alone) noexcept {
+    const std::uint32_t qpn = packet.packet.bth.dest_qpn;
     if (used_bytes_ + packet_bytes > kBatchBytes && !flush()) {
         return nullptr;
     }
     if (next_run_ != run_count_ && !alone) {
         Run& last = runs_[run_count_ - 1];
         if (last.open && packet_bytes <= last.segment_bytes && last.packets < kMaxSegments &&
-            last.bytes + packet_bytes <= kMaxMessageBytes && last.destination == destination) {
+            last.bytes + packet_bytes <= kMaxMessageBytes && last.destination == packet.destination &&
+            last.qpn == qpn) {
             return &last;
         }
     }
@@ -70,7 +70,8 @@ Sender::Run* Sender::run_for(const engine::Address& destination, std::size_t pac
         return nullptr;
     }
     Run& fresh = runs_[run_count_++];
-    fresh = {.destination = destination,
+    fresh = {.destination = packet.destination,
+             .qpn = qpn,
              .offset = static_cast<std::uint32_t>(used_bytes_),
              .segment_bytes = static_cast<std::uint32_t>(packet_bytes)};
     return &fresh;

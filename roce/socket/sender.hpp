@@ -8,8 +8,9 @@
 // the checksum reads the bytes anyway, and pays for itself: the kernel gets one contiguous piece,
 // and no page can vanish under a system call.
 //
-// Packets of equal size to one destination form a run, sent as one message that the kernel cuts
-// (UDP_SEGMENT); the last may be shorter. The kernel gives segment k the identification k, which
+// Packets of equal size to one queue pair form a run, sent as one message that the kernel cuts
+// (UDP_SEGMENT); the last may be shorter. Those to several queue pairs would, where they arrive, be given to
+// one of the processes that share the address. The kernel gives segment k the identification k, which
 // the ICRC covers; so a packet's place in its run is known before its checksum is.
 //
 // Not thread safe: append() and flush() in one thread at a time. They allocate nothing.
@@ -52,6 +53,7 @@ class Sender {
 
     struct Run {
         engine::Address destination;
+        std::uint32_t qpn = 0;    // of the destination
         std::uint32_t offset = 0; // into bytes_
         std::uint32_t bytes = 0;
         std::uint32_t segment_bytes = 0; // of each packet but the last
@@ -59,7 +61,7 @@ class Sender {
         bool open = false;
     };
 
-    Run* run_for(const engine::Address& destination, std::size_t packet_bytes, bool alone) noexcept;
+    Run* run_for(const engine::OutPacket& packet, std::size_t packet_bytes, bool alone) noexcept;
     void prepare(std::size_t index) noexcept;
     bool on_refusal(int os_errno) noexcept;
     bool send_singly(const Run& run) noexcept;

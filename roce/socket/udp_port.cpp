@@ -73,7 +73,9 @@ Error port_taken(const engine::Address& local) {
         wire::kRocePort, to_text(local).data(), owner.c_str());
 }
 
-Result<Descriptor> bind_socket(const PortConfig& config, const NetworkDevice& device) {
+} // namespace
+
+Result<Descriptor> make_socket(const PortConfig& config, Sharing sharing) {
     const bool v4 = engine::is_ipv4(config.local);
     Descriptor socket_fd(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (socket_fd.get() < 0) {
@@ -88,20 +90,27 @@ Result<Descriptor> bind_socket(const PortConfig& config, const NetworkDevice& de
     if (config.use_gro && setsockopt(socket_fd.get(), SOL_UDP, UDP_GRO, &on, sizeof on) != 0) {
         SLUICE_LOG(kInfo, "uroce", "this kernel has no UDP_GRO: packets arrive one by one");
     }
-    const SocketAddress address = to_socket_address(config.local, wire::kRocePort, device.index);
-    if (bind(socket_fd.get(), &address.any, address.bytes) == 0) {
-        return socket_fd;
+    if (sharing == Sharing::kGroup &&
+        setsockopt(socket_fd.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
+        return Error::format(ErrorKind::kNotSupported, errno, "processes can't share a UDP port here: %s",
+                             strerrordesc_np(errno));
     }
-    if (errno == EADDRINUSE) {
-        return port_taken(config.local);
-    }
-    return Error::format(kind_of_errno(errno), errno, "binding UDP port %u of %s: %s", wire::kRocePort,
-                         to_text(config.local).data(), strerrordesc_np(errno));
+    return socket_fd;
 }
 
-} // namespace
+Result<void> bind_socket(int socket_fd, const engine::Address& local, const NetworkDevice& device) {
+    const SocketAddress address = to_socket_address(local, wire::kRocePort, device.index);
+    if (bind(socket_fd, &address.any, address.bytes) == 0) {
+        return {};
+    }
+    if (errno == EADDRINUSE) {
+        return port_taken(local);
+    }
+    return Error::format(kind_of_errno(errno), errno, "binding UDP port %u of %s: %s", wire::kRocePort,
+                         to_text(local).data(), strerrordesc_np(errno));
+}
 
-Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, engine::Memory& memory) {
+Result<NetworkDevice> usable_device(const PortConfig& config) {
     if (!is_unicast(config.local)) {
         return Error::format(ErrorKind::kInvalidArgument, 0, "%s is no address of one host",
                              to_text(config.local).data());
@@ -115,15 +124,32 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, engine:
                              "%s has an MTU of %u; RoCE needs 336 for its smallest packets",
                              device->name.data(), device->mtu);
     }
-    Result<Descriptor> socket_fd = bind_socket(config, *device);
+    return device;
+}
+
+Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, engine::Memory& memory) {
+    const Result<NetworkDevice> device = usable_device(config);
+    if (!device) {
+        return device.error().clone();
+    }
+    Result<Descriptor> socket_fd = make_socket(config, Sharing::kNone);
     if (!socket_fd) {
         return std::move(socket_fd).error();
     }
+    Result<void> bound = bind_socket(socket_fd->get(), config.local, *device);
+    if (!bound) {
+        return std::move(bound).error();
+    }
+    return on(*std::move(socket_fd), config, *device, memory);
+}
+
+std::unique_ptr<UdpPort> UdpPort::on(Descriptor socket_fd, const PortConfig& config,
+                                     const NetworkDevice& device, engine::Memory& memory) {
     int granted = 0;
     socklen_t granted_bytes = sizeof granted;
-    (void)getsockopt(socket_fd->get(), SOL_SOCKET, SO_RCVBUF, &granted, &granted_bytes);
+    (void)getsockopt(socket_fd.get(), SOL_SOCKET, SO_RCVBUF, &granted, &granted_bytes);
     return std::unique_ptr<UdpPort>(
-        new UdpPort(*std::move(socket_fd), config, *device, static_cast<std::uint32_t>(granted), memory));
+        new UdpPort(std::move(socket_fd), config, device, static_cast<std::uint32_t>(granted), memory));
 }
 
 } // namespace sluice::roce::socket

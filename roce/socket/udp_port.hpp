@@ -29,11 +29,24 @@ struct PortConfig {
     PcapRecorder* recorder = nullptr;      // outlives the port
 };
 
+// Whether other processes may have sockets on the same address, too.
+enum class Sharing : bool { kNone, kGroup };
+
+// The steps of UdpPort::open(), for who has sockets of its own. The first says which interface carries the
+// address, if packets fit it.
+Result<NetworkDevice> usable_device(const PortConfig& config);
+Result<Descriptor> make_socket(const PortConfig& config, Sharing sharing);
+// kExists: the port is taken, and the error says by whom.
+Result<void> bind_socket(int socket_fd, const engine::Address& local, const NetworkDevice& device);
+
 class UdpPort {
   public:
     // MEMORY is where the pieces of outgoing packets lie; it outlives the port. May read /proc, to
     // name the holder of the port if it is taken.
     static Result<std::unique_ptr<UdpPort>> open(const PortConfig& config, engine::Memory& memory);
+    // On a socket that is bound already.
+    static std::unique_ptr<UdpPort> on(Descriptor socket_fd, const PortConfig& config,
+                                       const NetworkDevice& device, engine::Memory& memory);
 
     Sender& sender() noexcept { return sender_; }
     Receiver& receiver() noexcept { return receiver_; }
