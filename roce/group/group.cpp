@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/group/group.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/thread.hpp"
+#include "roce/group/messages.hpp"
+#include "roce/wire/cm.hpp"
+#include "roce/wire/mad.hpp"
+
+namespace sluice::roce::group {
+
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{256} * 1024; // nothing here calls a program
+constexpr std::size_t kMaxLines = std::size_t{4} * kSeats;   // visitors included
+constexpr int kMaxEvents = 16;
+constexpr int kMessagesPerTurn = 64;
+constexpr std::size_t kMaxPayloadBytes = 4096;
+constexpr std::size_t kMaxMessageBytes =
+    sizeof(PacketHead) + wire::kMaxHeaderBytes + kMaxPayloadBytes + 4; // and padding
+
+} // namespace
+
+Group::Group(const socket::PortConfig& config, std::unique_ptr<Table> table, Descriptor door,
+             Descriptor common)
+    : config_(config), table_(std::move(table)), door_(std::move(door)), common_(std::move(common)),
+      receiver_(common_.get(), config.local, config.recorder) {
+    lines_.reserve(kMaxLines);
+}
+
+// Members see the end of their line, and free the seat if we don't get to it.
+Group::~Group() {
+    stop();
+    if (!share_.is_all()) {
+        table_->give_up_seat(share_.which(), holder_);
+    }
+}
+
+Result<void> Group::start(Arrivals& arrivals) {
+    arrivals_ = &arrivals;
+    epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    stop_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (epoll_.get() < 0 || stop_.get() < 0) {
+        return Error::from_errno(errno, "no descriptors for sharing an address; raise `ulimit -n`");
+    }
+    std::vector<int> watched = {stop_.get(), door_.get(), common_.get(), listener_.get()};
+    {
+        const LockGuard guard(changing_lines_);
+        for (const Line& line : lines_) {
+            watched.push_back(line.socket.get());
+        }
+    }
+    for (const int descriptor : watched) {
+        Result<void> added = watch(descriptor);
+        if (!added) {
+            return added;
+        }
+    }
+    const int error = start_quiet_thread(thread_, "uroce-group", kStackBytes, run, this);
+    if (error != 0) {
+        return Error::from_errno(error, "no thread for sharing an address; raise `ulimit -u`");
+    }
+    running_ = true;
+    return {};
+}
+
+void Group::stop() noexcept {
+    if (running_) {
+        stopping_ = true;
+        eventfd_write(stop_.get(), 1);
+        pthread_join(thread_, nullptr);
+        running_ = false;
+    }
+}
+
+// Nothing is locked: the threads that had the locks are the parent's.
+void Group::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    running_ = false;
+    for (Descriptor* const one : {&door_, &common_, &listener_, &epoll_, &stop_}) {
+        one->reset();
+    }
+    for (Descriptor& one : sockets_) {
+        one.reset();
+    }
+    for (Line& line : lines_) {
+        line.socket.reset();
+    }
+    table_->abandon();
+}
+
+bool Group::owns(const wire::Packet& packet) const noexcept {
+    return owner_of(packet) == share_.which();
+}
+
+// What is nobody's, the member that has it answers.
+std::uint32_t Group::owner_of(const wire::Packet& packet) const noexcept {
+    const std::uint32_t owner = packet.bth.dest_qpn <= wire::kGsiQpn ? owner_of_message(packet.payload)
+                                                                     : share_.owner_of(packet.bth.dest_qpn);
+    const bool is_mine = owner == share_.which() || owner == kSeats || table_->holder(owner) == kNobody;
+    return is_mine ? share_.which() : owner;
+}
+
+// A request belongs to the seat that has the port, any other message to that which made the id.
+std::uint32_t Group::owner_of_message(wire::ConstBytes payload) const noexcept {
+    std::uint32_t owner = kSeats;
+    if (payload.size() >= wire::kMadBytes) {
+        const auto header = wire::decode<wire::MadHeader>(payload.first<wire::MadHeader::kBytes>());
+        wire::visit_cm(header.attribute_id, payload.subspan<wire::MadHeader::kBytes, wire::kCmBytes>(),
+                       [&]<typename Message>(const Message& message) {
+                           if constexpr (std::is_same_v<Message, wire::CmReq> ||
+                                         std::is_same_v<Message, wire::CmSidrReq>) {
+                               owner = table_->seat_of_service(message.service_id);
+                           } else if constexpr (std::is_same_v<Message, wire::CmSidrRep>) {
+                               owner = share_.owner_of(message.request_id);
+                           } else {
+                               owner = share_.owner_of(message.remote_comm_id);
+                           }
+                       });
+    }
+    return owner;
+}
+
+void Group::hand_on(const engine::InPacket& in) noexcept {
+    const std::uint32_t seat = owner_of(in.packet);
+    std::array<std::uint8_t, wire::kMaxHeaderBytes> headers{};
+    static constexpr std::array<std::uint8_t, 4> kPadding{};
+    PacketHead head{.source_port = in.source_port, .source = in.source, .grh = in.grh};
+    const std::size_t header_bytes = wire::write_headers(in.packet, headers);
+    const iovec pieces[] = {
+        {.iov_base = &head, .iov_len = sizeof head},
+        {.iov_base = headers.data(), .iov_len = header_bytes},
+        {.iov_base = const_cast<std::uint8_t*>(in.packet.payload.data()),
+         .iov_len = in.packet.payload.size()},
+        {.iov_base = const_cast<std::uint8_t*>(kPadding.data()), .iov_len = in.packet.bth.pad},
+    };
+    const Holder holder = table_->holder(seat);
+    {
+        const LockGuard guard(changing_lines_);
+        const auto line = std::ranges::find(lines_, holder, &Line::holder);
+        if (line != lines_.end()) {
+            (void)send(line->socket.get(), pieces, {});
+            return;
+        }
+    }
+    // It joined a moment ago, and this member's thread hasn't got to its call yet.
+    if (const Result<Descriptor> once = call(line_name(table_->group(), holder))) {
+        (void)send(once->get(), pieces, {});
+    }
+}
+
+void* Group::run(void* self) noexcept {
+    static_cast<Group*>(self)->serve();
+    return nullptr;
+}
+
+Result<void> Group::watch(int descriptor) const {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+        return Error::from_errno(errno, "can't watch a descriptor for sharing an address");
+    }
+    return {};
+}
+
+void Group::serve() noexcept {
+    while (!stopping_) {
+        std::array<epoll_event, kMaxEvents> events{};
+        const int count = epoll_wait(epoll_.get(), events.data(), kMaxEvents, -1);
+        for (int i = 0; i < count; ++i) {
+            serve_one(events[static_cast<std::size_t>(i)].data.fd);
+        }
+    }
+}
+
+void Group::serve_one(int descriptor) noexcept {
+    if (descriptor == door_.get()) {
+        answer_door();
+    } else if (descriptor == listener_.get()) {
+        accept_members();
+    } else if (descriptor == common_.get()) {
+        read_common();
+    } else if (descriptor != stop_.get()) {
+        read_line(descriptor);
+    }
+}
+
+void Group::answer_door() noexcept {
+    const std::array<int, 3> descriptors = {table_->descriptor(), door_.get(), common_.get()};
+    Welcome welcome;
+    const iovec piece{.iov_base = &welcome, .iov_len = sizeof welcome};
+    for (Descriptor visitor = accept_caller(door_.get()); visitor.get() >= 0;
+         visitor = accept_caller(door_.get())) {
+        if (send(visitor.get(), {&piece, 1}, descriptors)) {
+            add_line(std::move(visitor));
+        }
+    }
+}
+
+void Group::accept_members() noexcept {
+    for (Descriptor member = accept_caller(listener_.get()); member.get() >= 0;
+         member = accept_caller(listener_.get())) {
+        add_line(std::move(member));
+    }
+}
+
+// Dropping one ends it: a caller that finds no room tries again.
+void Group::add_line(Descriptor socket) noexcept {
+    const LockGuard guard(changing_lines_);
+    if (lines_.size() < kMaxLines && watch(socket.get())) {
+        lines_.push_back({.socket = std::move(socket)});
+    }
+}
+
+void Group::read_common() noexcept {
+    if (receiver_.fetch(socket::Receiver::kMaxMessages) != 0) {
+        arrivals_->catch_up();
+        receiver_.deliver([&](const engine::InPacket& in) { dispatch(in); });
+    }
+}
+
+void Group::dispatch(const engine::InPacket& in) noexcept {
+    if (owns(in.packet)) {
+        arrivals_->arrived(in);
+    } else {
+        hand_on(in);
+    }
+}
+
+// Not without end: other lines and the door want their turn.
+void Group::read_line(int descriptor) noexcept {
+    std::array<std::uint8_t, kMaxMessageBytes> bytes;
+    Received received;
+    for (int messages = 0; messages < kMessagesPerTurn; ++messages) {
+        switch (receive(descriptor, bytes, received)) {
+        case Receipt::kNothing:
+            return;
+        case Receipt::kEnd:
+            end_line(descriptor);
+            return;
+        case Receipt::kMessage:
+            take_message(descriptor, {bytes.data(), received.bytes}, received);
+        }
+    }
+}
+
+void Group::take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept {
+    if (const auto hello = read_as<Hello>(message)) {
+        take_hello(descriptor, *hello, received);
+    } else if (read_as<AskForSockets>(message) && !answering_) {
+        answering_ = true;
+        send_sockets(descriptor);
+        answering_ = false;
+    } else if (const auto head = read_as<PacketHead>(message)) {
+        take_packet(*head, message.subspan(sizeof *head));
+    }
+}
+
+void Group::take_hello(int descriptor, const Hello& hello, Received& received) noexcept {
+    if (hello.seat >= kSeats) {
+        return;
+    }
+    if (received.descriptor_count == 1) {
+        sockets_[hello.seat] = std::move(received.descriptors[0]);
+    }
+    const LockGuard guard(changing_lines_);
+    const auto line = std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+    line->seat = hello.seat;
+    line->holder = hello.holder;
+}
+
+// What other members sent before is looked at first: one that joined a moment ago may have sent its socket.
+void Group::send_sockets(int descriptor) noexcept {
+    accept_members();
+    std::array<int, kMaxLines> open{};
+    std::size_t count = 0;
+    {
+        const LockGuard guard(changing_lines_);
+        for (const Line& line : lines_) {
+            open[count++] = line.socket.get();
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        if (open[i] != descriptor) {
+            read_line(open[i]);
+        }
+    }
+    std::array<int, kSeats> descriptors{};
+    std::size_t sockets = 0;
+    while (sockets < kSeats && sockets_[sockets].get() >= 0) {
+        descriptors[sockets] = sockets_[sockets].get();
+        ++sockets;
+    }
+    Sockets answer;
+    const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
+    (void)send(descriptor, {&piece, 1}, {descriptors.data(), sockets});
+}
+
+void Group::take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept {
+    wire::Packet packet;
+    if (wire::parse(transport, packet) == wire::Refusal::kNone && owns(packet)) {
+        arrivals_->catch_up();
+        arrivals_->arrived({.packet = packet,
+                            .source = head.source,
+                            .destination = config_.local,
+                            .grh = head.grh,
+                            .source_port = static_cast<std::uint16_t>(head.source_port)});
+    }
+}
+
+void Group::end_line(int descriptor) noexcept {
+    const LockGuard guard(changing_lines_);
+    const auto line = std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+    if (line == lines_.end()) {
+        return;
+    }
+    if (line->seat != kSeats) {
+        table_->give_up_seat(line->seat, line->holder);
+    }
+    lines_.erase(line);
+}
+
+} // namespace sluice::roce::group

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The processes of one address (ADR 63), seen by one of them.
+//
+// Each member has a seat: its share of the address's numbers, and a UDP socket that the kernel gives the
+// packets for that share. What belongs to all arrives at the common socket: management datagrams, whose
+// member follows from the port or the connection that they are about. Between each two members is a line, a
+// Unix socket; over it goes what one of them read and the other must have, and its end is the death of the
+// member at the other end.
+//
+// How one joins. Somebody knocks at the address's door, which all members have open. Whoever answers sends
+// the table and the common socket; the visitor takes the table's joining lock, asks for the seats' sockets,
+// picks a seat, calls each member, and sends its socket if it is a new one. The socket is bound after all
+// members have it, so that it can't leave the kernel's group before the last of them, and no index moves.
+// The seat is taken last. A process that dies on the way leaves nothing that the next one trips over.
+//
+// A thread of its own answers the door, reads the common socket and the lines. It calls Arrivals.
+//
+// Thread safety: hand_on(), owns(), claim() and release() may be called from any thread.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "core/sync.hpp"
+#include "roce/cm/port_claims.hpp"
+#include "roce/group/door.hpp"
+#include "roce/group/messages.hpp"
+#include "roce/group/table.hpp"
+#include "roce/socket/udp_port.hpp"
+
+namespace sluice::roce::group {
+
+// Takes packets that other members read, and those of the common socket; called from the group's thread.
+class Arrivals {
+  public:
+    Arrivals() = default;
+    Arrivals(const Arrivals&) = delete;
+    Arrivals& operator=(const Arrivals&) = delete;
+    // Comes before some of them. What the seat's own socket has by now was sent before them, if by the same
+    // sender: it is to be looked at first, or a connection would end before its last message.
+    virtual void catch_up() noexcept = 0;
+    virtual void arrived(const engine::InPacket& in) noexcept = 0;
+
+  protected:
+    ~Arrivals() = default;
+};
+
+class Group final : public cm::PortClaims {
+  public:
+    // Finds the group of config.local, or founds one. kNotSupported: an address can't be shared here.
+    static Result<std::unique_ptr<Group>> join(const socket::PortConfig& config);
+    // Leaves. start()'s ARRIVALS gets nothing any more after stop().
+    ~Group();
+
+    Result<void> start(Arrivals& arrivals);
+    void stop() noexcept;
+
+    const engine::Share& share() const noexcept { return share_; }
+    // Of this member's seat; it stays the group's.
+    int socket() const noexcept { return sockets_[share_.which()].get(); }
+
+    // Whether a packet to the address is this member's, or nobody's in particular.
+    bool owns(const wire::Packet& packet) const noexcept;
+    // Gives a packet to the member that it belongs to. Without one, or if that one has no room, it is lost.
+    void hand_on(const engine::InPacket& in) noexcept;
+
+    bool claim(std::uint64_t service) noexcept override { return table_->take_service(service, holder_); }
+    void release(std::uint64_t service) noexcept override { table_->give_up_service(service, holder_); }
+
+    // This is the child of a fork: everything here is the parent's.
+    void abandon() noexcept;
+
+  private:
+    // A connection to another member, or of a visitor at the door, which has no seat.
+    struct Line {
+        Descriptor socket;
+        std::uint32_t seat = kSeats;
+        Holder holder = kNobody;
+    };
+    Group(const socket::PortConfig& config, std::unique_ptr<Table> table, Descriptor door, Descriptor common);
+
+    // group_join.cpp. kBusy and kExists: try again.
+    static Result<std::unique_ptr<Group>> found(const socket::PortConfig& config,
+                                                const socket::NetworkDevice& device);
+    static Result<std::unique_ptr<Group>> enter(const socket::PortConfig& config,
+                                                const socket::NetworkDevice& device, int door);
+    Result<void> take_part(const socket::NetworkDevice& device, int door);
+    Result<void> open_listener();
+    Result<std::uint32_t> ask_for_sockets(int door);
+    std::uint32_t find_seat(std::uint32_t bound) noexcept;
+    Result<void> call_members(std::uint32_t seat, bool is_new);
+    void sit_down(std::uint32_t seat) noexcept;
+
+    std::uint32_t owner_of(const wire::Packet& packet) const noexcept;
+    std::uint32_t owner_of_message(wire::ConstBytes payload) const noexcept;
+
+    static void* run(void* self) noexcept;
+    void serve() noexcept;
+    void serve_one(int descriptor) noexcept;
+    Result<void> watch(int descriptor) const;
+    void answer_door() noexcept;
+    void accept_members() noexcept;
+    void add_line(Descriptor socket) noexcept;
+    void read_common() noexcept;
+    void read_line(int descriptor) noexcept;
+    void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;
+    void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;
+    void send_sockets(int descriptor) noexcept;
+    void take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept;
+    void end_line(int descriptor) noexcept;
+    void dispatch(const engine::InPacket& in) noexcept;
+
+    const socket::PortConfig config_;
+    std::unique_ptr<Table> table_;
+    Descriptor door_;     // all members'
+    Descriptor common_;   // all members'
+    Descriptor listener_; // where other members call this one
+    Holder holder_ = kNobody;
+    engine::Share share_;
+    std::array<Descriptor, kSeats> sockets_; // all that the kernel's group has, in its order
+    socket::Receiver receiver_;              // of the common socket
+    Mutex changing_lines_;                   // the group's thread alone changes them, once it runs
+    std::vector<Line> lines_ SLUICE_TSA(guarded_by(changing_lines_));
+    Arrivals* arrivals_ = nullptr;
+    bool answering_ = false; // a visitor; others wait for the joining lock
+    Descriptor epoll_;
+    Descriptor stop_;
+    std::atomic<bool> stopping_{false};
+    bool running_ = false;
+    pthread_t thread_{};
+};
+
+} // namespace sluice::roce::group

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the processes of one address say to each other. Both ends run on one machine: numbers are as it has
+// them. A message is as long as its structure, but for a packet, behind which the packet's bytes follow.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "roce/engine/types.hpp"
+#include "roce/group/table.hpp"
+#include "roce/wire/ip.hpp"
+
+namespace sluice::roce::group {
+
+enum class Kind : std::uint32_t { kWelcome = 1, kAskForSockets, kSockets, kHello, kPacket };
+
+// To a visitor at the door. Descriptors: the table, the door, the common socket.
+struct Welcome {
+    static constexpr Kind kKind = Kind::kWelcome;
+    Kind kind = kKind;
+    std::uint32_t version = kVersion;
+    static constexpr std::uint32_t kVersion = 1;
+};
+
+// From a visitor that holds the joining lock.
+struct AskForSockets {
+    static constexpr Kind kKind = Kind::kAskForSockets;
+    Kind kind = kKind;
+};
+
+// Descriptors: the seats' sockets, in the order of the seats.
+struct Sockets {
+    static constexpr Kind kKind = Kind::kSockets;
+    Kind kind = kKind;
+};
+
+// The first on a line, from the member that called. Descriptor: its socket, if it is a new one.
+struct Hello {
+    static constexpr Kind kKind = Kind::kHello;
+    Kind kind = kKind;
+    std::uint32_t seat = 0;
+    Holder holder = kNobody;
+};
+
+struct PacketHead {
+    static constexpr Kind kKind = Kind::kPacket;
+    Kind kind = kKind;
+    std::uint32_t source_port = 0;
+    engine::Address source;
+    wire::Grh grh{};
+};
+
+// MESSAGE as what its kind says, if it is long enough.
+template<typename Message>
+std::optional<Message> read_as(std::span<const std::uint8_t> message) noexcept {
+    Message read;
+    if (message.size() < sizeof read) {
+        return std::nullopt;
+    }
+    std::memcpy(&read, message.data(), sizeof read);
+    return read.kind == Message::kKind ? std::optional(read) : std::nullopt;
+}
+
+} // namespace sluice::roce::group

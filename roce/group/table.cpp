@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/group/table.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <new>
+
+#include "roce/wire/cm.hpp"
+
+namespace sluice::roce::group {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x736c7569636531; // and the layout's version
+constexpr std::uint64_t kPortMask = 0xffff;
+constexpr std::array<std::uint64_t, 3> kPortSpaces = {wire::kPortSpaceTcp, wire::kPortSpaceUdp,
+                                                      wire::kPortSpaceIb};
+constexpr std::uint32_t kFreePort = 0;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+constexpr std::uint32_t tag_of(Holder holder) noexcept {
+    return static_cast<std::uint32_t>(holder);
+}
+
+} // namespace
+
+struct Table::Layout {
+    std::uint64_t magic;
+    std::uint64_t group;
+    engine::Share::Words words;
+    std::array<std::atomic<Holder>, kSeats> seats;
+    std::array<std::array<std::atomic<std::uint32_t>, kPortMask + 1>, kPortSpaces.size()> ports;
+};
+static_assert(std::atomic<Holder>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+Result<Table::Layout*> Table::attach(int memory) {
+    void* const at = mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (at == MAP_FAILED) {
+        return Error::from_errno(errno, "can't map the table of the processes that share an address");
+    }
+    // Its pages are zero, or another process has made a Layout there.
+    return std::launder(static_cast<Layout*>(at));
+}
+
+Result<std::unique_ptr<Table>> Table::create() {
+    const Result<RandomKey> key = RandomKey::from_system();
+    if (!key) {
+        return key.error().clone();
+    }
+    Descriptor memory(memfd_create("sluice-uroce", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (memory.get() < 0 || ftruncate(memory.get(), sizeof(Layout)) != 0 ||
+        fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
+        return Error::from_errno(errno, "no memory for the processes that share an address");
+    }
+    Result<Layout*> layout = attach(memory.get());
+    if (!layout) {
+        return std::move(layout).error();
+    }
+    RandomStream random(key->derive("group"));
+    (*layout)->magic = kMagic;
+    (*layout)->group = random.draw_64();
+    for (std::uint32_t& word : (*layout)->words) {
+        word = random.draw();
+    }
+    return std::unique_ptr<Table>(new Table(std::move(memory), **layout));
+}
+
+Result<std::unique_ptr<Table>> Table::map(Descriptor memory) {
+    struct stat status {};
+    const int seals = fcntl(memory.get(), F_GET_SEALS);
+    if (fstat(memory.get(), &status) != 0 || status.st_size != sizeof(Layout) || seals < 0 ||
+        (seals & kSeals) != kSeals) {
+        return Error(ErrorKind::kProtocol,
+                     "the processes that share this address use another version of this library");
+    }
+    Result<Layout*> layout = attach(memory.get());
+    if (!layout) {
+        return std::move(layout).error();
+    }
+    std::unique_ptr<Table> table(new Table(std::move(memory), **layout));
+    if ((*layout)->magic != kMagic) {
+        return Error(ErrorKind::kProtocol,
+                     "the processes that share this address use another version of this library");
+    }
+    return table;
+}
+
+Table::~Table() {
+    munmap(&layout_, sizeof(Layout));
+}
+
+std::uint64_t Table::group() const noexcept {
+    return layout_.group;
+}
+
+engine::Share::Words Table::words() const noexcept {
+    return layout_.words;
+}
+
+Holder Table::holder(std::uint32_t seat) const noexcept {
+    return layout_.seats[seat].load(std::memory_order_acquire); // partner: release in take_seat()
+}
+
+bool Table::take_seat(std::uint32_t seat, Holder holder) noexcept {
+    Holder free = kNobody;
+    return layout_.seats[seat].compare_exchange_strong(free, holder, std::memory_order_acq_rel);
+}
+
+void Table::give_up_seat(std::uint32_t seat, Holder holder) noexcept {
+    layout_.seats[seat].compare_exchange_strong(holder, kNobody, std::memory_order_acq_rel);
+}
+
+std::uint32_t Table::seat_with(std::uint32_t tag) const noexcept {
+    for (std::uint32_t seat = 0; seat < kSeats && tag != kFreePort; ++seat) {
+        if (tag_of(holder(seat)) == tag) {
+            return seat;
+        }
+    }
+    return kSeats;
+}
+
+std::atomic<std::uint32_t>* Table::word_of(std::uint64_t service) const noexcept {
+    for (std::size_t space = 0; space < kPortSpaces.size(); ++space) {
+        if (service >> 16 == kPortSpaces[space]) {
+            return &layout_.ports[space][service & kPortMask];
+        }
+    }
+    return nullptr;
+}
+
+std::uint32_t Table::seat_of_service(std::uint64_t service) const noexcept {
+    const std::atomic<std::uint32_t>* const word = word_of(service);
+    return word == nullptr ? kSeats : seat_with(word->load(std::memory_order_acquire));
+}
+
+bool Table::take_service(std::uint64_t service, Holder holder) noexcept {
+    std::atomic<std::uint32_t>* const word = word_of(service);
+    if (word == nullptr) {
+        return true;
+    }
+    std::uint32_t tag = word->load(std::memory_order_acquire);
+    do {
+        if (seat_with(tag) != kSeats) {
+            return tag == tag_of(holder);
+        }
+    } while (!word->compare_exchange_weak(tag, tag_of(holder), std::memory_order_acq_rel));
+    return true;
+}
+
+void Table::give_up_service(std::uint64_t service, Holder holder) noexcept {
+    std::uint32_t tag = tag_of(holder);
+    if (std::atomic<std::uint32_t>* const word = word_of(service)) {
+        word->compare_exchange_strong(tag, kFreePort, std::memory_order_acq_rel);
+    }
+}
+
+// A lock of the process's, not of the open file: that one is every member's.
+bool Table::try_begin_joining() noexcept {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
+    return fcntl(memory_.get(), F_SETLK, &lock) == 0;
+}
+
+void Table::end_joining() noexcept {
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
+    (void)fcntl(memory_.get(), F_SETLK, &lock);
+}
+
+int Table::joining_process() const noexcept {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
+    return fcntl(memory_.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
+} // namespace sluice::roce::group

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the members of a group share: a piece of memory that each of them maps. It holds the words that steer
+// packets, who has which seat, and who has which port.
+//
+// There is no lock in it. Every change is one compare-and-swap of one word, so that a process may be killed
+// between any two instructions and blocks nobody. A seat's word names its holder: a random number, under
+// which the holder can be reached (door.hpp) for as long as it lives. A port's word is the lower half of its
+// holder's: when that seat is given up or taken by another, the port is free, and nobody has to clear it.
+//
+// Who joins holds joining(): the kernel gives it back when the process ends, however that ends.
+//
+// Members belong to one user, and may have written anything: what is read here is checked before it is used.
+// The size is sealed, so that nobody's access can fail.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "core/descriptor.hpp"
+#include "core/random.hpp"
+#include "core/result.hpp"
+#include "roce/engine/share.hpp"
+
+namespace sluice::roce::group {
+
+inline constexpr std::uint32_t kSeats = engine::Share::kShares;
+
+// A seat's holder; never 0.
+using Holder = std::uint64_t;
+inline constexpr Holder kNobody = 0;
+
+class Table {
+  public:
+    // A new one, with words of the system's.
+    static Result<std::unique_ptr<Table>> create();
+    // Another member's.
+    static Result<std::unique_ptr<Table>> map(Descriptor memory);
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+    ~Table();
+
+    int descriptor() const noexcept { return memory_.get(); }
+    // A number that distinguishes this group from all others.
+    std::uint64_t group() const noexcept;
+    engine::Share::Words words() const noexcept;
+
+    Holder holder(std::uint32_t seat) const noexcept;
+    // False: SEAT isn't free.
+    bool take_seat(std::uint32_t seat, Holder holder) noexcept;
+    // Unless somebody else has it meanwhile.
+    void give_up_seat(std::uint32_t seat, Holder holder) noexcept;
+
+    // The seat that has a service of rdma_cm's, or kSeats.
+    std::uint32_t seat_of_service(std::uint64_t service) const noexcept;
+    // False: another seat has it. Services that aren't rdma_cm's are nobody's.
+    bool take_service(std::uint64_t service, Holder holder) noexcept;
+    void give_up_service(std::uint64_t service, Holder holder) noexcept;
+
+    // One process at a time is between the two. False: another is, now.
+    bool try_begin_joining() noexcept;
+    void end_joining() noexcept;
+    // The process that joins now, as this process's /proc numbers it; 0: none, or it isn't visible.
+    int joining_process() const noexcept;
+
+    // This is the child of a fork: what it has of it is the parent's.
+    void abandon() noexcept { memory_.reset(); }
+
+  private:
+    struct Layout;
+    explicit Table(Descriptor memory, Layout& layout) noexcept
+        : memory_(std::move(memory)), layout_(layout) {}
+    static Result<Layout*> attach(int memory);
+    std::atomic<std::uint32_t>* word_of(std::uint64_t service) const noexcept;
+    std::uint32_t seat_with(std::uint32_t tag) const noexcept;
+
+    Descriptor memory_;
+    Layout& layout_;
+};
+
+} // namespace sluice::roce::group

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Processes that share an address: who gets which packet, and what remains when one of them dies.
+#include "roce/group/group.hpp"
+
+#include <csignal>
+#include <fcntl.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <set>
+
+#include "roce/group/messages.hpp"
+#include "roce/socket/flat_packet.hpp"
+#include "roce/wire/cm.hpp"
+#include "roce/wire/mad.hpp"
+#include "tests/loopback.hpp"
+#include "tests/unit/roce/random.hpp"
+
+// Last: its macros are common words.
+#include "tests/cmocka.hpp"
+
+using namespace sluice;
+using namespace sluice::roce;
+using group::Group;
+using group::Holder;
+using group::kSeats;
+using group::Table;
+using roce::test::Random;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20261121;
+constexpr std::uint32_t kSquattersUser = 65534;
+
+engine::Address next_address() {
+    return *socket::parse_address(sluice::test::Loopback::instance().next_address().c_str());
+}
+
+// What the group's thread handed over.
+class Taken final : public group::Arrivals {
+  public:
+    void catch_up() noexcept override {}
+    void arrived(const engine::InPacket& in) noexcept override {
+        const std::lock_guard lock(mutex_);
+        psns_.insert(in.packet.bth.psn);
+        eventfd_write(changed_.get(), 1);
+    }
+    bool wait_for(std::uint32_t psn) {
+        for (;;) {
+            {
+                const std::lock_guard lock(mutex_);
+                if (psns_.contains(psn)) {
+                    return true;
+                }
+            }
+            pollfd wanted = {.fd = changed_.get(), .events = POLLIN, .revents = 0};
+            eventfd_t count = 0;
+            if (poll(&wanted, 1, 10'000) != 1 || eventfd_read(changed_.get(), &count) != 0) {
+                return false;
+            }
+        }
+    }
+
+  private:
+    std::mutex mutex_;
+    std::set<std::uint32_t> psns_;
+    Descriptor changed_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+};
+
+// A member that runs, in this process.
+struct Member {
+    explicit Member(const engine::Address& address) {
+        Result<std::unique_ptr<Group>> made = Group::join({.local = address});
+        if (!made) {
+            std::fprintf(stderr, "%s\n", made.error().text());
+        }
+        assert_true(made.ok());
+        group = *std::move(made);
+        assert_true(group->start(taken).ok());
+    }
+    // After its group: that calls it.
+    Taken taken;
+    std::unique_ptr<Group> group;
+};
+
+// A number that belongs to MEMBER.
+std::uint32_t number_of(const Group& member, Random& random) {
+    for (;;) {
+        const auto number = static_cast<std::uint32_t>(random.next()) & 0xffffff;
+        if (number > wire::kGsiQpn && member.share().owns(number)) {
+            return number;
+        }
+    }
+}
+
+// A packet with its checksum, as the sender's socket would have it.
+std::vector<std::uint8_t> packet_to(std::uint32_t qpn, std::uint32_t psn, const engine::Address& from,
+                                    const engine::Address& to, std::uint16_t identification) {
+    wire::Packet packet;
+    packet.bth.opcode = wire::kRcSendOnly;
+    packet.bth.dest_qpn = qpn;
+    packet.bth.psn = psn;
+    std::vector<std::uint8_t> bytes(wire::kMaxHeaderBytes);
+    bytes.resize(wire::write_headers(packet, bytes));
+    bytes.resize(bytes.size() + 64 + wire::kIcrcBytes, 0x5a);
+    (void)socket::seal(bytes, from, to, identification);
+    return bytes;
+}
+
+struct Stranger {
+    Stranger() : address(next_address()) {
+        Result<Descriptor> made = socket::make_socket({.local = address}, socket::Sharing::kNone);
+        assert_true(made.ok());
+        socket = *std::move(made);
+        assert_true(socket::bind_socket(socket.get(), address, *socket::find_network_device(address)).ok());
+    }
+    // All of them in one message, which the kernel cuts at the other end or here.
+    void send_train(const std::vector<std::vector<std::uint8_t>>& packets, const engine::Address& to) const {
+        std::vector<std::uint8_t> train;
+        for (const auto& packet : packets) {
+            train.insert(train.end(), packet.begin(), packet.end());
+        }
+        const socket::SocketAddress where = socket::to_socket_address(to, wire::kRocePort, 0);
+        const int segment = static_cast<int>(packets.front().size());
+        assert_int_equal(setsockopt(socket.get(), SOL_UDP, UDP_SEGMENT, &segment, sizeof segment), 0);
+        assert_int_equal(sendto(socket.get(), train.data(), train.size(), 0, &where.any, where.bytes),
+                         train.size());
+    }
+    void send(const std::vector<std::uint8_t>& packet, const engine::Address& to) const {
+        send_train({packet}, to);
+    }
+    engine::Address address;
+    Descriptor socket;
+};
+
+bool arrives(int socket_fd) {
+    pollfd wanted = {.fd = socket_fd, .events = POLLIN, .revents = 0};
+    std::array<std::uint8_t, 65536> bytes;
+    return poll(&wanted, 1, 10'000) == 1 && recv(socket_fd, bytes.data(), bytes.size(), 0) > 0;
+}
+bool is_empty(int socket_fd) {
+    std::uint8_t byte = 0;
+    return recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+// A member in a process of its own, until it is killed or let go. -1 in STATUS: it lives.
+class MemberProcess {
+  public:
+    explicit MemberProcess(const engine::Address& address) {
+        int ends[2];
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        pid_ = fork();
+        assert_true(pid_ >= 0);
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            Taken taken;
+            Result<std::unique_ptr<Group>> made = Group::join({.local = address});
+            char said = made && (*made)->start(taken) ? 'y' : 'n';
+            if (!made) {
+                std::fprintf(stderr, "%s\n", made.error().text());
+            }
+            (void)!write(ends[1], &said, 1);
+            for (;;) {
+                pause();
+            }
+        }
+        close(ends[1]);
+        char said = 0;
+        assert_int_equal(read(ends[0], &said, 1), 1);
+        close(ends[0]);
+        joined_ = said == 'y';
+    }
+    ~MemberProcess() { end(SIGKILL); }
+    MemberProcess(const MemberProcess&) = delete;
+    MemberProcess& operator=(const MemberProcess&) = delete;
+
+    bool joined() const { return joined_; }
+    pid_t pid() const { return pid_; }
+    void end(int signal) {
+        if (pid_ > 0) {
+            kill(pid_, signal);
+            waitpid(pid_, nullptr, 0);
+            pid_ = -1;
+        }
+    }
+
+  private:
+    pid_t pid_ = -1;
+    bool joined_ = false;
+};
+
+// A join that succeeds or fails at once, for its error.
+Error refused_join(const engine::Address& address) {
+    const Result<std::unique_ptr<Group>> made = Group::join({.local = address});
+    assert_false(made.ok());
+    return made.error().clone();
+}
+
+TEST(numbers__of_64_shares__each_has_one_owner_and_all_have_some) {
+    Random random(kSeed);
+    const engine::Share::Words words = {0x12345678, 0x9abcdef0, 0x0badcafe};
+    std::array<int, kSeats> owned{};
+    for (int i = 0; i < 64'000; ++i) {
+        const auto number = static_cast<std::uint32_t>(random.next()) & 0xffffff;
+        const std::uint32_t owner = engine::Share::share_of(words, number);
+        assert_true(owner < kSeats);
+        assert_true(engine::Share(words, owner).owns(number));
+        assert_false(engine::Share(words, (owner + 1) % kSeats).owns(number));
+        ++owned[owner];
+    }
+    for (const int count : owned) {
+        assert_in_range(count, 700, 1300); // of 1000
+    }
+}
+
+TEST(packets__to_members_numbers__arrive_at_their_sockets_and_no_others) {
+    const engine::Address address = next_address();
+    const Stranger stranger;
+    std::vector<std::unique_ptr<Member>> running;
+    for (int i = 0; i < 5; ++i) {
+        running.push_back(std::make_unique<Member>(address));
+    }
+    Random random(kSeed);
+    for (int i = 0; i < 500; ++i) {
+        const std::size_t to = random.next() % running.size();
+        const std::uint32_t qpn = number_of(*running[to]->group, random);
+        stranger.send(packet_to(qpn, 1, stranger.address, address, 0), address);
+        assert_true(arrives(running[to]->group->socket()));
+        for (const auto& other : running) {
+            assert_true(is_empty(other->group->socket()));
+        }
+    }
+}
+
+TEST(train__segments_for_two_members__what_isnt_the_readers_is_handed_on) {
+    const engine::Address address = next_address();
+    const Stranger stranger;
+    Member reader(address);
+    Member other(address);
+    Random random(kSeed);
+    const std::uint32_t readers = number_of(*reader.group, random);
+    const std::uint32_t others = number_of(*other.group, random);
+    stranger.send_train({packet_to(readers, 10, stranger.address, address, 0),
+                         packet_to(others, 11, stranger.address, address, 1),
+                         packet_to(readers, 12, stranger.address, address, 2),
+                         packet_to(others, 13, stranger.address, address, 3)},
+                        address);
+    pollfd wanted = {.fd = reader.group->socket(), .events = POLLIN, .revents = 0};
+    assert_int_equal(poll(&wanted, 1, 10'000), 1);
+    socket::Receiver receiver(reader.group->socket(), address, nullptr);
+    std::vector<std::uint32_t> own;
+    while (receiver.fetch(16) != 0) {
+        receiver.deliver([&](const engine::InPacket& in) {
+            if (reader.group->owns(in.packet)) {
+                own.push_back(in.packet.bth.psn);
+            } else {
+                reader.group->hand_on(in);
+            }
+        });
+    }
+    assert_true(own == (std::vector<std::uint32_t>{10, 12}));
+    assert_true(other.taken.wait_for(11));
+    assert_true(other.taken.wait_for(13));
+}
+
+TEST(services__taken_once_and_free_when_their_seat_is) {
+    const Result<std::unique_ptr<Table>> made = Table::create();
+    assert_true(made.ok());
+    Table& table = **made;
+    constexpr Holder kOne = 0x1'0000'0001, kOther = 0x1'0000'0002;
+    const std::uint64_t service = wire::cm_service_id(wire::kPortSpaceTcp, 7174);
+    assert_true(table.take_seat(3, kOne));
+    assert_true(table.take_seat(4, kOther));
+    assert_false(table.take_seat(4, kOne));
+    assert_int_equal(table.seat_of_service(service), kSeats);
+    assert_true(table.take_service(service, kOne));
+    assert_int_equal(table.seat_of_service(service), 3);
+    assert_false(table.take_service(service, kOther));
+    assert_true(table.take_service(wire::cm_service_id(wire::kPortSpaceUdp, 7174), kOther));
+    table.give_up_service(service, kOther); // it isn't that one's
+    assert_int_equal(table.seat_of_service(service), 3);
+    table.give_up_seat(3, kOne); // as the survivors do
+    assert_int_equal(table.seat_of_service(service), kSeats);
+    assert_true(table.take_service(service, kOther));
+    assert_int_equal(table.seat_of_service(service), 4);
+    table.give_up_service(service, kOther);
+    assert_int_equal(table.seat_of_service(service), kSeats);
+}
+
+TEST(member__dies__its_seat_and_its_port_are_free_for_the_next) {
+    const engine::Address address = next_address();
+    Member survivor(address);
+    for (int i = 0; i < 20; ++i) {
+        MemberProcess second(address);
+        assert_true(second.joined());
+        second.end(SIGKILL);
+    }
+    const Member third(address);
+    assert_int_equal(third.group->share().which(), 1);
+}
+
+TEST(founder__dies__the_others_go_on_and_take_new_members) {
+    const engine::Address address = next_address();
+    const Stranger stranger;
+    auto founder = std::make_unique<MemberProcess>(address);
+    Member second(address);
+    founder.reset();
+    Member third(address);
+    Random random(kSeed);
+    for (const Member* const member : {&second, &third}) {
+        const std::uint32_t qpn = number_of(*member->group, random);
+        stranger.send(packet_to(qpn, 1, stranger.address, address, 0), address);
+        assert_true(arrives(member->group->socket()));
+    }
+    assert_true(second.group->share().which() != third.group->share().which());
+}
+
+TEST(all__leave__the_address_is_free) {
+    const engine::Address address = next_address();
+    {
+        const Member first(address);
+        const Member second(address);
+    }
+    const Stranger plain; // has a port of its own, so that the next isn't it
+    Result<Descriptor> alone = socket::make_socket({.local = address}, socket::Sharing::kNone);
+    assert_true(alone.ok());
+    assert_true(socket::bind_socket(alone->get(), address, *socket::find_network_device(address)).ok());
+}
+
+TEST(address__of_a_program_that_shares_nothing__the_error_names_it) {
+    const Stranger holder;
+    const Error error = refused_join(holder.address);
+    assert_int_equal(error.to_errno(), EADDRINUSE);
+    assert_non_null(std::strstr(error.text(), "this very process"));
+}
+
+TEST(seats__all_taken__the_next_is_told) {
+    const rlimit many{.rlim_cur = 16384, .rlim_max = 16384};
+    if (setrlimit(RLIMIT_NOFILE, &many) != 0) {
+        rlimit limit{};
+        getrlimit(RLIMIT_NOFILE, &limit);
+        assert_true(limit.rlim_cur >= 1024);
+    }
+    const engine::Address address = next_address();
+    std::vector<std::unique_ptr<MemberProcess>> members;
+    for (std::uint32_t i = 0; i < kSeats; ++i) {
+        members.push_back(std::make_unique<MemberProcess>(address));
+        assert_true(members.back()->joined());
+    }
+    const Error error = refused_join(address);
+    assert_non_null(std::strstr(error.text(), "64 processes share"));
+    members[17].reset();
+    const Member last(address);
+    assert_int_equal(last.group->share().which(), 17);
+}
+
+TEST(only_member__stopped__the_error_says_so_and_it_goes_on_later) {
+    const engine::Address address = next_address();
+    const MemberProcess only(address);
+    assert_true(only.joined());
+    int status = 0;
+    assert_int_equal(kill(only.pid(), SIGSTOP), 0);
+    assert_int_equal(waitpid(only.pid(), &status, WUNTRACED), only.pid());
+    assert_true(WIFSTOPPED(status));
+    const Error error = refused_join(address);
+    assert_non_null(std::strstr(error.text(), "is it stopped?"));
+    assert_non_null(std::strstr(error.text(), std::to_string(only.pid()).c_str()));
+    assert_int_equal(kill(only.pid(), SIGCONT), 0);
+    const Member second(address);
+}
+
+// Runs BODY in a child, and waits until it says that it is ready.
+class Child {
+  public:
+    explicit Child(const std::function<bool()>& body) {
+        int ends[2];
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        pid_ = fork();
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            const char said = body() ? 'y' : 'n';
+            (void)!write(ends[1], &said, 1);
+            for (;;) {
+                pause();
+            }
+        }
+        close(ends[1]);
+        char said = 0;
+        ready = read(ends[0], &said, 1) == 1 && said == 'y';
+        close(ends[0]);
+    }
+    ~Child() {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+    pid_t pid() const { return pid_; }
+    bool ready = false;
+
+  private:
+    pid_t pid_;
+};
+
+TEST(name__of_another_user__sharing_is_refused_and_the_user_named) {
+    if (geteuid() != 0) {
+        std::puts("SKIP: becoming another user needs root");
+        return;
+    }
+    const engine::Address address = next_address();
+    const group::SocketName name = group::door_name(address);
+    const Child squatter([&] {
+        static Descriptor door;
+        if (setuid(kSquattersUser) != 0) {
+            return false;
+        }
+        auto made = group::bind_name(name);
+        door = made ? *std::move(made) : Descriptor();
+        return made && group::listen_at(door.get()).ok();
+    });
+    assert_true(squatter.ready);
+    const Error error = refused_join(address);
+    assert_int_equal(static_cast<int>(error.kind()), static_cast<int>(ErrorKind::kPermission));
+    assert_non_null(std::strstr(error.text(), "user 65534"));
+    assert_non_null(std::strstr(error.text(), std::to_string(squatter.pid()).c_str()));
+}
+
+// Whoever opens answers with DESCRIPTORS and a WELCOME.
+void open_door_and_say(const engine::Address& address, const group::Welcome& welcome,
+                       std::span<const int> descriptors) {
+    const Child host([&] {
+        static Descriptor door;
+        auto made = group::bind_name(group::door_name(address));
+        door = *std::move(made);
+        if (!group::listen_at(door.get())) {
+            return false;
+        }
+        static const std::vector<int> given(descriptors.begin(), descriptors.end());
+        static const group::Welcome said = welcome;
+        static std::vector<Descriptor> visitors;
+        static pthread_t thread;
+        pthread_create(
+            &thread, nullptr,
+            [](void*) -> void* {
+                for (;;) {
+                    pollfd wanted = {.fd = door.get(), .events = POLLIN, .revents = 0};
+                    poll(&wanted, 1, -1);
+                    Descriptor visitor = group::accept_caller(door.get());
+                    const iovec piece{.iov_base = const_cast<group::Welcome*>(&said), .iov_len = sizeof said};
+                    (void)group::send(visitor.get(), {&piece, 1}, given);
+                    visitors.push_back(std::move(visitor));
+                }
+            },
+            nullptr);
+        return true;
+    });
+    assert_true(host.ready);
+    const Error error = refused_join(address);
+    assert_int_equal(static_cast<int>(error.kind()), static_cast<int>(ErrorKind::kProtocol));
+}
+
+TEST(door__opened_by_something_else__refused) {
+    Result<std::unique_ptr<Table>> table = Table::create();
+    assert_true(table.ok());
+    const Descriptor small(memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(small.get(), 4096), 0);
+    const Descriptor grows(memfd_create("grows", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    struct stat whole {};
+    assert_int_equal(fstat((*table)->descriptor(), &whole), 0);
+    assert_int_equal(ftruncate(grows.get(), whole.st_size), 0); // right size, not sealed
+    const Descriptor empty(memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(empty.get(), whole.st_size), 0); // sealed, without a table
+    assert_int_equal(fcntl(empty.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+    for (const int memory : {small.get(), grows.get(), empty.get()}) {
+        open_door_and_say(next_address(), {}, std::array{memory, memory, memory});
+    }
+    open_door_and_say(next_address(), {}, std::array{(*table)->descriptor()});
+    open_door_and_say(next_address(), {.version = 7}, std::array{(*table)->descriptor(), 0, 0});
+    open_door_and_say(next_address(), {.kind = group::Kind::kHello},
+                      std::array{(*table)->descriptor(), 0, 0});
+}
+
+// Joins, and is killed at its system call number CALL. False: it had fewer.
+bool join_and_die_at(const engine::Address& address, int call) {
+    const pid_t child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+        raise(SIGSTOP);
+        Taken taken;
+        Result<std::unique_ptr<Group>> made = Group::join({.local = address});
+        if (made && (*made)->start(taken)) {
+            made->reset(); // leaves, which has system calls, too
+        }
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSTOPPED(status));
+    for (int stops = 0; WIFSTOPPED(status); ++stops) {
+        if (stops == call) {
+            kill(child, SIGKILL);
+            assert_int_equal(waitpid(child, &status, 0), child);
+            return true;
+        }
+        ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    return false;
+}
+
+// Each call stops twice: before, and after.
+template<typename Check>
+int die_everywhere(const Check& check) {
+    int call = 0;
+    while (check(call)) {
+        ++call;
+    }
+    return call;
+}
+
+TEST(founder__killed_at_each_system_call__the_next_has_the_address) {
+    const int calls = die_everywhere([](int call) {
+        const engine::Address address = next_address();
+        const bool died = join_and_die_at(address, call);
+        const Member next(address);
+        return died;
+    });
+    assert_true(calls > 40);
+}
+
+TEST(second__killed_at_each_system_call__others_join_and_get_their_packets) {
+    const engine::Address address = next_address();
+    const Stranger stranger;
+    Random random(kSeed);
+    const Member first(address);
+    const int calls = die_everywhere([&](int call) {
+        const bool died = join_and_die_at(address, call);
+        const Member next(address);
+        const Member after(address);
+        for (const Member* const member : {&first, &next, &after}) {
+            stranger.send(packet_to(number_of(*member->group, random), 1, stranger.address, address, 0),
+                          address);
+            if (!arrives(member->group->socket())) {
+                std::fprintf(stderr, "killed at stop %d: seat %u gets nothing\n", call,
+                             member->group->share().which());
+                return assert_true(false), false;
+            }
+        }
+        return died;
+    });
+    assert_true(calls > 40);
+}
+
+} // namespace
+
+int main() {
+    return sluice::test::run_all_tests();
+}
