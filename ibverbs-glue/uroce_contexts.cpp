@@ -54,14 +54,26 @@ std::vector<ListedAddress> listed_uroce_addresses() {
     return known.addresses;
 }
 
-std::vector<Address> given_uroce_addresses() {
+namespace {
+
+std::vector<Address> uroce_addresses(bool given) {
     std::vector<Address> addresses;
     for (const ListedAddress& listed : listed_uroce_addresses()) {
-        if (listed.is_given) {
+        if (listed.is_given == given) {
             addresses.push_back(listed.address);
         }
     }
     return addresses;
+}
+
+} // namespace
+
+std::vector<Address> given_uroce_addresses() {
+    return uroce_addresses(true);
+}
+
+std::vector<Address> default_uroce_addresses() {
+    return uroce_addresses(false);
 }
 
 bool is_uroce_address(const Address& address) {
@@ -83,7 +95,14 @@ std::optional<Address> source_towards(const Address& peer) {
     return source ? std::optional<Address>(source->with_port(0)) : std::nullopt;
 }
 
-bool has_free_port(const Address& address) {
+bool can_be_opened(const Address& address) {
+    sluice_uroce_device device{};
+    for (unsigned index = 0; sluice_describe_uroce(index, &device, sizeof device) == 0; ++index) {
+        const std::optional<Address> listed = Address::from_text(device.address);
+        if (listed && listed->is_same_host(address)) {
+            return device.used_by[0] == '\0';
+        }
+    }
     const Descriptor socket_fd(socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const Address at = address.with_port(kRocePort);
     return bind(socket_fd.get(), at.get(), at.size()) == 0;

@@ -29,14 +29,17 @@ std::vector<ListedAddress> listed_uroce_addresses();
 // The addresses that somebody gave to uroce's devices.
 std::vector<Address> given_uroce_addresses();
 
-// Loopback addresses, and those.
+// And those that nobody gave.
+std::vector<Address> default_uroce_addresses();
+
+// Loopback addresses, and those that somebody gave.
 bool is_uroce_address(const Address& address);
 
 // Where packets to PEER would leave from; nothing if there is no way.
 std::optional<Address> source_towards(const Address& peer);
 
 // Whether a device could live on ADDRESS, of which this process has none yet.
-bool has_free_port(const Address& address);
+bool can_be_opened(const Address& address);
 
 // Loopback addresses beside PEER, nearest first.
 std::vector<Address> loopback_neighbours(const Address& peer);
@@ -70,8 +73,7 @@ class UroceContexts {
             contexts_.emplace(text, Entry{*std::move(context), address.with_port(0)}).first->second);
     }
 
-    // One that PEER can be reached from; nothing if that is no matter of uroce's. The peer may be of this
-    // process; otherwise its address is taken, and another one near it is not.
+    // One that PEER can be reached from; nothing if that is no matter of uroce's.
     Result<std::optional<Found>> towards(const Address& peer) {
         if (peer.is_loopback()) {
             return as_optional(near_loopback(peer));
@@ -114,6 +116,10 @@ class UroceContexts {
         if (Result<Found> given = first_of(given_uroce_addresses())) {
             return given;
         }
+        // uroce0, unless another user has it.
+        if (Result<Found> by_default = first_of(default_uroce_addresses())) {
+            return by_default;
+        }
         return first_of(loopback_neighbours(peer));
     }
 
@@ -132,7 +138,7 @@ class UroceContexts {
     // The first that can be had here. Those that can't are no error, and so nobody shall read of them.
     Result<Found> first_of(const std::vector<Address>& addresses) {
         for (const Address& address : addresses) {
-            if (!knows(address) && !has_free_port(address)) {
+            if (!knows(address) && !can_be_opened(address)) {
                 continue;
             }
             Result<Found> found = at(address);

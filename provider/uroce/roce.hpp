@@ -10,6 +10,7 @@ namespace wire {}
 namespace engine {}
 namespace socket {}
 namespace cm {}
+namespace group {}
 } // namespace roce
 
 namespace uroce {
@@ -17,6 +18,7 @@ namespace wire = roce::wire;
 namespace engine = roce::engine;
 namespace socket = roce::socket;
 namespace cm = roce::cm;
+namespace group = roce::group;
 } // namespace uroce
 
 } // namespace sluice

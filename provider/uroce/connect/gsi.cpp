@@ -18,12 +18,14 @@ namespace {
 constexpr engine::Nanoseconds kSecond = 1'000'000'000;
 constexpr std::size_t kStackBytes = std::size_t{128} * 1024; // nothing here calls a program
 
-cm::ManagerConfig config_for(const device::Device& device, const RandomKey& secret) noexcept {
+cm::ManagerConfig config_for(device::Device& device, const RandomKey& secret) noexcept {
     cm::ManagerConfig config;
     config.guid = device::guid_of(device.where().gid);
     config.secret = secret;
     config.max_path_mtu = static_cast<std::uint8_t>(verbs::to_ibv_mtu(device.where().path_mtu()));
     config.max_rd_atomic = verbs::kMaxRdAtomic;
+    config.share = device.share();
+    config.claims = device.port_claims();
     return config;
 }
 

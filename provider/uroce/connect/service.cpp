@@ -16,6 +16,7 @@ namespace sluice::uroce::connect {
 namespace {
 
 constexpr std::uint32_t kDefaultBacklog = 128;
+constexpr int kPortTries = 64; // of ports drawn by lot
 constexpr engine::Nanoseconds kMillisecond = 1'000'000;
 
 Error invalid(const char* text) noexcept {
@@ -252,18 +253,10 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
     if (id.use != Id::Use::kNone) {
         return invalid("this id listens or connects already");
     }
-    if (endpoint->port == 0) {
-        Result<std::uint16_t> port = manager_.free_port(id.port_space);
-        if (!port) {
-            return std::move(port).error();
-        }
-        endpoint->port = *port;
-    }
-    const Result<cm::ListenerId> listener =
-        manager_.listen({.service_id = wire::cm_service_id(id.port_space, endpoint->port),
-                         .local = {},
-                         .backlog = backlog > 0 ? static_cast<std::uint32_t>(backlog) : kDefaultBacklog,
-                         .cookie = reinterpret_cast<std::uintptr_t>(&id)});
+    const std::uint32_t waiting = backlog > 0 ? static_cast<std::uint32_t>(backlog) : kDefaultBacklog;
+    const Result<cm::ListenerId> listener = endpoint->port != 0
+                                                ? listen_at_locked(id, endpoint->port, waiting)
+                                                : listen_anywhere_locked(id, endpoint->port, waiting);
     if (!listener) {
         const bool taken = listener.error().kind() == ErrorKind::kExists;
         return taken ? Error(ErrorKind::kExists,
@@ -275,6 +268,28 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
     id.listener = *listener;
     id.local_port = endpoint->port;
     return {};
+}
+
+Result<cm::ListenerId> Service::listen_at_locked(Id& id, std::uint16_t port, std::uint32_t backlog) {
+    return manager_.listen({.service_id = wire::cm_service_id(id.port_space, port),
+                            .local = {},
+                            .backlog = backlog,
+                            .cookie = reinterpret_cast<std::uintptr_t>(&id)});
+}
+
+// What is free here another process may have.
+Result<cm::ListenerId> Service::listen_anywhere_locked(Id& id, std::uint16_t& port, std::uint32_t backlog) {
+    for (int tries = 0;; ++tries) {
+        const Result<std::uint16_t> free = manager_.free_port(id.port_space);
+        if (!free) {
+            return free.error().clone();
+        }
+        port = *free;
+        Result<cm::ListenerId> listener = listen_at_locked(id, port, backlog);
+        if (listener || listener.error().kind() != ErrorKind::kExists || tries == kPortTries) {
+            return listener;
+        }
+    }
 }
 
 Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_params& params) {

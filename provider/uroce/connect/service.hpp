@@ -140,6 +140,11 @@ class Service {
     void stop_listening_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     void forget_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     Result<cm::ConnectionId> connection_of(const Id& id) const SLUICE_TSA(requires_capability(mutex_));
+    Result<cm::ListenerId> listen_at_locked(Id& id, std::uint16_t port, std::uint32_t backlog)
+        SLUICE_TSA(requires_capability(mutex_));
+    // PORT becomes the one that is chosen.
+    Result<cm::ListenerId> listen_anywhere_locked(Id& id, std::uint16_t& port, std::uint32_t backlog)
+        SLUICE_TSA(requires_capability(mutex_));
     Result<void> resolve_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
                                 const sluice_cm_params& params) SLUICE_TSA(requires_capability(mutex_));
     Result<void> connect_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,

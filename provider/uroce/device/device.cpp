@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "roce/wire/icrc.hpp"
+#include "roce/wire/mad.hpp"
 
 namespace sluice::uroce::device {
 
@@ -53,6 +54,8 @@ namespace {
 
 // When to try again to send what a full socket didn't take: some packets' time on a wire.
 constexpr engine::Nanoseconds kFullLinkNs = 50'000;
+// More than a socket's buffer has.
+constexpr int kMostFetches = 128;
 
 // That it got there, and nothing else: no refusal, no data.
 bool is_acknowledgement(const wire::Packet& packet) noexcept {
@@ -88,12 +91,18 @@ Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memo
                Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
                Instrumentation instrumentation)
     : where_(std::move(where)), memory_(memory), neighbours_(neighbours), report_(report),
-      engine_({.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .secret = secret}, memory,
-              *this),
+      share_(link != nullptr ? link->share() : engine::Share()),
+      engine_(
+          {.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .secret = secret, .share = share_},
+          memory, *this),
       link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
       progress_(*this) {}
 
-Device::~Device() = default;
+Device::~Device() {
+    if (link_ != nullptr) {
+        link_->stop();
+    }
+}
 
 Result<Companion*> Device::companion(MakeCompanion make) {
     const LockGuard guard(making_companion_);
@@ -117,6 +126,10 @@ void Device::poison() noexcept {
     if (link_ != nullptr) {
         link_->abandon();
     }
+}
+
+Result<void> Device::start_link() {
+    return link_ != nullptr ? link_->start(*this) : Result<void>();
 }
 
 Result<void> Device::start_progress() {
@@ -287,53 +300,56 @@ void Device::receive(const engine::InPacket& in, const engine::Moment& now) noex
     }
 }
 
-bool Device::is_here(Pump& pump) const noexcept {
-    return out_.destination == where_.gid || pump.find(out_.destination) != nullptr ||
-           neighbours_.find(out_.destination) != nullptr;
-}
-
 // A checksum is only there on a wire. What would have been refused for it doesn't arrive.
 void Device::deliver(Pump& pump, bool damaged) noexcept {
-    if (damaged && is_here(pump)) {
+    Neighbour* const to = find_here(pump);
+    if (to != nullptr && damaged) {
         deliveries_.damaged.fetch_add(1, std::memory_order_relaxed);
-        return;
-    }
-    if (deliver_here(pump)) {
-        return;
-    }
-    if (link_ != nullptr && link_->append(out_, damaged)) {
+    } else if (to != nullptr) {
+        deliver_here(*to, pump);
+    } else if (link_ != nullptr && link_->append(out_, damaged)) {
         batch_open_ = true;
         only_acks_ = only_acks_ && is_acknowledgement(out_.packet);
-        return;
+    } else {
+        deliveries_.no_route.fetch_add(1, std::memory_order_relaxed);
     }
-    deliveries_.no_route.fetch_add(1, std::memory_order_relaxed);
 }
 
-// To this device or a neighbour. False: neither has this address.
-bool Device::deliver_here(Pump& pump) noexcept {
-    if (instrumentation_.recorder != nullptr && is_here(pump)) {
+// This device or a neighbour, if out_ is for one of them.
+Neighbour* Device::find_here(Pump& pump) noexcept {
+    Neighbour* to = out_.destination == where_.gid ? this : pump.find(out_.destination);
+    if (to == nullptr) {
+        to = neighbours_.find(out_.destination);
+    }
+    return to != nullptr && to->takes_from(*this) ? to : nullptr;
+}
+
+bool Device::takes_from(Device& from) noexcept {
+    const wire::Packet& packet = from.out_.packet;
+    if (packet.bth.dest_qpn > wire::kGsiQpn || link_ == nullptr) {
+        return share_.owns(packet.bth.dest_qpn);
+    }
+    wire::Packet whole = packet;
+    return from.payload_of(from.out_, whole.payload) && link_->owns(whole);
+}
+
+void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
+    if (instrumentation_.recorder != nullptr) {
         instrumentation_.recorder->record(out_, memory_);
     }
-    if (out_.destination == where_.gid) {
+    if (&to == this) {
         deliveries_.own.fetch_add(1, std::memory_order_relaxed);
         take_in(out_, pump.now());
-        return true;
-    }
-    if (Device* held = pump.find(out_.destination)) {
+    } else if (Device* const held = pump.find(out_.destination)) {
         deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
         held->take_in(out_, pump.now());
-        return true;
+    } else {
+        give_to_neighbour(to, pump);
     }
-    return give_to_neighbour(pump);
 }
 
-// False: there is none.
-bool Device::give_to_neighbour(Pump& pump) noexcept {
-    Neighbour* const to = neighbours_.find(out_.destination);
-    if (to == nullptr) {
-        return false;
-    }
-    switch (to->take_from(*this, pump)) {
+void Device::give_to_neighbour(Neighbour& to, Pump& pump) noexcept {
+    switch (to.take_from(*this, pump)) {
     case Taken::kNow:
         deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
         break;
@@ -344,7 +360,6 @@ bool Device::give_to_neighbour(Pump& pump) noexcept {
         deliveries_.lost.fetch_add(1, std::memory_order_relaxed);
         break;
     }
-    return true;
 }
 
 // FROM is a device that the calling thread holds, and this one isn't yet.
@@ -409,6 +424,30 @@ bool Device::hold_back() noexcept {
 
 void Device::packet(const engine::InPacket& in) noexcept {
     receive(in, *link_time_);
+}
+
+// Until the link has nothing; but a sender that goes on and on must not keep the caller for ever, and has
+// sent what it sent before with the first socketfuls.
+void Device::catch_up() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    for (int fetches = 0; fetches < kMostFetches; ++fetches) {
+        while (link_taken_.exchange(true, std::memory_order_acquire)) { // partner: release in read_link()
+            sched_yield();
+        }
+        if (!link_->fetch()) {
+            link_taken_.store(false, std::memory_order_release);
+            return;
+        }
+        link_fetched_.store(true, std::memory_order_release); // partner: acquire in read_link()
+        if (lock_.leave_note()) {
+            progress_and_unlock();
+        }
+    }
+}
+
+void Device::arrived(const engine::InPacket& in) noexcept {
+    const engine::Moment now(monotonic_now);
+    const ProgressSession session(*this);
+    receive(in, now);
 }
 
 void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {

@@ -83,6 +83,12 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
         Device& device_;
     };
 
+    // What belongs to this process of what the processes at its address share.
+    const engine::Share& share() const noexcept { return share_; }
+    cm::PortClaims* port_claims() noexcept { return link_ != nullptr ? link_->port_claims() : nullptr; }
+
+    // Once, before anything else: packets may arrive from now on.
+    Result<void> start_link();
     // Before a queue pair can send or receive.
     Result<void> start_progress();
     void make_progress() noexcept override;
@@ -129,20 +135,23 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     // For Pump alone: gives the lock back, unless somebody has left a note. True: it is given back.
     bool end_work() noexcept;
     Taken take_from(Device& from, Pump& pump) noexcept override;
+    bool takes_from(Device& from) noexcept override;
 
   private:
     void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
     void packet(const engine::InPacket& in) noexcept override;
+    void catch_up() noexcept override;
+    void arrived(const engine::InPacket& in) noexcept override;
 
     // With the lock held.
     void progress_and_unlock() noexcept;
     void dispatch(Pump& pump) noexcept;
     void deliver(Pump& pump, bool damaged) noexcept;
-    bool deliver_here(Pump& pump) noexcept;
-    bool is_here(Pump& pump) const noexcept;
+    Neighbour* find_here(Pump& pump) noexcept;
+    void deliver_here(Neighbour& to, Pump& pump) noexcept;
     void end_queue_pair(std::uint32_t qpn) noexcept;
     void receive(const engine::InPacket& in, const engine::Moment& now) noexcept;
-    bool give_to_neighbour(Pump& pump) noexcept;
+    void give_to_neighbour(Neighbour& to, Pump& pump) noexcept;
     void take_in(engine::OutPacket& out, const engine::Moment& now) noexcept;
     bool payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept;
     bool is_due(const Pump& pump) const noexcept;
@@ -159,6 +168,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     engine::Memory& memory_;
     Neighbours& neighbours_;
     const Report report_;
+    const engine::Share share_;
     DeviceLock lock_;
     engine::Engine engine_;
     Inbox inbox_;

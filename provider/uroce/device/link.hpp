@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What carries packets to and from other processes. A device without a link reaches the devices of
-// its own process only.
+// What carries packets to and from other processes, and what those that share the address agree on. A device
+// without a link reaches the devices of its own process only.
 //
 // Locks: append(), flush() and deliver() are called with the device's lock held. fetch() is not, so
 // that packets are checked while others send; one thread at a time is between fetch() and deliver().
 #pragma once
 
+#include "core/result.hpp"
 #include "provider/uroce/roce.hpp"
+#include "roce/cm/port_claims.hpp"
 #include "roce/engine/in_packet.hpp"
 #include "roce/engine/out_packet.hpp"
+#include "roce/engine/share.hpp"
 
 namespace sluice::uroce::device {
 
@@ -22,6 +25,10 @@ class Link {
         Receiver(const Receiver&) = delete;
         Receiver& operator=(const Receiver&) = delete;
         virtual void packet(const engine::InPacket& in) noexcept = 0;
+        // The same from a thread of the link's, which holds nothing. Before some of them it calls catch_up():
+        // what fetch() finds by now came first.
+        virtual void catch_up() noexcept = 0;
+        virtual void arrived(const engine::InPacket& in) noexcept = 0;
 
       protected:
         ~Receiver() = default;
@@ -45,6 +52,18 @@ class Link {
     virtual int fd() const noexcept = 0;
     // This is the child of a fork: the address is the parent's alone.
     virtual void abandon() noexcept = 0;
+
+    // What follows is as it is where the address is this process's alone.
+
+    // Between the two, RECEIVER may get packets from a thread of the link's.
+    virtual Result<void> start(Receiver& /*receiver*/) { return {}; }
+    virtual void stop() noexcept {}
+    // The numbers that this process may give out.
+    virtual engine::Share share() const noexcept { return {}; }
+    // Whether a packet to the address is for this process. Its payload is looked at for queue pair 1 only.
+    virtual bool owns(const wire::Packet& /*packet*/) const noexcept { return true; }
+    // Of rdma_cm's ports; null: no other process has any.
+    virtual cm::PortClaims* port_claims() noexcept { return nullptr; }
 };
 
 } // namespace sluice::uroce::device

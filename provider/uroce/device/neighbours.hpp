@@ -35,6 +35,9 @@ class Neighbour {
     Neighbour(const Neighbour&) = delete;
     Neighbour& operator=(const Neighbour&) = delete;
 
+    // Whether the packet that FROM is sending is for this neighbour. If not, another process at the address
+    // has its queue pair.
+    virtual bool takes_from(Device& from) noexcept = 0;
     // Takes the packet that FROM is sending. PUMP is the calling thread's, which holds FROM. Never waits.
     virtual Taken take_from(Device& from, Pump& pump) noexcept = 0;
 

@@ -88,6 +88,10 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     }
     auto device = std::make_unique<Device>(where, *secret, **memory, *this, report, std::move(*directory),
                                            std::move(*link), std::move(instrumentation));
+    Result<void> started = device->start_link();
+    if (!started) {
+        return std::move(started).error();
+    }
     if (tables_ == nullptr) {
         tables_ = std::make_unique<Tables>();
         tables_->first.reserve(kMaxDevices);

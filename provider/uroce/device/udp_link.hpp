@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The way to other processes and hosts: a UDP port behind the device's seam.
+// The way to other processes and hosts: a UDP port behind the device's seam, and the group of the processes
+// that share the address.
 #pragma once
 
 #include "provider/uroce/device/link.hpp"
 #include "provider/uroce/roce.hpp"
+#include "roce/group/group.hpp"
 #include "roce/socket/udp_port.hpp"
 
 namespace sluice::uroce::device {
 
-class UdpLink final : public Link {
+class UdpLink final : public Link, group::Arrivals {
   public:
     // MEMORY and RECORDER, which may be null, outlive the link.
     static Result<std::unique_ptr<UdpLink>> open(const engine::Address& local, engine::Memory& memory,
                                                  socket::PcapRecorder* recorder);
 
-    explicit UdpLink(std::unique_ptr<socket::UdpPort> port) noexcept : port_(std::move(port)) {}
+    // GROUP is null where the address is this process's alone.
+    UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port) noexcept
+        : group_(std::move(group)), port_(std::move(port)) {}
 
     bool append(const engine::OutPacket& packet, bool damaged) noexcept override {
         return port_->sender().append(packet, damaged);
@@ -26,8 +30,19 @@ class UdpLink final : public Link {
     int fd() const noexcept override { return port_->descriptor(); }
     void abandon() noexcept override;
 
+    Result<void> start(Receiver& receiver) override;
+    void stop() noexcept override;
+    engine::Share share() const noexcept override;
+    bool owns(const wire::Packet& packet) const noexcept override;
+    cm::PortClaims* port_claims() noexcept override { return group_.get(); }
+
   private:
+    void catch_up() noexcept override { receiver_->catch_up(); }
+    void arrived(const engine::InPacket& in) noexcept override { receiver_->arrived(in); }
+
+    std::unique_ptr<group::Group> group_;
     std::unique_ptr<socket::UdpPort> port_;
+    Receiver* receiver_ = nullptr;
 };
 
 } // namespace sluice::uroce::device

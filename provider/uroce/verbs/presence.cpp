@@ -6,6 +6,7 @@
 #include "core/put_text.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/device/sysfs_directory.hpp"
+#include "roce/group/door.hpp"
 #include "roce/socket/port_owner.hpp"
 
 namespace sluice::uroce::verbs {
@@ -24,7 +25,9 @@ Result<sluice_uroce_device> describe_device(unsigned index) {
     put_text(device.address, socket::to_text(one.address).data());
     put_text(device.origin, one.origin);
     device.node_guid = htobe64(device::guid_of(one.address));
-    put_text(device.used_by, socket::find_port_owner(FileTree(), one.address).value_or(""));
+    if (!group::is_shared(one.address)) {
+        put_text(device.used_by, socket::find_port_owner(FileTree(), one.address).value_or(""));
+    }
     // An address that no interface has is no error here: that is what is asked.
     if (const Result<socket::NetworkDevice> found = socket::find_network_device(one.address)) {
         put_text(device.interface, found->name.data());

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two processes, each with a device of its own, and UDP between them.
+// Two processes, each with a device of its own or both at one address, and UDP between them.
 #include <csignal>
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "roce/socket/udp_port.hpp"
 #include "tests/unit/roce/pcap.hpp"
 
 // Last: its macros are common words.
@@ -35,9 +36,17 @@ int post_to(End& end, ibv_wr_opcode opcode, std::size_t offset, std::size_t len,
     return end.post(wr);
 }
 
+using AddressText = std::array<char, 32>;
+
+AddressText text_of(const std::string& address) {
+    AddressText text{};
+    address.copy(text.data(), text.size() - 1);
+    return text;
+}
+
 // The peer: holds its memory still, receives what is sent, and says what it got.
 void serve(const Talk& talk) {
-    const OpenContext context(open_uroce());
+    const OpenContext context(open_uroce(talk.hear<AddressText>().data()));
     End end(context.get(), {.block_bytes = kBlock});
     const std::vector<std::uint8_t> at_first = end.block;
     const Card client = talk.swap_cards(end);
@@ -90,11 +99,12 @@ TEST(record__packets_within_a_process__once_each_as_on_a_wire) {
     assert_int_equal(datagrams[1][kBehindUdp], 0x11);                      // its acknowledgement
 }
 
-TEST(processes__send_write_read_at_all_sizes__every_byte_arrives) {
+void exchange_at(const std::string& client_address, const std::string& server_address) {
     const OtherProcess server(serve);
     const Talk talk = server.talk();
+    talk.tell(text_of(server_address));
     {
-        const OpenContext context(open_uroce());
+        const OpenContext context(open_uroce(client_address));
         End end(context.get(), {.block_bytes = kBlock});
         const Card card = talk.swap_cards(end);
         bring_up(end.qp, card.qpn, card.gid);
@@ -119,17 +129,37 @@ TEST(processes__send_write_read_at_all_sizes__every_byte_arrives) {
     assert_int_equal(server.wait_for_end(), 0);
 }
 
-void hold_device(const Talk& talk) {
-    const std::string address = talk.hear<std::array<char, 32>>().data();
-    const OpenContext context(open_uroce(address));
+TEST(processes__send_write_read_at_all_sizes__every_byte_arrives) {
+    exchange_at(own_address(0), own_address(1));
+}
+
+TEST(processes_at_one_address__send_write_read_at_all_sizes__every_byte_arrives) {
+    exchange_at(own_address(0), own_address(0));
+}
+
+// A program that isn't ours, and shares nothing.
+void hold_port(const Talk& talk) {
+    const sluice::roce::engine::Address address =
+        *sluice::roce::socket::parse_address(talk.hear<AddressText>().data());
+    const auto held =
+        sluice::roce::socket::make_socket({.local = address}, sluice::roce::socket::Sharing::kNone);
+    assert_true(held.ok());
+    assert_true(sluice::roce::socket::bind_socket(held->get(), address,
+                                                  *sluice::roce::socket::find_network_device(address))
+                    .ok());
     talk.tell('o');
     (void)talk.hear<char>();
 }
 
-TEST(open__address_of_another_process__the_error_names_it) {
-    const OtherProcess holder(hold_device);
-    std::array<char, 32> address{};
-    own_address(2).copy(address.data(), address.size() - 1);
+// A device of this process has the address, and yet the packets are another process's.
+TEST(processes_at_one_address__this_one_has_it_open_too__every_byte_arrives) {
+    const OpenContext also(open_uroce(own_address(1)));
+    exchange_at(own_address(0), own_address(1));
+}
+
+TEST(open__address_of_another_program__the_error_names_it) {
+    const OtherProcess holder(hold_port);
+    const AddressText address = text_of(own_address(2));
     holder.talk().tell(address);
     assert_int_equal(holder.talk().hear<char>(), 'o');
     const auto refused = sluice::uroce::verbs::open_context(address.data());
