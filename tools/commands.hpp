@@ -23,7 +23,14 @@ ExitStatus run_provider_status(const Options& options);
 ExitStatus run_provider_enable(const Options& options, bool force);
 ExitStatus run_provider_disable(const Options& options);
 ExitStatus run_uroce_dump(const Options& options, const std::string& file);
-// DEVICE is a type: rxe or uroce. Gives the command's own status where there is one.
-int run_run(const Options& options, const std::string& device, const std::vector<std::string>& command);
+
+struct RunOptions {
+    std::string device; // its type: rxe or uroce; empty: rxe, or uroce for several ranks
+    bool pair = false;
+    unsigned ranks = 0; // 0: the command itself
+    unsigned timeout_seconds = 0;
+};
+// Gives the command's own status where there is one.
+int run_run(const Options& options, const RunOptions& how, const std::vector<std::string>& command);
 
 } // namespace sluice::tools

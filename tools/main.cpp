@@ -27,7 +27,7 @@ struct CommandLine {
     std::string ia_name;
     bool force = false;
     std::string file;
-    std::string type = "rxe";
+    RunOptions how;
     std::vector<std::string> to_run;
     std::function<int()> chosen;
 
@@ -103,10 +103,14 @@ struct CommandLine {
 
     void add_run() {
         CLI::App* run = add(app, "run", "Run a command with an RDMA device of its own",
-                            [this] { return run_run(options, type, to_run); });
-        run->add_option("--device", type, "Its type")
-            ->check(CLI::IsMember({"rxe", "uroce"}))
-            ->capture_default_str();
+                            [this] { return run_run(options, how, to_run); });
+        run->add_option("--device", how.device, "Its type, rxe unless said")
+            ->check(CLI::IsMember({"rxe", "uroce"}));
+        CLI::Option* const pair =
+            run->add_flag("--pair", how.pair, "Two copies over uroce, with one output and one exit status");
+        run->add_option("--ranks", how.ranks, "So many copies")->check(CLI::Range(1U, 64U))->excludes(pair);
+        run->add_option("--timeout", how.timeout_seconds, "End copies that run longer, in seconds")
+            ->check(CLI::Range(1U, 86400U));
         run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }
 };

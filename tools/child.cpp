@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/child.hpp"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+namespace sluice::tools {
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    pointers.reserve(texts.size() + 1);
+    for (std::string& text : texts) {
+        pointers.push_back(text.data());
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+std::vector<std::string> environment_with(std::vector<std::string> added) {
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string name = std::string(*entry).substr(0, std::string_view(*entry).find('=') + 1);
+        const bool replaced = std::any_of(
+            added.begin(), added.end(), [&name](const std::string& text) { return text.starts_with(name); });
+        if (!replaced) {
+            added.emplace_back(*entry);
+        }
+    }
+    return added;
+}
+
+void tell_why_not(const std::string& command, int error) {
+    std::cerr << "sluice: " << command << ": " << std::strerror(error) << '\n';
+}
+
+pid_t start(std::vector<std::string> command, std::vector<std::string> environment,
+            const BlockedSignals& signals, const Streams& streams) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, streams.out, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, streams.err, STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &signals.former());
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    pid_t child = 0;
+    const int error = posix_spawnp(&child, command.front().c_str(), &actions, &attributes,
+                                   pointers_to(command).data(), pointers_to(environment).data());
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        tell_why_not(command.front(), error);
+        errno = error;
+        return -1;
+    }
+    return child;
+}
+
+int exit_status(int status) noexcept {
+    return WIFSIGNALED(status) ? kBySignal + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void end_what_was_left() {
+    const std::string children = "/proc/self/task/" + std::to_string(getpid()) + "/children";
+    for (;;) {
+        std::ifstream list(children);
+        bool any = false;
+        for (pid_t pid = 0; list >> pid;) {
+            kill(pid, SIGKILL);
+            any = true;
+        }
+        if (!any || (waitpid(-1, nullptr, 0) < 0 && errno == ECHILD)) {
+            return;
+        }
+    }
+}
+
+} // namespace sluice::tools

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Commands that the command starts.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice::tools {
+
+// As shells say it.
+inline constexpr int kNotExecutable = 126;
+inline constexpr int kNotFound = 127;
+inline constexpr int kBySignal = 128;
+
+// Those that end a program, and the one about children: blocked here, and as they were in children.
+class BlockedSignals {
+  public:
+    BlockedSignals() {
+        sigemptyset(&blocked_);
+        for (const int signal : {SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
+            sigaddset(&blocked_, signal);
+        }
+        sigprocmask(SIG_BLOCK, &blocked_, &former_);
+    }
+    ~BlockedSignals() { sigprocmask(SIG_SETMASK, &former_, nullptr); }
+    BlockedSignals(const BlockedSignals&) = delete;
+    BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+    const sigset_t& blocked() const noexcept { return blocked_; }
+    const sigset_t& former() const noexcept { return former_; }
+
+  private:
+    sigset_t blocked_{};
+    sigset_t former_{};
+};
+
+// For exec; good as long as TEXTS are.
+std::vector<char*> pointers_to(std::vector<std::string>& texts);
+// Ours, with ADDED in place of variables of the same names.
+std::vector<std::string> environment_with(std::vector<std::string> added);
+void tell_why_not(const std::string& command, int error);
+
+struct Streams {
+    int out = 1;
+    int err = 2;
+};
+// -1 with errno, and a line that says why, when it can't be started.
+pid_t start(std::vector<std::string> command, std::vector<std::string> environment,
+            const BlockedSignals& signals, const Streams& streams = {});
+// What a shell would say of a wait status.
+int exit_status(int status) noexcept;
+// Whatever the commands left behind has become our child, if we are the subreaper.
+void end_what_was_left();
+
+} // namespace sluice::tools
