@@ -36,6 +36,11 @@ class Talk {
         assert_int_equal(read(fd_, &what, sizeof what), sizeof what);
         return what;
     }
+    void wait_for_end() const {
+        char said = 0;
+        while (read(fd_, &said, sizeof said) > 0) {
+        }
+    }
     Card swap_cards(const End& end) const {
         tell(Card{end.gid, end.addr(), end.qp->qp_num, end.mr->rkey});
         return hear<Card>();

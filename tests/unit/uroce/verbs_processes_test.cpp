@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "roce/group/group.hpp"
 #include "roce/socket/udp_port.hpp"
 #include "tests/unit/roce/pcap.hpp"
 
@@ -170,6 +171,31 @@ TEST(open__address_of_another_program__the_error_names_it) {
     assert_int_equal(holder.wait_for_end(), 0);
     // The address is free again.
     const OpenContext mine(open_uroce(address.data()));
+}
+
+void leave_a_child(const Talk& talk) {
+    const OpenContext context(open_uroce(talk.hear<AddressText>().data()));
+    if (fork() == 0) {
+        talk.tell('f');      // the handlers of fork() are done here
+        talk.wait_for_end(); // the test's
+        _exit(0);
+    }
+    (void)talk.hear<char>(); // is killed here
+}
+
+// A child has copies of its parent's sockets for a moment only, or the parent would seem to live.
+TEST(member__killed_after_a_fork__its_seat_is_free) {
+    const std::string address = own_address(3);
+    const OpenContext first(open_uroce(address));
+    const OtherProcess second(leave_a_child);
+    second.talk().tell(text_of(address));
+    assert_int_equal(second.talk().hear<char>(), 'f');
+    assert_int_equal(kill(second.pid(), SIGKILL), 0);
+    assert_int_equal(WTERMSIG(second.wait_for_end()), SIGKILL);
+    const auto third = sluice::roce::group::Group::join(
+        {.local = *sluice::roce::socket::parse_address(address.c_str())});
+    assert_true(third.ok());
+    assert_int_equal((*third)->share().which(), 1); // of the second
 }
 
 void die_after_hello(const Talk& talk) {
