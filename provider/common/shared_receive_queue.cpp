@@ -15,13 +15,16 @@ int destroy_in_kernel(const abi::VerbsSrq& srq, ib_uverbs_destroy_srq_resp& answ
 } // namespace
 
 int check_extended_request(const ibv_context* context, const ibv_srq_init_attr_ex& attr) noexcept {
-    constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-    if ((attr.comp_mask & ~kKnown) != 0 ||
-        ((attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr.srq_type != IBV_SRQT_BASIC)) {
+    // Fields that belong to the other types mean nothing for a basic queue.
+    if (attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED) {
         return EOPNOTSUPP;
     }
     const bool has_domain = (attr.comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 && attr.pd != nullptr;
-    return has_domain && attr.pd->context == context ? 0 : EINVAL;
+    if (!has_domain || attr.pd->context != context) {
+        return EINVAL;
+    }
+    const bool basic = (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr.srq_type == IBV_SRQT_BASIC;
+    return basic ? 0 : EOPNOTSUPP;
 }
 
 int make_in_kernel(abi::VerbsSrq& srq, ibv_pd* pd, void* srq_context, const ibv_srq_attr& attr,

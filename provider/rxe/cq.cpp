@@ -25,11 +25,12 @@ void install_ring(Cq& cq, abi::Mapping& mapping, const Ring& ring) noexcept {
     cq.produced_word.store(ring.produced_word(), std::memory_order_release);
 }
 
-int map_ring(const abi::Uverbs& uverbs, const mminfo& info, abi::Mapping& mapping, Ring& ring) noexcept {
+int map_ring(const abi::Uverbs& uverbs, const mminfo& info, std::uint32_t cqe, abi::Mapping& mapping,
+             Ring& ring) noexcept {
     if (const int error = mapping.map(uverbs, info.size, info.offset)) {
         return error;
     }
-    return ring.attach(mapping.data(), mapping.len_bytes(), sizeof(ib_uverbs_wc));
+    return ring.attach(mapping.data(), mapping.len_bytes(), sizeof(ib_uverbs_wc), cqe);
 }
 
 Cq* create(ibv_context* context, const CqRequest& request) noexcept {
@@ -43,7 +44,8 @@ Cq* create(ibv_context* context, const CqRequest& request) noexcept {
     }
     abi::Mapping mapping;
     Ring ring;
-    if (const int error = map_ring(uverbs_of(*cq), shared.mi, mapping, ring)) {
+    if (const int error =
+            map_ring(uverbs_of(*cq), shared.mi, static_cast<std::uint32_t>(cq->cqe), mapping, ring)) {
         unmake_in_kernel(*cq);
         return fail_with<Cq>(error);
     }
@@ -124,7 +126,7 @@ int resize_cq(ibv_cq* ibcq, int cqe) noexcept {
         return error;
     }
     Ring ring;
-    if (const int error = map_ring(uverbs_of(cq), shared.mi, retired->mapping, ring)) {
+    if (const int error = map_ring(uverbs_of(cq), shared.mi, answer.cqe, retired->mapping, ring)) {
         // The kernel fills a ring that we can't see. What was completed before stays readable.
         SLUICE_LOG(kError, "provider", "a resized completion queue can't be mapped; it gets no completions");
         return error;

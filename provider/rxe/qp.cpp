@@ -71,10 +71,11 @@ int map_send_ring(Qp& qp, const mminfo& info, const ib_uverbs_create_qp_resp& ca
         std::max<std::size_t>(caps.max_inline_data, std::size_t{caps.max_send_sge} * sizeof(rxe_sge));
     queue.limits.max_sge = caps.max_send_sge;
     queue.limits.max_inline_data = caps.max_inline_data;
-    return queue.ring.attach(queue.mapping.data(), queue.mapping.len_bytes(), kSendHeaderBytes + payload);
+    return queue.ring.attach(queue.mapping.data(), queue.mapping.len_bytes(), kSendHeaderBytes + payload,
+                             caps.max_send_wr);
 }
 
-int map_recv_ring(Qp& qp, const mminfo& info, std::uint32_t max_sge) noexcept {
+int map_recv_ring(Qp& qp, const mminfo& info, const ib_uverbs_create_qp_resp& caps) noexcept {
     RecvQueue& queue = qp.recv;
     if (qp.qp.srq != nullptr || info.size == 0) {
         return 0;
@@ -82,16 +83,17 @@ int map_recv_ring(Qp& qp, const mminfo& info, std::uint32_t max_sge) noexcept {
     if (const int error = queue.mapping.map(uverbs_of(qp), info.size, info.offset)) {
         return error;
     }
-    queue.max_sge = max_sge;
+    queue.max_sge = caps.max_recv_sge;
     return queue.ring.attach(queue.mapping.data(), queue.mapping.len_bytes(),
-                             kRecvHeaderBytes + std::size_t{max_sge} * sizeof(rxe_sge));
+                             kRecvHeaderBytes + std::size_t{caps.max_recv_sge} * sizeof(rxe_sge),
+                             caps.max_recv_wr);
 }
 
 int map_rings(Qp& qp, const rxe_create_qp_resp& shared, const ib_uverbs_create_qp_resp& caps) noexcept {
     if (const int error = map_send_ring(qp, shared.sq_mi, caps)) {
         return error;
     }
-    return map_recv_ring(qp, shared.rq_mi, caps.max_recv_sge);
+    return map_recv_ring(qp, shared.rq_mi, caps);
 }
 
 Qp* create(const QpRequest& request) noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The rings that rdma_rxe shares with user space: a header with two indices, then elements whose
-// size is a power of two. One slot stays empty, so that equal indices mean an empty ring.
+// size is a power of two. One slot stays empty, so that equal indices mean an empty ring. A queue of
+// no requests has a ring of that one slot.
 //
 // A ring is memory that others can write. Its geometry is checked once, against the size of the
 // mapping, and kept here; what the header says about it afterwards doesn't matter. An index that
@@ -26,8 +27,10 @@ static_assert(offsetof(rxe_queue_buf, producer_index) == 128 &&
 
 class Ring {
   public:
-    // Takes a ring of LEN_BYTES at MEMORY whose elements must hold ELEMENT_BYTES. 0 or EINVAL.
-    int attach(void* memory, std::size_t len_bytes, std::size_t element_bytes) noexcept {
+    // Takes a ring of LEN_BYTES at MEMORY, which must have room for CAPACITY elements of
+    // ELEMENT_BYTES. 0 or EINVAL.
+    int attach(void* memory, std::size_t len_bytes, std::size_t element_bytes,
+               std::uint32_t capacity) noexcept {
         if (len_bytes < sizeof(rxe_queue_buf)) {
             return EINVAL;
         }
@@ -35,7 +38,7 @@ class Ring {
         const std::uint32_t shift = load(header->log2_elem_size, std::memory_order_relaxed);
         const std::uint64_t slots = std::uint64_t{load(header->index_mask, std::memory_order_relaxed)} + 1;
         if (shift > kMaxShift || std::size_t{1} << shift < element_bytes || (slots & (slots - 1)) != 0 ||
-            slots < 2 || slots > (len_bytes - sizeof(rxe_queue_buf)) >> shift) {
+            slots <= capacity || slots > (len_bytes - sizeof(rxe_queue_buf)) >> shift) {
             return EINVAL;
         }
         header_ = header;
@@ -90,8 +93,9 @@ class Ring {
 // The side that fills elements for the kernel.
 class ProducerRing {
   public:
-    int attach(void* memory, std::size_t len_bytes, std::size_t element_bytes) noexcept {
-        const int error = ring_.attach(memory, len_bytes, element_bytes);
+    int attach(void* memory, std::size_t len_bytes, std::size_t element_bytes,
+               std::uint32_t capacity) noexcept {
+        const int error = ring_.attach(memory, len_bytes, element_bytes, capacity);
         if (error == 0) {
             resynchronise();
         }

@@ -15,15 +15,15 @@ abi::Uverbs& uverbs_of(const Srq& srq) noexcept {
     return context_of(srq.srq.context).uverbs;
 }
 
-// Maps a ring of receive requests. How many elements fit is what the mapping has room for.
-int map_ring(const abi::Uverbs& uverbs, const mminfo& info, std::uint32_t max_sge,
+// Maps a ring of at least MAX_WR receive requests.
+int map_ring(const abi::Uverbs& uverbs, const mminfo& info, std::uint32_t max_wr, std::uint32_t max_sge,
              RecvQueue& queue) noexcept {
     abi::Mapping mapping;
     if (const int error = mapping.map(uverbs, info.size, info.offset)) {
         return error;
     }
     const std::size_t bytes = kRecvHeaderBytes + std::size_t{max_sge} * sizeof(rxe_sge);
-    if (const int error = queue.ring.attach(mapping.data(), mapping.len_bytes(), bytes)) {
+    if (const int error = queue.ring.attach(mapping.data(), mapping.len_bytes(), bytes, max_wr)) {
         return error;
     }
     queue.mapping = std::move(mapping);
@@ -45,7 +45,7 @@ Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
         srq->queue.lock.elide();
     }
     srq->srq_num = shared.srq_num;
-    if (const int error = map_ring(uverbs_of(*srq), shared.mi, answer.max_sge, srq->queue)) {
+    if (const int error = map_ring(uverbs_of(*srq), shared.mi, answer.max_wr, answer.max_sge, srq->queue)) {
         unmake_in_kernel(*srq);
         return fail_with<Srq>(error);
     }
@@ -88,7 +88,7 @@ int modify_srq(ibv_srq* ibsrq, ibv_srq_attr* attr, int mask) noexcept {
     if ((mask & IBV_SRQ_MAX_WR) == 0) {
         return 0;
     }
-    if (const int error = map_ring(uverbs_of(srq), info, srq.queue.max_sge, srq.queue)) {
+    if (const int error = map_ring(uverbs_of(srq), info, attr->max_wr, srq.queue.max_sge, srq.queue)) {
         SLUICE_LOG(kError, "provider",
                    "a resized shared receive queue can't be mapped; its requests are lost");
         return error;

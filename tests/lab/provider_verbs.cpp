@@ -5,6 +5,7 @@
 //
 //   provider_verbs DEVICE GID_INDEX cycles COUNT   every object made and destroyed, COUNT times
 //   provider_verbs DEVICE GID_INDEX limits         each limit plus one is refused, with the errno
+//   provider_verbs DEVICE GID_INDEX no_queues      writes to a queue pair whose queues hold no requests
 //   provider_verbs DEVICE GID_INDEX credentials    sends after the program has changed its user
 //   provider_verbs DEVICE GID_INDEX removal        polls while the device goes away (by the caller)
 //   provider_verbs DEVICE GID_INDEX native         atomic write and flush, where the kernel has them
@@ -22,6 +23,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "tests/lab/verbs_loop.hpp"
 
@@ -163,6 +165,29 @@ void run_limits(const char* device) {
     std::printf("limits hold\n");
 }
 
+// A queue pair that is only written to needs no requests, and one that only writes needs no receives.
+void run_no_queues(const char* device) {
+    int made = 0;
+    Loop& it = set_up(device, 0, [&made](Loop& l) {
+        ibv_qp_init_attr attr = qp_request(l.cq, IBV_QPT_RC);
+        attr.cap.max_recv_wr = 0;
+        attr.cap.max_send_wr = made++ == 0 ? kDepth : 0;
+        return ibv_create_qp(l.pd, &attr);
+    });
+    it.buffer[0] = 'w';
+    require((errno = post_write(it)) == 0, "post a write");
+    require(await_completion(it.cq).status == IBV_WC_SUCCESS, "complete a write");
+    require(it.buffer[4096] == 'w', "the byte is there");
+    std::swap(it.qp[0], it.qp[1]);
+    require(post_write(it) == ENOMEM, "a send queue of no requests takes none");
+    ibv_recv_wr wr{};
+    ibv_recv_wr* bad = nullptr;
+    require(ibv_post_recv(it.qp[0], &wr, &bad) == ENOMEM && bad == &wr,
+            "a receive queue of no requests takes none");
+    tear_down(it);
+    std::printf("writes reach a queue pair without queues\n");
+}
+
 // --- credentials ---
 
 void run_credentials(const char* device) {
@@ -296,6 +321,8 @@ int main(int argc, char** argv) {
         run_cycles(argv[1], static_cast<int>(std::strtol(argv[4], nullptr, 10)));
     } else if (command == "limits") {
         run_limits(argv[1]);
+    } else if (command == "no_queues") {
+        run_no_queues(argv[1]);
     } else if (command == "credentials") {
         run_credentials(argv[1]);
     } else if (command == "removal") {

@@ -86,6 +86,60 @@ TEST(create_qp__wrong_arguments__fail_half_done_with_nothing) {
     assert_int_equal(errno, EINVAL);
 }
 
+// Programs that only write to each other's memory ask for queues of no requests.
+TEST(create_qp__queues_of_no_requests__made_and_always_full) {
+    Rig rig;
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = rig.cq;
+    attr.cap = {
+        .max_send_wr = 0, .max_recv_wr = 0, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 16};
+    attr.qp_type = IBV_QPT_RC;
+    ibv_qp* qp = rxe::create_qp(rig.pd, &attr);
+    assert_non_null(qp);
+    Rig::move(qp, IBV_QPS_RTS);
+    ibv_sge list{};
+    ibv_send_wr send = send_request(&list, 1);
+    ibv_send_wr* bad_send = nullptr;
+    assert_int_equal(rxe::post_send(qp, &send, &bad_send), ENOMEM);
+    assert_ptr_equal(bad_send, &send);
+    ibv_recv_wr receive{.wr_id = 3, .next = nullptr, .sg_list = &list, .num_sge = 1};
+    ibv_recv_wr* bad_receive = nullptr;
+    assert_int_equal(rxe::post_recv(qp, &receive, &bad_receive), ENOMEM);
+    assert_ptr_equal(bad_receive, &receive);
+    Rig::move(qp, IBV_QPS_RESET);
+    assert_int_equal(rxe::destroy_qp(qp), 0);
+}
+
+TEST(create_qp__ring_smaller_than_granted__einval) {
+    Rig rig;
+    rig.device.kernel.spoil = [](FakeRing& ring) { ring.header().index_mask = 3; };
+    assert_null(rig.make_qp(IBV_QPT_RC));
+    assert_int_equal(errno, EINVAL);
+    rig.device.kernel.spoil = nullptr;
+}
+
+TEST(create_srq_ex__basic_with_fields_of_other_types__made) {
+    Rig rig;
+    ibv_srq_init_attr_ex attr{};
+    attr.attr = {.max_wr = 3, .max_sge = 2, .srq_limit = 0};
+    attr.pd = rig.pd;
+    attr.srq_type = IBV_SRQT_BASIC;
+    attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+                     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_TM;
+    ibv_srq* srq = rxe::create_srq_ex(rig.device.context(), &attr);
+    assert_non_null(srq);
+    assert_int_equal(rxe::destroy_srq(srq), 0);
+    attr.srq_type = IBV_SRQT_XRC;
+    assert_null(rxe::create_srq_ex(rig.device.context(), &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    attr.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_RESERVED;
+    assert_null(rxe::create_srq_ex(rig.device.context(), &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;
+    assert_null(rxe::create_srq_ex(rig.device.context(), &attr));
+    assert_int_equal(errno, EINVAL);
+}
+
 TEST(create_qp__parts_of_another_context__refused) {
     Rig rig;
     refuse_foreign_parts(rig.cq, [&](int error, auto&& change) {
