@@ -66,14 +66,14 @@ try_devices() {
 wrong_abi_is_refused() {
     local fake=$root/opt/sluice-ci/fake
     mkdir -p "$fake/DEBIAN"
-    printf '%s\n' 'Package: libibverbs1' 'Version: 65.0-1' "Architecture: $(dpkg --print-architecture)" \
+    printf '%s\n' 'Package: libibverbs1' 'Version: 66.0-1' "Architecture: $(dpkg --print-architecture)" \
         'Multi-Arch: same' 'Maintainer: nobody <nobody@packages.invalid>' 'Description: of the future' >"$fake/DEBIAN/control"
     dpkg-deb --build --root-owner-group "$fake" "$root/opt/sluice-ci/future.deb" >/dev/null
     local files
     mapfile -t files < <(files_of old libsluice1 ibverbs-provider-sluice)
     expect_match "a libibverbs that we don't know is refused" \
         "$(in_root apt-get -s install /opt/sluice-ci/future.deb "${files[@]}" 2>&1)" \
-        'ibverbs-provider-sluice : Depends: libibverbs1 \(< 65~\)'
+        'ibverbs-provider-sluice : Depends: libibverbs1 \(< 66~\)'
 }
 
 the_lab_explains_itself() {

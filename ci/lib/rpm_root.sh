@@ -58,10 +58,10 @@ install_stub() { rpm_in_root -U "$(stub_rpm stub 44.0)"; }
 # A libibverbs of a time that we know nothing about, and a machine of another kind.
 what_does_not_fit_is_refused() {
     local future
-    future=$(stub_rpm future 65.0)
+    future=$(stub_rpm future 66.0)
     expect_match "a libibverbs that we don't know is refused" \
         "$(rpm_in_root -U --test "$future" "$(package_of old libsluice)" "$(package_of old libibverbs-sluice)" 2>&1)" \
-        'libibverbs >= 65 conflicts with '
+        'libibverbs >= 66 conflicts with '
     expect_match "packages of another architecture are refused" \
         "$(setarch i686 rpm --force-debian --root "$root" -U --test --nodeps "$(package_of old libsluice)" 2>&1)" \
         'intended for a different architecture'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The private structures that libibverbs shares with its providers, as facts: sizes and offsets
-// that have held from rdma-core v34 to v64 on LP64. What has moved between versions is not here;
+// that have held from rdma-core v34 to v65 on LP64. What has moved between versions is not here;
 // it is measured when the plugin is loaded (probe.hpp).
 //
 // The public header is the authority for everything that it declares; static_asserts tie the

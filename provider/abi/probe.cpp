@@ -16,7 +16,7 @@ namespace sluice::abi {
 namespace {
 
 // Newest first: a library with several labels is taken at its newest word.
-constexpr std::array kVersions{64, 59, 57, 34};
+constexpr std::array kVersions{65, 64, 59, 57, 34};
 
 template<typename Function>
 bool find(void* library, const char* name, Function*& function) {
@@ -188,7 +188,7 @@ Result<Symbols> find_symbols(void* library) {
     }
     if (symbols.version == 0) {
         return Error(ErrorKind::kNotFound,
-                     "libibverbs has no verbs_register_driver_ of version 34, 57, 59 or 64");
+                     "libibverbs has no verbs_register_driver_ of version 34, 57, 59, 64 or 65");
     }
     if (!find(library, "_verbs_init_and_alloc_context", symbols.init_and_alloc_context) ||
         !find(library, "verbs_set_ops", symbols.set_ops) ||

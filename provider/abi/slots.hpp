@@ -32,6 +32,7 @@ namespace sluice::abi {
     SLOT(close_xrcd, 73)                                                                                     \
     SLOT(cq_event, 73)                                                                                       \
     SLOT(create_ah, 73)                                                                                      \
+    SLOT(create_comp_cntr, 93)                                                                               \
     SLOT(create_counters, 73)                                                                                \
     SLOT(create_cq, 73)                                                                                      \
     SLOT(create_cq_ex, 73)                                                                                   \
@@ -49,6 +50,7 @@ namespace sluice::abi {
     SLOT(dealloc_td, 73)                                                                                     \
     SLOT(dereg_mr, 73)                                                                                       \
     SLOT(destroy_ah, 73)                                                                                     \
+    SLOT(destroy_comp_cntr, 93)                                                                              \
     SLOT(destroy_counters, 73)                                                                               \
     SLOT(destroy_cq, 73)                                                                                     \
     SLOT(destroy_flow, 73)                                                                                   \
@@ -66,6 +68,8 @@ namespace sluice::abi {
     SLOT(import_dm, 75)                                                                                      \
     SLOT(import_mr, 73)                                                                                      \
     SLOT(import_pd, 73)                                                                                      \
+    SLOT(inc_comp_cntr, 93)                                                                                  \
+    SLOT(inc_err_comp_cntr, 93)                                                                              \
     SLOT(modify_cq, 73)                                                                                      \
     SLOT(modify_flow_action_esp, 73)                                                                         \
     SLOT(modify_qp, 73)                                                                                      \
@@ -79,6 +83,8 @@ namespace sluice::abi {
     SLOT(post_send, 73)                                                                                      \
     SLOT(post_srq_ops, 73)                                                                                   \
     SLOT(post_srq_recv, 73)                                                                                  \
+    SLOT(qp_attach_comp_cntr, 93)                                                                            \
+    SLOT(query_comp_cntr_caps, 93)                                                                           \
     SLOT(query_device_ex, 73)                                                                                \
     SLOT(query_ece, 73)                                                                                      \
     SLOT(query_port, 73)                                                                                     \
@@ -87,7 +93,9 @@ namespace sluice::abi {
     SLOT(query_qp_data_in_order, 76)                                                                         \
     SLOT(query_rt_values, 73)                                                                                \
     SLOT(query_srq, 73)                                                                                      \
+    SLOT(read_comp_cntr, 93)                                                                                 \
     SLOT(read_counters, 73)                                                                                  \
+    SLOT(read_err_comp_cntr, 93)                                                                             \
     SLOT(reg_dm_mr, 73)                                                                                      \
     SLOT(reg_dmabuf_mr, 73)                                                                                  \
     SLOT(reg_mr, 73)                                                                                         \
@@ -95,7 +103,9 @@ namespace sluice::abi {
     SLOT(req_notify_cq, 73)                                                                                  \
     SLOT(rereg_mr, 73)                                                                                       \
     SLOT(resize_cq, 73)                                                                                      \
+    SLOT(set_comp_cntr, 93)                                                                                  \
     SLOT(set_ece, 73)                                                                                        \
+    SLOT(set_err_comp_cntr, 93)                                                                              \
     SLOT(unimport_dm, 75)                                                                                    \
     SLOT(unimport_mr, 73)                                                                                    \
     SLOT(unimport_pd, 73)
@@ -109,11 +119,11 @@ enum class Slot : std::uint8_t {
 // NOLINTEND(readability-identifier-naming)
 
 #define SLUICE_ABI_SLOT(name, since) since,
-inline constexpr std::array<std::uint8_t, 83> kSlotSince{SLUICE_ABI_SLOTS(SLUICE_ABI_SLOT)};
+inline constexpr std::array<std::uint8_t, 93> kSlotSince{SLUICE_ABI_SLOTS(SLUICE_ABI_SLOT)};
 #undef SLUICE_ABI_SLOT
 
 // Every number of slots that a released libibverbs has had.
-inline constexpr std::array<std::size_t, 6> kKnownSlotCounts{73, 75, 76, 79, 81, 83};
+inline constexpr std::array<std::size_t, 7> kKnownSlotCounts{73, 75, 76, 79, 81, 83, 93};
 
 constexpr std::size_t slots_with(std::size_t slot_count, std::size_t before) {
     std::size_t index = 0;

@@ -49,7 +49,8 @@ verbs_context* public_view(void* memory) {
 
 std::size_t place(Slot slot) {
     // The nearest known table, for a number of operations that is none.
-    const std::size_t table = std::min<std::size_t>(fake_layout.slots, 83);
+    const std::size_t table = *std::find_if(kKnownSlotCounts.rbegin(), kKnownSlotCounts.rend(),
+                                            [](std::size_t count) { return count <= fake_layout.slots; });
     const std::size_t index = *slot_index(slot, table);
     if (!fake_layout.shuffled) {
         return index;

@@ -49,6 +49,7 @@ constexpr Expected kKnown[] = {
     {"v34", 34, {73, 648, 344}}, {"v35", 34, {75, 648, 344}}, {"v36", 34, {76, 648, 344}},
     {"v44", 34, {76, 648, 352}}, {"v45", 34, {76, 648, 360}}, {"v57", 57, {76, 648, 360}},
     {"v59", 59, {79, 672, 360}}, {"v62", 59, {81, 680, 360}}, {"v64", 64, {83, 696, 360}},
+    {"v65", 65, {93, 696, 360}},
 };
 
 TEST(measure__each_known_layout__is_found) {
@@ -119,6 +120,7 @@ TEST(slot_index__known_layouts__are_as_observed) {
     constexpr Observed kObserved[] = {
         {73, 0, 5, 19, 54, 59, 66, 72}, {75, 0, 5, 19, 55, 60, 67, 74}, {76, 0, 5, 19, 55, 60, 68, 75},
         {79, 0, 6, 20, 57, 62, 70, 78}, {81, 0, 6, 20, 58, 63, 72, 80}, {83, 0, 7, 21, 60, 65, 74, 82},
+        {93, 0, 7, 22, 64, 71, 82, 92},
     };
     for (const Observed& seen : kObserved) {
         assert_int_equal(*slot_index(Slot::advise_mr, seen.slots), seen.advise_mr);
