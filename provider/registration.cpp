@@ -107,12 +107,12 @@ void register_providers() {
         return;
     }
     set_current_abi(*found);
-    SLUICE_LOG(
-        kInfo, "provider",
-        "libibverbs speaks provider interface %d: %zu operations, context of %zu bytes, queue pair mask "
-        "at %zu",
-        found->symbols.version, found->layout.slot_count, found->layout.verbs_context_bytes,
-        found->layout.qp_mask_offset);
+    SLUICE_LOG(kInfo, "provider",
+               "libibverbs speaks provider interface %d: %zu operations and %zu unknown ones behind them, "
+               "context of "
+               "%zu bytes, queue pair mask at %zu",
+               found->symbols.version, found->layout.slot_count, found->layout.appended,
+               found->layout.verbs_context_bytes, found->layout.qp_mask_offset);
     found->symbols.register_driver(&kRxeOps);
     found->symbols.register_driver(&kSiwOps);
 }

@@ -64,7 +64,7 @@ unknown_libibverbs() {
     cp -p "$library" "$kept"
     expect "enable" in_root sluice provider enable >/dev/null
     # Not under its own name, or those who have it open would see it change.
-    sed 's/verbs_register_driver_34/verbs_register_driver_66/g' "$kept" >"$library.new"
+    sed 's/verbs_register_driver_34/verbs_register_driver_xx/g' "$kept" >"$library.new"
     mv "$library.new" "$library"
     expect_no_match "with a libibverbs that it doesn't know, the plugin is silent" \
         "$(ibv_devices_errors 2>&1; in_root ibv_devinfo 2>&1)" 'libsluice|sluice\.driver'

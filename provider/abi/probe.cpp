@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace sluice::abi {
 
@@ -17,11 +18,22 @@ namespace {
 
 // Newest first: a library with several labels is taken at its newest word.
 constexpr std::array kVersions{65, 64, 59, 57, 34};
+constexpr int kNewestImaginable = 99;
 
 template<typename Function>
 bool find(void* library, const char* name, Function*& function) {
     function = reinterpret_cast<Function*>(dlsym(library, name));
     return function != nullptr;
+}
+
+bool find_version(void* library, int version, Symbols& symbols) {
+    char name[40];
+    std::snprintf(name, sizeof name, "verbs_register_driver_%d", version);
+    if (!find(library, name, symbols.register_driver)) {
+        return false;
+    }
+    symbols.version = version;
+    return true;
 }
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
@@ -148,12 +160,76 @@ std::size_t count_slots(const Symbols& symbols, const ScratchContext& scratch, s
     return count;
 }
 
-bool known_places_agree(const ScratchContext& scratch, std::size_t ibv_context_at, std::size_t slot_count) {
-    return std::ranges::all_of(kKnownPlaces, [&](const KnownPlace& place) {
-        const auto index = slot_index(place.slot, slot_count);
+// Tells of the first operation that isn't where a table of SLOT_COUNT operations has it; empty if there is
+// none.
+std::string what_differs(const ScratchContext& scratch, std::size_t ibv_context_at, std::size_t slot_count) {
+    for (const KnownPlace& place : kKnownPlaces) {
         const std::size_t at = ibv_context_at + static_cast<std::size_t>(place.from_context);
-        return index && word_at(scratch.memory(), at) == token(*index);
-    });
+        const std::uint64_t seen = word_at(scratch.memory(), at);
+        const std::size_t expected = slot_index(place.slot, slot_count).value_or(kTokens);
+        if (seen == token(expected)) {
+            continue;
+        }
+        const std::string name = name_of(place.slot);
+        return seen >= token(0) && seen < token(kTokens)
+                   ? name + " is operation " + std::to_string((seen - token(0)) / kWord) + " and not " +
+                         std::to_string(expected)
+                   : name + " is not where the public header has it";
+    }
+    return {};
+}
+
+// Stand in for operations that the library is made to call.
+thread_local bool called = false;
+void note_call(ibv_pd* /*pd*/) noexcept {
+    called = true;
+}
+void ignore_call(ibv_pd* /*pd*/) noexcept {}
+
+// Whether the library calls the operation at INDEX for the last one in the alphabet. The public header has no
+// place for any operation so far back: what is inserted there shows only in this.
+bool last_operation_is_at(const Symbols& symbols, const ScratchContext& scratch, std::size_t ibv_context_at,
+                          std::size_t index) {
+    if (symbols.unimport_pd == nullptr) {
+        return false;
+    }
+    std::array<void (*)(ibv_pd*) noexcept, kTokens> table{};
+    table.fill(ignore_call);
+    table[index] = note_call;
+    symbols.set_ops(scratch.context(), table.data());
+    ibv_pd pd{};
+    pd.context =
+        reinterpret_cast<ibv_context*>(reinterpret_cast<std::byte*>(scratch.context()) + ibv_context_at);
+    called = false;
+    symbols.unimport_pd(&pd);
+    return called;
+}
+
+// Which known table the library's is, or begins with.
+Result<std::size_t> find_table(const Symbols& symbols, const ScratchContext& scratch,
+                               std::size_t ibv_context_at, std::size_t slot_count) {
+    constexpr std::size_t kNewest = kKnownSlotCounts.back();
+    const bool known = std::ranges::find(kKnownSlotCounts, slot_count) != kKnownSlotCounts.end();
+    if (!known && slot_count < kNewest) {
+        return Error::format(ErrorKind::kNotSupported, 0,
+                             "libibverbs has a provider table of %zu operations, which is no known layout",
+                             slot_count);
+    }
+    const std::size_t table = known ? slot_count : kNewest;
+    const std::string difference = what_differs(scratch, ibv_context_at, table);
+    if (!difference.empty()) {
+        return Error::format(ErrorKind::kNotSupported, 0,
+                             "libibverbs has %zu provider operations, but not in the known order: %s",
+                             slot_count, difference.c_str());
+    }
+    if (!known && !last_operation_is_at(symbols, scratch, ibv_context_at, table - 1)) {
+        return Error::format(
+            ErrorKind::kNotSupported, 0,
+            "libibverbs has %zu provider operations, but not in the known order: unimport_pd is "
+            "not operation %zu",
+            slot_count, table - 1);
+    }
+    return table;
 }
 
 // The library's own down-cast tells where it looks for the mask.
@@ -179,16 +255,18 @@ std::optional<std::size_t> find_qp_mask(const Symbols& symbols) {
 Result<Symbols> find_symbols(void* library) {
     Symbols symbols{};
     for (const int version : kVersions) {
-        char name[40];
-        std::snprintf(name, sizeof name, "verbs_register_driver_%d", version);
-        if (find(library, name, symbols.register_driver)) {
-            symbols.version = version;
+        if (find_version(library, version, symbols)) {
             break;
         }
     }
+    // A newer label may stand for a layout that we can use all the same.
+    for (int version = kVersions.front() + 1; symbols.version == 0 && version <= kNewestImaginable;
+         ++version) {
+        (void)find_version(library, version, symbols);
+    }
     if (symbols.version == 0) {
         return Error(ErrorKind::kNotFound,
-                     "libibverbs has no verbs_register_driver_ of version 34, 57, 59, 64 or 65");
+                     "libibverbs has no verbs_register_driver_ of version 34, 57, 59, 64, 65 or later");
     }
     if (!find(library, "_verbs_init_and_alloc_context", symbols.init_and_alloc_context) ||
         !find(library, "verbs_set_ops", symbols.set_ops) ||
@@ -196,6 +274,7 @@ Result<Symbols> find_symbols(void* library) {
         !find(library, "ibv_qp_to_qp_ex", symbols.qp_to_qp_ex)) {
         return Error(ErrorKind::kNotFound, "libibverbs lacks a function that providers need");
     }
+    (void)find(library, "ibv_unimport_pd", symbols.unimport_pd);
     return symbols;
 }
 
@@ -211,22 +290,16 @@ Result<Layout> measure(const Symbols& symbols) {
     }
     const std::size_t ibv_context_at = *bytes - sizeof(ibv_context);
     const std::size_t slot_count = count_slots(symbols, scratch, ibv_context_at);
-    if (std::ranges::find(kKnownSlotCounts, slot_count) == kKnownSlotCounts.end()) {
-        return Error::format(ErrorKind::kNotSupported, 0,
-                             "libibverbs has a provider table of %zu operations, which is no known layout",
-                             slot_count);
-    }
-    if (!known_places_agree(scratch, ibv_context_at, slot_count)) {
-        return Error::format(ErrorKind::kNotSupported, 0,
-                             "libibverbs has %zu provider operations, but not in the known order",
-                             slot_count);
+    Result<std::size_t> table = find_table(symbols, scratch, ibv_context_at, slot_count);
+    if (!table) {
+        return std::move(table).error();
     }
     const auto qp_mask = find_qp_mask(symbols);
     if (!qp_mask) {
         return Error(ErrorKind::kNotSupported,
                      "where this libibverbs keeps a queue pair's mask cannot be determined");
     }
-    return Layout{slot_count, *bytes, *qp_mask};
+    return Layout{*table, *bytes, *qp_mask, slot_count - *table};
 }
 
 Result<Abi> find_abi(void* library) {

@@ -5,7 +5,8 @@
 // The interface between libibverbs and a provider is private and changes, sometimes under the
 // same version label. So nothing of it is linked against: the few functions that are needed are
 // looked up by name, and the layout is measured by letting them work on scratch memory that we
-// own. Whatever doesn't come out exactly as one of the known layouts is refused.
+// own. A layout is taken if it is a known one, or the newest known one with operations behind it
+// that we don't know; whatever comes out otherwise is refused.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace sluice::abi {
 
 inline constexpr const char* kLibrary = "libibverbs.so.1";
 
-// The functions of libibverbs that the plugin uses. All but the last are private to it.
+// The functions of libibverbs that the plugin uses. Those with ibv_ in their name are public.
 struct Symbols {
     void (*register_driver)(const VerbsDeviceOps* ops);
     void* (*init_and_alloc_context)(ibv_device* device, int cmd_fd, std::size_t size,
@@ -27,14 +28,16 @@ struct Symbols {
     void (*set_ops)(verbs_context* context, const void* ops);
     void (*uninit_context)(verbs_context* context);
     ibv_qp_ex* (*qp_to_qp_ex)(ibv_qp* qp);
-    int version; // of the private interface: the NN of libNAME-rdmavNN.so
+    void (*unimport_pd)(ibv_pd* pd); // null in a library that has none
+    int version;                     // of the private interface: the NN of libNAME-rdmavNN.so
 };
 
 // What differs between versions of libibverbs.
 struct Layout {
-    std::size_t slot_count;          // operations in the provider's table
+    std::size_t slot_count;          // operations in the provider's table that we know
     std::size_t verbs_context_bytes; // size of struct verbs_context, which ends in ibv_context
     std::size_t qp_mask_offset;      // of comp_mask in struct verbs_qp
+    std::size_t appended = 0;        // operations behind those that we know
 };
 
 struct Abi {

@@ -122,6 +122,14 @@ enum class Slot : std::uint8_t {
 inline constexpr std::array<std::uint8_t, 93> kSlotSince{SLUICE_ABI_SLOTS(SLUICE_ABI_SLOT)};
 #undef SLUICE_ABI_SLOT
 
+#define SLUICE_ABI_SLOT(name, since) #name,
+inline constexpr std::array<const char*, kSlotSince.size()> kSlotNames{SLUICE_ABI_SLOTS(SLUICE_ABI_SLOT)};
+#undef SLUICE_ABI_SLOT
+
+constexpr const char* name_of(Slot slot) {
+    return kSlotNames[static_cast<std::size_t>(slot)];
+}
+
 // Every number of slots that a released libibverbs has had.
 inline constexpr std::array<std::size_t, 7> kKnownSlotCounts{73, 75, 76, 79, 81, 83, 93};
 

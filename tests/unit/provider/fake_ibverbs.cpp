@@ -51,7 +51,8 @@ std::size_t place(Slot slot) {
     // The nearest known table, for a number of operations that is none.
     const std::size_t table = *std::find_if(kKnownSlotCounts.rbegin(), kKnownSlotCounts.rend(),
                                             [](std::size_t count) { return count <= fake_layout.slots; });
-    const std::size_t index = *slot_index(slot, table);
+    const std::size_t known_index = *slot_index(slot, table);
+    const std::size_t index = known_index + (known_index >= fake_layout.inserted_at ? 1 : 0);
     if (!fake_layout.shuffled) {
         return index;
     }
@@ -148,6 +149,13 @@ EXPORTED ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
     std::uint32_t mask = 0;
     std::memcpy(&mask, reinterpret_cast<const std::byte*>(qp) + qp_mask_at(), sizeof mask);
     return (mask & kQpMaskExtended) != 0 ? reinterpret_cast<ibv_qp_ex*>(qp) : nullptr;
+}
+
+EXPORTED void ibv_unimport_pd(ibv_pd* pd) {
+    auto* base = reinterpret_cast<std::byte*>(pd->context) - ibv_context_at();
+    void (*unimport)(ibv_pd*) = nullptr;
+    std::memcpy(&unimport, &ops_of(public_view(base)->priv)[place(Slot::unimport_pd)], sizeof unimport);
+    unimport(pd);
 }
 
 // An operation out of the private table, as the library's own entry points would call it.

@@ -4,6 +4,7 @@
 //   FAKE_VERSION  the NN of verbs_register_driver_NN
 //   FAKE_SLOTS, FAKE_CONTEXT, FAKE_QP_MASK  sizes and places, as in fake_layout.h
 //   FAKE_SHUFFLED two operations have changed places
+//   FAKE_INSERTED_AT  an operation that nobody knows is here
 //   FAKE_LACKS_SET_OPS  a function that providers need is not there
 #include "tests/unit/provider/fake_layout.h"
 
@@ -13,7 +14,11 @@
 #define IS_SHUFFLED false
 #endif
 
-const struct FakeLayout fake_layout = {FAKE_SLOTS, FAKE_CONTEXT, FAKE_QP_MASK, IS_SHUFFLED};
+#ifndef FAKE_INSERTED_AT
+#define FAKE_INSERTED_AT FAKE_SLOTS
+#endif
+
+const struct FakeLayout fake_layout = {FAKE_SLOTS, FAKE_CONTEXT, FAKE_QP_MASK, IS_SHUFFLED, FAKE_INSERTED_AT};
 
 #define EXPORTED __attribute__((visibility("default")))
 #define REGISTER_NAME(version) verbs_register_driver_##version

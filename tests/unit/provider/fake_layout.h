@@ -15,6 +15,7 @@ struct FakeLayout {
     size_t context_bytes; // sizeof(struct verbs_context), as on x86-64
     size_t qp_mask_at;    // offset of comp_mask in struct verbs_qp, as on x86-64
     bool shuffled;        // two operations have changed places
+    size_t inserted_at;   // an operation that nobody knows stands here, in front of those that follow
 };
 
 extern const struct FakeLayout fake_layout;

@@ -87,12 +87,51 @@ void expect_declined(const char* name, const char* because) {
     assert_int_equal(library.live_contexts(), 0);
 }
 
+// What upstream may do next.
+TEST(measure__operations_behind_the_known_ones__is_used_without_them) {
+    const Library library("appended");
+    const Result<Symbols> symbols = find_symbols(library.handle());
+    assert_int_equal(symbols->version, 66);
+    const Result<Layout> layout = measure(*symbols);
+    assert_true(layout.ok());
+    assert_int_equal(layout->slot_count, 93);
+    assert_int_equal(layout->appended, 2);
+    assert_int_equal(layout->verbs_context_bytes, 712 + sluice::abi::kMutexExtra);
+    assert_int_equal(layout->qp_mask_offset, 368 + sluice::abi::kMutexExtra);
+    assert_int_equal(library.live_contexts(), 0);
+}
+
+TEST(measure__new_label_on_a_known_layout__is_used) {
+    const Library library("relabelled");
+    const Result<Symbols> symbols = find_symbols(library.handle());
+    assert_int_equal(symbols->version, 66);
+    const Result<Layout> layout = measure(*symbols);
+    assert_true(layout.ok());
+    assert_int_equal(layout->slot_count, 93);
+    assert_int_equal(layout->appended, 0);
+}
+
+TEST(measure__operation_between_the_known_ones__declines_and_says_which) {
+    expect_declined("inserted", "94 provider operations, but not in the known order: free_dm is operation ");
+}
+
+TEST(measure__operation_where_the_header_shows_none__declines) {
+    expect_declined("inserted_late", "unimport_pd is not operation 92");
+}
+
+TEST(measure__append_that_can_not_be_proved__declines) {
+    const Library library("appended");
+    Result<Symbols> symbols = find_symbols(library.handle());
+    symbols->unimport_pd = nullptr;
+    assert_false(measure(*symbols).ok());
+}
+
 TEST(measure__unknown_number_of_operations__declines) {
     expect_declined("unknown", "85 operations");
 }
 
 TEST(measure__known_number_in_another_order__declines) {
-    expect_declined("shuffled", "not in the known order");
+    expect_declined("shuffled", "not in the known order: post_recv is operation ");
 }
 
 TEST(measure__queue_pair_mask_nowhere__declines) {
