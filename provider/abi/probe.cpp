@@ -275,6 +275,8 @@ Result<Symbols> find_symbols(void* library) {
         return Error(ErrorKind::kNotFound, "libibverbs lacks a function that providers need");
     }
     (void)find(library, "ibv_unimport_pd", symbols.unimport_pd);
+    // The log function came in the same version, and nothing else that can be seen without a risk.
+    symbols.opens_without_kernel = dlsym(library, "__verbs_log") != nullptr;
     return symbols;
 }
 

@@ -30,6 +30,9 @@ struct Symbols {
     ibv_qp_ex* (*qp_to_qp_ex)(ibv_qp* qp);
     void (*unimport_pd)(ibv_pd* pd); // null in a library that has none
     int version;                     // of the private interface: the NN of libNAME-rdmavNN.so
+    // Whether ibv_open_device() takes a device that the kernel doesn't know: since rdma-core 37, which has
+    // the layout of 36. The older one would crash.
+    bool opens_without_kernel;
 };
 
 // What differs between versions of libibverbs.

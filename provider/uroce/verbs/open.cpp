@@ -158,8 +158,7 @@ Result<void> ensure_abi(void* library) {
         }
         provider::set_current_abi(*found);
     }
-    constexpr std::size_t kFirstWithoutKernel = 76; // rdma-core 36
-    if (provider::current_abi().layout.slot_count < kFirstWithoutKernel) {
+    if (!provider::current_abi().symbols.opens_without_kernel) {
         return Error(ErrorKind::kNotSupported,
                      "this libibverbs opens no device without a kernel: install rdma-core 37 or later");
     }

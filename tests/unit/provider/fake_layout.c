@@ -5,6 +5,7 @@
 //   FAKE_SLOTS, FAKE_CONTEXT, FAKE_QP_MASK  sizes and places, as in fake_layout.h
 //   FAKE_SHUFFLED two operations have changed places
 //   FAKE_INSERTED_AT  an operation that nobody knows is here
+//   FAKE_LACKS_LOG  it has no log function, as before rdma-core 37
 //   FAKE_LACKS_SET_OPS  a function that providers need is not there
 #include "tests/unit/provider/fake_layout.h"
 
@@ -27,6 +28,11 @@ const struct FakeLayout fake_layout = {FAKE_SLOTS, FAKE_CONTEXT, FAKE_QP_MASK, I
 EXPORTED void REGISTER(FAKE_VERSION)(const void* ops) {
     fake_register(ops);
 }
+
+#ifndef FAKE_LACKS_LOG
+// NOLINTNEXTLINE(bugprone-reserved-identifier): libibverbs' name
+EXPORTED void __verbs_log(void) {}
+#endif
 
 #ifndef FAKE_LACKS_SET_OPS
 EXPORTED void verbs_set_ops(void* base, const void* table) {

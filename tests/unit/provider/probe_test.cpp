@@ -47,9 +47,9 @@ struct Expected {
 // As on most machines, where a mutex has 40 bytes.
 constexpr Expected kKnown[] = {
     {"v34", 34, {73, 648, 344}}, {"v35", 34, {75, 648, 344}}, {"v36", 34, {76, 648, 344}},
-    {"v44", 34, {76, 648, 352}}, {"v45", 34, {76, 648, 360}}, {"v57", 57, {76, 648, 360}},
-    {"v59", 59, {79, 672, 360}}, {"v62", 59, {81, 680, 360}}, {"v64", 64, {83, 696, 360}},
-    {"v65", 65, {93, 696, 360}},
+    {"v37", 34, {76, 648, 344}}, {"v44", 34, {76, 648, 352}}, {"v45", 34, {76, 648, 360}},
+    {"v57", 57, {76, 648, 360}}, {"v59", 59, {79, 672, 360}}, {"v62", 59, {81, 680, 360}},
+    {"v64", 64, {83, 696, 360}}, {"v65", 65, {93, 696, 360}},
 };
 
 TEST(measure__each_known_layout__is_found) {
@@ -136,6 +136,13 @@ TEST(measure__known_number_in_another_order__declines) {
 
 TEST(measure__queue_pair_mask_nowhere__declines) {
     expect_declined("nomask", "mask cannot be determined");
+}
+
+TEST(find_symbols__rdma_core_36_and_37__only_the_newer_opens_without_kernel) {
+    const Library older("v36");
+    assert_false(find_symbols(older.handle())->opens_without_kernel);
+    const Library newer("v37");
+    assert_true(find_symbols(newer.handle())->opens_without_kernel);
 }
 
 TEST(find_symbols__a_function_missing__declines) {
