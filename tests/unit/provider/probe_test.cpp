@@ -3,7 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "provider/claim.hpp"
 #include "tests/cmocka.hpp"
@@ -66,6 +72,56 @@ TEST(measure__each_known_layout__is_found) {
         assert_int_equal(layout->qp_mask_offset, expected.layout.qp_mask_offset + sluice::abi::kMutexExtra);
         assert_int_equal(library.live_contexts(), 0);
     }
+}
+
+// Lines of tests/fixtures/libibverbs_layouts that begin with KIND, without it.
+std::vector<std::istringstream> facts(const std::string& kind) {
+    std::ifstream file(LIBIBVERBS_LAYOUTS);
+    std::vector<std::istringstream> found;
+    for (std::string line; std::getline(file, line);) {
+        if (line.rfind(kind + ' ', 0) == 0) {
+            found.emplace_back(line.substr(kind.size() + 1));
+        }
+    }
+    return found;
+}
+
+// The functions are one word each, and all that grows.
+TEST(releases__each_layout__is_one_that_is_measured_above) {
+    std::size_t releases = 0;
+    for (std::istringstream& line : facts("layout")) {
+        std::string version;
+        int label = 0;
+        std::size_t operations = 0;
+        std::size_t in_context = 0;
+        std::size_t in_queue_pair = 0;
+        line >> version >> label >> operations >> in_context >> in_queue_pair;
+        const bool measured = std::ranges::any_of(kKnown, [&](const Expected& known) {
+            return known.version == label && known.layout.slot_count == operations &&
+                   known.layout.verbs_context_bytes == 648 + (in_context - 35) * 8 &&
+                   known.layout.qp_mask_offset == 344 + (in_queue_pair - 20) * 8;
+        });
+        if (!measured) {
+            fail_msg("no layout above is that of rdma-core %s", version.c_str());
+        }
+        ++releases;
+    }
+    assert_true(releases > 250);
+}
+
+TEST(releases__each_order_of_operations__is_the_one_in_our_table) {
+    std::set<std::size_t> counts;
+    for (std::istringstream& line : facts("operations")) {
+        const std::vector<std::string> names{std::istream_iterator<std::string>(line), {}};
+        counts.insert(names.size());
+        for (std::size_t i = 0; i < sluice::abi::kSlotNames.size(); ++i) {
+            const auto index = slot_index(static_cast<Slot>(i), names.size());
+            const auto at = std::ranges::find(names, sluice::abi::kSlotNames[i]);
+            assert_int_equal(index.has_value(), at != names.end());
+            assert_true(!index || names[*index] == sluice::abi::kSlotNames[i]);
+        }
+    }
+    assert_true(std::ranges::equal(counts, sluice::abi::kKnownSlotCounts));
 }
 
 TEST(measure__larger_context__is_still_found) {
