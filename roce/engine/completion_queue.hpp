@@ -97,7 +97,12 @@ class CompletionQueue {
         }
     }
 
-    bool overflowed() const noexcept { return overflowed_; }
+    // From any thread. A completion was lost: what is there can be taken, and no other comes.
+    bool overflowed() const noexcept { return overflowed_.load(std::memory_order_relaxed); }
+    // The same, and everything was taken.
+    bool has_ended() const noexcept {
+        return overflowed_.load(std::memory_order_acquire) && empty(); // partner: release in has_room()
+    }
 
     // Neither pushing nor polling may go on meanwhile. False: more completions wait than would fit.
     // Allocates.
@@ -143,12 +148,15 @@ class CompletionQueue {
     }
 
     bool has_room(std::uint32_t at) noexcept {
-        if (overflowed_) {
+        if (overflowed()) {
             return false;
         }
         consumed_seen_ = consumed_.load(std::memory_order_acquire);
         const bool room = at - consumed_seen_ < capacity_;
-        overflowed_ = !room && !ignores_overrun_;
+        if (!room && !ignores_overrun_) {
+            let_go();                                           // what is held back comes before the end
+            overflowed_.store(true, std::memory_order_release); // partner: acquire in has_ended()
+        }
         return room;
     }
 
@@ -160,7 +168,7 @@ class CompletionQueue {
     bool holding_ = false;
     std::uint32_t held_ = 0; // pushed, and not to be seen yet
     bool ignores_overrun_ = false;
-    bool overflowed_ = false;
+    std::atomic<bool> overflowed_{false};
     std::uint32_t consumed_seen_ = 0; // by the producer, so that it seldom has to look
     std::atomic<std::uint32_t> produced_{0};
     std::atomic<Arm> arm_{Arm::kNone};

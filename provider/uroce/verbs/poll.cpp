@@ -84,7 +84,7 @@ int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
         return count < 0 ? -EINVAL : -EIO;
     }
     if (cq.queue.empty() && !look_further(cq)) {
-        return 0;
+        return cq.queue.has_ended() ? -EIO : 0;
     }
     const LockGuard guard(cq.lock);
     int n = 0;
@@ -102,7 +102,7 @@ namespace {
 int show_next(Cq& cq) noexcept {
     cq.current = cq.queue.front();
     if (cq.current == nullptr) {
-        return ENOENT;
+        return cq.queue.has_ended() ? EIO : ENOENT;
     }
     cq.wr_id = cq.current->wr_id;
     cq.status = static_cast<ibv_wc_status>(cq.current->status);
@@ -122,7 +122,7 @@ int start_poll(ibv_cq_ex* ibcq, ibv_poll_cq_attr* attr) noexcept SLUICE_TSA(no_t
         return attr->comp_mask != 0 ? EINVAL : EIO;
     }
     if (cq.queue.empty() && !look_further(cq)) {
-        return ENOENT;
+        return cq.queue.has_ended() ? EIO : ENOENT;
     }
     cq.lock.lock();
     const int error = show_next(cq);

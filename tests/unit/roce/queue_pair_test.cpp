@@ -349,6 +349,20 @@ TEST(completion_queue__resized__keeps_what_waits_in_order) {
     assert_false(queue.push({.wr_id = 8}));
 }
 
+TEST(completion_queue__overflowed__has_ended_when_all_were_taken) {
+    CompletionQueue queue(2);
+    queue.push({.wr_id = 1});
+    queue.hold();
+    queue.push({.wr_id = 2});
+    assert_false(queue.push({.wr_id = 3}));
+    // What was held back is there: nothing may come after the end.
+    assert_false(queue.has_ended());
+    assert_int_equal(Bench::poll(queue)->wr_id, 1);
+    assert_false(queue.has_ended());
+    assert_int_equal(Bench::poll(queue)->wr_id, 2);
+    assert_true(queue.has_ended());
+}
+
 TEST(completion_queue__overrun_ignored__drops_in_silence) {
     CompletionQueue queue(2);
     queue.ignore_overrun();

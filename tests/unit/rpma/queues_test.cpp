@@ -152,6 +152,30 @@ TEST(get_wc__device_fails_or_gives_too_many__told_apart) {
     assert_int_equal(got, -1);
 }
 
+TEST(get_wc__queue_has_overflowed__gives_what_it_kept_and_then_fails) {
+    if (lab_address() != nullptr) {
+        skip(); // the kernel's devices tell by an event alone
+    }
+    const Host left(0);
+    const Host right(1);
+    const Config config;
+    must(rpma_conn_cfg_set_cq_size(config.cfg, 2));
+    const Connected pair(left, right, config.cfg);
+    rpma_mr_remote* remote = right.as_remote();
+    for (int i = 0; i < 3; ++i) {
+        must(rpma_write(pair.client, remote, 0, left.mr, 0, 8, kAlways, &request_id));
+    }
+    ibv_async_event event{};
+    assert_int_equal(ibv_get_async_event(left.context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+    ibv_ack_async_event(&event);
+    ibv_wc wc{};
+    must(rpma_cq_get_wc(cq_of(pair.client), 1, &wc, nullptr));
+    must(rpma_cq_get_wc(cq_of(pair.client), 1, &wc, nullptr));
+    assert_int_equal(rpma_cq_get_wc(cq_of(pair.client), 1, &wc, nullptr), RPMA_E_PROVIDER);
+    must(rpma_mr_remote_delete(&remote));
+}
+
 TEST(waits__device_does_not_notify_again__provider_error) {
     const Host left(0);
     const Host right(1);

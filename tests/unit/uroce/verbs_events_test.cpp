@@ -208,7 +208,8 @@ TEST(completion_queue__too_small__fails_with_all_its_queue_pairs) {
     assert_int_equal(left.state(), IBV_QPS_ERR);
     assert_int_equal(left.wait().wr_id, 1);
     assert_int_equal(left.wait().wr_id, 2);
-    assert_true(left.idle());
+    ibv_wc wc{};
+    assert_true(ibv_poll_cq(left.cq, 1, &wc) < 0); // the third was lost, and nothing comes any more
     std::swap(left.qp, bystander);
     assert_int_equal(left.state(), IBV_QPS_ERR);
     std::swap(left.qp, bystander);
@@ -335,6 +336,37 @@ TEST(cq_ex__polled_piece_by_piece__says_the_same) {
     init.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
     assert_null(ibv_create_cq_ex(context.get(), &init));
     assert_int_equal(errno, EOPNOTSUPP);
+}
+
+TEST(cq_ex__too_small__polling_ends_with_an_error) {
+    const OpenContext context(open_uroce());
+    ibv_cq_init_attr_ex init{};
+    init.cqe = 2;
+    ibv_cq_ex* cq = ibv_create_cq_ex(context.get(), &init);
+    assert_non_null(cq);
+    {
+        End left(context.get()), right(context.get());
+        assert_int_equal(ibv_destroy_qp(left.qp), 0);
+        ibv_cq* plain = std::exchange(left.cq, ibv_cq_ex_to_cq(cq));
+        left.qp = left.make_qp({});
+        left.cq = plain;
+        connect(left, right);
+        for (int i = 0; i < 3; ++i) {
+            assert_int_equal(left.send(IBV_WR_RDMA_WRITE, left.sge(0, 8), right), 0);
+        }
+        ibv_async_event event = next_event(context.get());
+        assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+        ibv_ack_async_event(&event);
+        ibv_poll_cq_attr attr{};
+        assert_int_equal(ibv_start_poll(cq, &attr), 0);
+        assert_int_equal(cq->wr_id, 1);
+        assert_int_equal(ibv_next_poll(cq), 0);
+        assert_int_equal(cq->wr_id, 2);
+        assert_int_equal(ibv_next_poll(cq), EIO);
+        ibv_end_poll(cq);
+        assert_int_equal(ibv_start_poll(cq, &attr), EIO);
+    }
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 constexpr std::uint64_t kAllOps =
