@@ -45,6 +45,15 @@ engine::QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& ini
             .owner = &qp};
 }
 
+// What a request may carry inline, as rxe grants it: some that nobody asked for, since programs post a few
+// bytes inline without asking.
+std::uint32_t granted_inline(const ibv_qp_cap& cap) noexcept {
+    constexpr std::uint32_t kLeast = 8;
+    constexpr std::uint32_t kPerSge = sizeof(ibv_sge);
+    static_assert(engine::kMaxSge * kPerSge <= kMaxInlineBytes);
+    return std::max({cap.max_inline_data, cap.max_send_sge * kPerSge, kLeast});
+}
+
 // Adds COUNT to the users of everything that a queue pair needs.
 void use_all(ibv_pd* pd, const ibv_qp_init_attr& init, int count) noexcept {
     domain_of(pd).users.fetch_add(count, std::memory_order_acq_rel);
@@ -86,11 +95,13 @@ void leave_device(void* object, device::Device& device) noexcept {
     session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
 }
 
-Qp* create(ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
-    const int error = context_of(pd->context).gone() ? EIO : check(pd, init);
+Qp* create(ibv_pd* pd, const ibv_qp_init_attr& wanted) noexcept {
+    const int error = context_of(pd->context).gone() ? EIO : check(pd, wanted);
     if (error != 0) {
         return fail_with<Qp>(error);
     }
+    ibv_qp_init_attr init = wanted;
+    init.cap.max_inline_data = granted_inline(wanted.cap);
     std::unique_ptr<Qp> qp(new (std::nothrow) Qp(*pd->context));
     if (qp == nullptr) {
         return fail_with<Qp>(ENOMEM);
@@ -107,12 +118,12 @@ Qp* create(ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
 
 } // namespace
 
-// The capacities come out as they went in: there is nothing to round.
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
     Qp* qp = create(pd, *attr);
     if (qp == nullptr) {
         return nullptr;
     }
+    attr->cap = qp->init.cap;
     qp->lock.elide(); // nobody can build requests
     return &qp->qp;
 }
@@ -142,6 +153,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
     if (qp == nullptr) {
         return nullptr;
     }
+    attr->cap = qp->init.cap;
     if (!extended || provider::is_single_threaded(attr->pd)) {
         qp->lock.elide();
     }

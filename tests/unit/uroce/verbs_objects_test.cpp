@@ -440,6 +440,45 @@ TEST(limits__one_more__refused) {
     assert_null(ibv_create_ah(end.pd, &path));
 }
 
+// As rxe: 16 bytes for each piece that a request may have. Programs post a few bytes inline without having
+// asked.
+TEST(inline_data__not_asked_for__room_for_some_is_granted) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = end.cq;
+    init.qp_type = IBV_QPT_RC;
+    const auto granted = [&](std::uint32_t sges, std::uint32_t asked) {
+        init.cap = {1, 1, sges, 1, asked};
+        ibv_qp* qp = ibv_create_qp(end.pd, &init);
+        assert_non_null(qp);
+        ibv_qp_attr attr{};
+        ibv_qp_init_attr known{};
+        assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_CAP, &known), 0);
+        assert_int_equal(known.cap.max_inline_data, init.cap.max_inline_data);
+        assert_int_equal(attr.cap.max_inline_data, init.cap.max_inline_data);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+        return init.cap.max_inline_data;
+    };
+    assert_int_equal(granted(0, 0), 8);
+    assert_int_equal(granted(1, 0), 16);
+    assert_int_equal(granted(4, 63), 64);
+    assert_int_equal(granted(4, 100), 100);
+    assert_int_equal(granted(32, 1024), 1024);
+    EndOptions options;
+    options.sges = 1;
+    options.inline_bytes = 0;
+    End left(context.get(), options), right(context.get());
+    connect(left, right);
+    ibv_sge sge = left.sge(0, 16);
+    sge.lkey = 0; // nobody looks at it
+    assert_int_equal(left.send(IBV_WR_RDMA_WRITE, sge, right, 0, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+    assert_int_equal(left.wait().status, IBV_WC_SUCCESS);
+    assert_memory_equal(left.block.data(), right.block.data(), 16);
+    sge.length = 17;
+    assert_int_equal(left.send(IBV_WR_RDMA_WRITE, sge, right, 0, IBV_SEND_INLINE), EINVAL);
+}
+
 TEST(modify__wrong_masks_and_values__refused_with_nothing_changed) {
     const OpenContext context(open_uroce());
     End end(context.get());
