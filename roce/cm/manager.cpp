@@ -48,10 +48,8 @@ Result<Connection*> ConnectionManager::make_active(const engine::Address& local,
 }
 
 Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, engine::Nanoseconds now) {
-    if (params.path_mtu < 1 || params.path_mtu > config_.max_path_mtu ||
-        params.retry_count > kMostQpRetries || params.rnr_retry_count > kMostQpRetries) {
-        return Error(ErrorKind::kInvalidArgument,
-                     "the MTU is a code from 1 to the port's, and both retry counts are at most 7");
+    if (params.path_mtu < 1 || params.path_mtu > config_.max_path_mtu) {
+        return Error(ErrorKind::kInvalidArgument, "the MTU is a code from 1 to the port's");
     }
     if (Result<void> usable = check_qpn(params.qpn); !usable) {
         return std::move(usable).error();
@@ -70,8 +68,8 @@ Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, eng
     c.responder_resources = std::min(params.responder_resources, config_.max_rd_atomic);
     c.initiator_depth = std::min(params.initiator_depth, config_.max_rd_atomic);
     c.path_mtu = params.path_mtu;
-    c.retry_count = params.retry_count;
-    c.rnr_retry_count = c.rnr_retry_for_peer = params.rnr_retry_count;
+    c.retry_count = std::min(params.retry_count, kMostQpRetries);
+    c.rnr_retry_count = c.rnr_retry_for_peer = std::min(params.rnr_retry_count, kMostQpRetries);
     c.flow_control = params.flow_control;
     c.srq = params.srq;
     c.state = State::kReqSent;
@@ -160,9 +158,8 @@ Result<void> ConnectionManager::check_accept(ConnectionId id, const AcceptParams
                              "%zu bytes of private data, but an answer holds %zu", params.private_data.size(),
                              room);
     }
-    if (params.rnr_retry_count > kMostQpRetries || params.qpn > wire::kQpnMask) {
-        return Error(ErrorKind::kInvalidArgument,
-                     "an RNR retry count is at most 7, a queue pair's number 2^24 - 1");
+    if (params.qpn > wire::kQpnMask) {
+        return Error(ErrorKind::kInvalidArgument, "a queue pair's number is at most 2^24 - 1");
     }
     return datagram ? Result<void>() : check_qpn(params.qpn);
 }
@@ -183,7 +180,7 @@ Result<void> ConnectionManager::accept(ConnectionId id, const AcceptParams& para
     c.initiator_depth = std::min(c.initiator_depth, params.initiator_depth);
     c.flow_control = params.flow_control;
     c.srq = params.srq;
-    c.rnr_retry_for_peer = params.rnr_retry_count;
+    c.rnr_retry_for_peer = std::min(params.rnr_retry_count, kMostQpRetries);
     lifecycle_.enter(c, State::kRepSent);
     lifecycle_.begin(c, make_rep(c, config_, params.private_data), now);
     return {};

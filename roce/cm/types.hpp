@@ -80,7 +80,7 @@ struct ConnectParams {
     std::uint8_t initiator_depth = 0;     // that we want to have open there
     bool flow_control = false;
     bool srq = false;
-    std::uint8_t retry_count = 7;
+    std::uint8_t retry_count = 7; // more than 7 is taken for 7 here and below, as in rdma_cm
     std::uint8_t rnr_retry_count = 7;
     std::uint8_t path_mtu = 3; // 1 is 256 bytes, 5 is 4096
     Timing timing;

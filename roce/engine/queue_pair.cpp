@@ -59,10 +59,8 @@ Result<void> QueuePair::check(QpState to, const QpAttributes& attributes) const 
                                            !std::has_single_bit(attributes.path_mtu))) {
         return Error(ErrorKind::kInvalidArgument, "path MTU must be 256, 512, 1024, 2048 or 4096");
     }
-    if (attributes.timeout > 31 || attributes.retry_count > 7 || attributes.rnr_retry > 7 ||
-        attributes.min_rnr_timer > 31) {
-        return Error(ErrorKind::kInvalidArgument,
-                     "timeout and min_rnr_timer are at most 31, retry_cnt and rnr_retry at most 7");
+    if (attributes.timeout > 31 || attributes.min_rnr_timer > 31) {
+        return Error(ErrorKind::kInvalidArgument, "timeout and min_rnr_timer are at most 31");
     }
     return {};
 }

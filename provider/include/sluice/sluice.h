@@ -396,8 +396,8 @@ struct sluice_cm_params {
     uint8_t responder_resources; /* reads and atomics that the peer may have open here; default 255 */
     uint8_t initiator_depth;     /* that this side may have open there; default 255 */
     uint8_t flow_control;        /* default 0 */
-    uint8_t retry_count;         /* of the queue pairs, for connect; default 7 */
-    uint8_t rnr_retry_count;     /* default 7: without end */
+    uint8_t retry_count;         /* of the queue pairs, for connect; default 7, and more is taken for 7 */
+    uint8_t rnr_retry_count;     /* default 7: without end; more is taken for 7 */
     uint8_t srq;                 /* without qp: it has an SRQ */
     uint8_t min_rnr_timer;       /* code; default 0: 655 ms, as with librdmacm */
     uint8_t qp_timeout;          /* code for this side's queue pair; default 0: as negotiated */

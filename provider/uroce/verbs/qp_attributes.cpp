@@ -149,7 +149,6 @@ int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ib
 
 int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noexcept {
     constexpr std::uint8_t kMaxTimeout = 31;
-    constexpr std::uint8_t kMaxRetries = 7;
     const auto bad = [mask](int attribute, bool is_bad) { return (mask & attribute) != 0 && is_bad; };
     const bool wrong =
         bad(IBV_QP_PORT, attr.port_num != kPort) || bad(IBV_QP_PKEY_INDEX, attr.pkey_index != 0) ||
@@ -159,9 +158,7 @@ int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noex
         bad(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic > kMaxRdAtomic) ||
         bad(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic > kMaxRdAtomic) ||
         bad(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer > kMaxTimeout) ||
-        bad(IBV_QP_TIMEOUT, attr.timeout > kMaxTimeout) ||
-        bad(IBV_QP_RETRY_CNT, attr.retry_cnt > kMaxRetries) ||
-        bad(IBV_QP_RNR_RETRY, attr.rnr_retry > kMaxRetries) || bad(IBV_QP_AV, check_path(attr.ah_attr) != 0);
+        bad(IBV_QP_TIMEOUT, attr.timeout > kMaxTimeout) || bad(IBV_QP_AV, check_path(attr.ah_attr) != 0);
     return wrong ? EINVAL : 0;
 }
 

@@ -529,6 +529,19 @@ TEST(modify__wrong_masks_and_values__refused_with_nothing_changed) {
     assert_int_equal(end.state(), IBV_QPS_RESET);
 }
 
+// The fields of packets hold three bits, but these counts are in none: rxe takes what it is told.
+TEST(modify__retry_counts_above_seven__taken_and_counted) {
+    Connected pair(Where::kOneContext, {}, {.retries = 200, .rnr_retries = 9});
+    ibv_qp_attr got{};
+    ibv_qp_init_attr init{};
+    assert_int_equal(ibv_query_qp(pair.left.qp, &got, kToRts, &init), 0);
+    assert_int_equal(got.retry_cnt, 200);
+    assert_int_equal(got.rnr_retry, 9);
+    // Nine, and not without end: that is 7 alone.
+    assert_int_equal(pair.left.send(IBV_WR_SEND, pair.left.sge(0, 8), pair.right), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
 TEST(post__before_its_state__refused) {
     const OpenContext context(open_uroce());
     End end(context.get());

@@ -274,13 +274,31 @@ TEST(connect__bad_arguments__named) {
     assert_true(kind([](ConnectParams& p) { p.qpn = 1; }) == ErrorKind::kInvalidArgument);
     assert_true(kind([](ConnectParams& p) { p.qpn = 1 << 24; }) == ErrorKind::kInvalidArgument);
     assert_true(kind([](ConnectParams& p) { p.path_mtu = 0; }) == ErrorKind::kInvalidArgument);
-    assert_true(kind([](ConnectParams& p) { p.retry_count = 8; }) == ErrorKind::kInvalidArgument);
     assert_true(kind([](ConnectParams& p) { p.timing.max_retries = 16; }) == ErrorKind::kInvalidArgument);
     assert_int_equal(manager.live(), 0);
     assert_true(kind([&](ConnectParams& p) {
                     p.service_id = 0x1000; // not rdma_cm's: no header, so more room
                     p.private_data = too_long;
                 }) == ErrorKind::kInternal);
+}
+
+// As rdma_cm: the fields hold three bits.
+TEST(connect_and_accept__retry_counts_above_seven__seven) {
+    Bench bench;
+    ConnectParams params = bench.request();
+    params.retry_count = params.rnr_retry_count = 255;
+    const ConnectionId active = *bench.net.left.manager.connect(params, bench.net.now);
+    const Event& request = bench.wait(bench.right);
+    assert_int_equal(request.retry_count, 7);
+    assert_int_equal(request.rnr_retry_count, 7);
+    const ConnectionId passive = request.id;
+    AcceptParams answer = Bench::acceptance();
+    answer.rnr_retry_count = 8;
+    assert_true(bench.net.right.manager.accept(passive, answer, bench.net.now).ok());
+    assert_true(bench.wait(bench.left).type == EventType::kConnectResponse);
+    const QpSettings settings = *bench.net.left.manager.qp_settings(active);
+    assert_int_equal(settings.retry_count, 7);
+    assert_int_equal(settings.rnr_retry, 7);
 }
 
 TEST(connect__to_itself__established) {
