@@ -235,6 +235,7 @@ std::optional<rpma_conn_event> Conn::told(glue::ConnectionEvent& event) {
     if (name == RPMA_CONN_ESTABLISHED) {
         established(event);
     }
+    is_refused_ = is_refused_ || name == RPMA_CONN_REJECTED || name == RPMA_CONN_UNREACHABLE;
     const bool is_known =
         (name == RPMA_CONN_CLOSED && is_ended_.exchange(true)) || (name == RPMA_CONN_LOST && was_left_);
     if (!name || is_known) {
@@ -261,6 +262,9 @@ PrivateData Conn::private_data() noexcept {
 Result<void> Conn::disconnect() {
     if (is_ended_) {
         return {}; // by the peer, and answered
+    }
+    if (is_refused_) {
+        return Error(ErrorKind::kInvalidState, "the connection has not come about", EINVAL);
     }
     const bool is_second = was_left_.exchange(true);
     Result<void> asked = is_->connection_->disconnect();

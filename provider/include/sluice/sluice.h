@@ -480,7 +480,8 @@ int sluice_cm_accept(struct sluice_cm_id* id, const struct sluice_cm_params* par
  * UDP. No event follows. */
 int sluice_cm_reject(struct sluice_cm_id* id, int reason, const void* private_data, size_t len);
 
-/* At once; a program that wants posted work to be done first waits for its completions before. */
+/* At once; a program that wants posted work to be done first waits for its completions before. 0, and nothing
+ * happens, when the connection is over already. */
 int sluice_cm_disconnect(struct sluice_cm_id* id);
 
 /* After CONNECT_RESPONSE. */

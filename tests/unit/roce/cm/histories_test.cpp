@@ -264,8 +264,8 @@ class History {
             } else if (how <= 7) {
                 const bool over = side.ends() > 0 || side.rejected_it;
                 const bool done = manager_of(key).disconnect(key.second, network_.now).ok();
-                must(done != over, "disconnect works until the end");
-                side.asked_to_end = done;
+                must(done, "disconnect works, and does nothing after the end");
+                side.asked_to_end = !over;
             }
         });
     }
