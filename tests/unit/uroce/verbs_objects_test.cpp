@@ -124,6 +124,9 @@ TEST(queries__of_the_public_library__all_answer) {
     ibv_device_attr_ex attr{};
     assert_int_equal(ibv_query_device_ex(context.get(), nullptr, &attr), 0);
     assert_int_equal(attr.orig_attr.max_sge, 32);
+    assert_int_equal(attr.orig_attr.vendor_id, 0x726f63);
+    assert_int_equal(attr.orig_attr.vendor_id >> 16 & 3, 2); // an OUI that is administered locally
+    assert_int_not_equal(attr.orig_attr.vendor_part_id, 0);
     assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
     assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_GLOB);
     assert_int_equal(attr.orig_attr.node_guid, ibv_get_device_guid(context->device));
