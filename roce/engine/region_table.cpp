@@ -19,6 +19,18 @@ constexpr bool inside(std::uint64_t addr, std::uint64_t len, std::uint64_t base,
     return addr >= base && len <= size && addr - base <= size - len;
 }
 
+Result<void> check(std::uint64_t host_addr, std::uint64_t iova, std::uint64_t len_bytes,
+                   std::uint32_t access) {
+    // 11.2.8: what a peer may change, the local side may.
+    if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (access & kLocalWrite) == 0) {
+        return Error(ErrorKind::kInvalidArgument, "remote write or atomic access needs local write access");
+    }
+    if (host_addr + len_bytes < host_addr || iova + len_bytes < iova) {
+        return Error(ErrorKind::kOutOfRange, "memory region runs past the end of the address space");
+    }
+    return {};
+}
+
 } // namespace
 
 RegionTable::RegionTable(std::uint32_t capacity, const RandomKey& secret)
@@ -58,12 +70,8 @@ RegionTable::Slot* RegionTable::find(std::uint32_t key) noexcept {
 
 Result<std::uint32_t> RegionTable::add_region(std::uint32_t pd, std::uint64_t host_addr, std::uint64_t iova,
                                               std::uint64_t len_bytes, std::uint32_t access) {
-    // 11.2.8: what a peer may change, the local side may.
-    if ((access & (kRemoteWrite | kRemoteAtomic)) != 0 && (access & kLocalWrite) == 0) {
-        return Error(ErrorKind::kInvalidArgument, "remote write or atomic access needs local write access");
-    }
-    if (host_addr + len_bytes < host_addr || iova + len_bytes < iova) {
-        return Error(ErrorKind::kOutOfRange, "memory region runs past the end of the address space");
+    if (Result<void> sound = check(host_addr, iova, len_bytes, access); !sound) {
+        return std::move(sound).error();
     }
     Result<Slot*> slot = take_slot();
     if (!slot) {
@@ -79,7 +87,7 @@ Result<std::uint32_t> RegionTable::add_region(std::uint32_t pd, std::uint64_t ho
     return region.key;
 }
 
-Result<void> RegionTable::remove_region(std::uint32_t key) {
+Result<RegionTable::Slot*> RegionTable::unused_region(std::uint32_t key) {
     Slot* region = find(key);
     if (region == nullptr || region->kind != Kind::kRegion) {
         return Error(ErrorKind::kNotFound, "no memory region has this key");
@@ -87,7 +95,32 @@ Result<void> RegionTable::remove_region(std::uint32_t key) {
     if (region->windows != 0) {
         return Error(ErrorKind::kBusy, "memory windows are bound to this region; unbind them first");
     }
-    release(*region);
+    return region;
+}
+
+Result<void> RegionTable::change_region(std::uint32_t key, std::uint32_t pd, std::uint64_t host_addr,
+                                        std::uint64_t iova, std::uint64_t len_bytes, std::uint32_t access) {
+    if (Result<void> sound = check(host_addr, iova, len_bytes, access); !sound) {
+        return sound;
+    }
+    Result<Slot*> region = unused_region(key);
+    if (!region) {
+        return std::move(region).error();
+    }
+    (*region)->pd = pd;
+    (*region)->access = access;
+    (*region)->iova = iova;
+    (*region)->host_addr = host_addr;
+    (*region)->len_bytes = len_bytes;
+    return {};
+}
+
+Result<void> RegionTable::remove_region(std::uint32_t key) {
+    Result<Slot*> region = unused_region(key);
+    if (!region) {
+        return std::move(region).error();
+    }
+    release(**region);
     return {};
 }
 

@@ -34,6 +34,9 @@ class RegionTable {
     // IOVA is the address that local and remote requests name; HOST_ADDR where the bytes are.
     Result<std::uint32_t> add_region(std::uint32_t pd, std::uint64_t host_addr, std::uint64_t iova,
                                      std::uint64_t len_bytes, std::uint32_t access);
+    // The region keeps its key. After an error nothing has changed; kBusy while a window is bound to it.
+    Result<void> change_region(std::uint32_t key, std::uint32_t pd, std::uint64_t host_addr,
+                               std::uint64_t iova, std::uint64_t len_bytes, std::uint32_t access);
     Result<void> remove_region(std::uint32_t key); // kBusy while a window is bound to it
     Result<std::uint32_t> add_window(std::uint32_t pd, WindowType type);
     Result<void> remove_window(std::uint32_t rkey); // any key that it has had
@@ -79,6 +82,7 @@ class RegionTable {
     };
 
     Result<Slot*> take_slot();
+    Result<Slot*> unused_region(std::uint32_t key);
     const Slot* find(std::uint32_t key) const noexcept;
     Slot* find(std::uint32_t key) noexcept;
     const Slot* usable_remotely(std::uint32_t rkey, std::uint32_t pd, std::uint32_t qpn,

@@ -263,8 +263,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t len_bytes, s
     return &region.release()->mr;
 }
 
-// The new region replaces the old one under the same lock, so that there is no moment without, and
-// nothing has changed when it fails. Its keys are new.
+// Peers keep the keys that they have, as with rxe, and nothing has changed when it fails.
 int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t len_bytes,
              int access) noexcept {
     constexpr int kKnown =
@@ -292,19 +291,15 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
         return error;
     }
     const device::Device::ProgressSession session(device_of(domain));
-    engine::RegionTable& regions = session.engine().regions();
-    const Result<std::uint32_t> key = add_region(session.engine(), domain, range);
-    if (!key) {
-        return key.error().to_errno();
-    }
-    const Result<void> removed = regions.remove_region(region.mr.lkey);
-    if (!removed) {
-        (void)regions.remove_region(*key);
-        return removed.error().to_errno();
+    const Result<void> changed =
+        session.engine().regions().change_region(region.mr.lkey, domain->handle, range.host_addr, range.iova,
+                                                 range.len_bytes, range.access & kEngineAccess);
+    if (!changed) {
+        return changed.error().to_errno();
     }
     domain_of(region.mr.pd).users.fetch_sub(1, std::memory_order_release);
     domain_of(domain).users.fetch_add(1, std::memory_order_relaxed);
-    fill(region, domain, range, *key);
+    fill(region, domain, range, region.mr.lkey);
     return 0;
 }
 

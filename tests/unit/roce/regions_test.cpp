@@ -149,6 +149,32 @@ TEST(bind__what_the_region_forbids__refused) {
     assert_false(table.regions.bind({fresh, fresh ^ 1, table.key, kIova, 1, kRemoteRead}, kOtherPd, kQpn));
 }
 
+TEST(change_region__other_bytes_and_domain__same_key_opens_them_alone) {
+    Table table;
+    assert_true(
+        table.regions.change_region(table.key, kOtherPd, kHost + 0x100, kIova * 2, 0x10, kRemoteRead).ok());
+    assert_false(table.opens(table.key, kIova * 2, 1));
+    assert_int_equal(*table.regions.remote(table.key, kOtherPd, kQpn, kIova * 2 + 5, 1, kRemoteRead),
+                     kHost + 0x105);
+    assert_false(table.opens(table.key, kIova * 2, 0x11, kRemoteRead, kOtherPd));
+    assert_false(table.opens(table.key, kIova * 2, 1, kRemoteWrite, kOtherPd));
+}
+
+TEST(change_region__wrong_or_busy__stays_as_it_was) {
+    Table table;
+    const auto kind = [&](std::uint32_t key, std::uint64_t addr, std::uint32_t access) {
+        return table.regions.change_region(key, kPd, addr, addr, kLen, access).error().kind();
+    };
+    assert_true(kind(table.key ^ 1, kHost, kRemoteRead) == ErrorKind::kNotFound);
+    assert_true(kind(table.key, kHost, kRemoteWrite) == ErrorKind::kInvalidArgument);
+    assert_true(kind(table.key, ~std::uint64_t{0}, kRemoteRead) == ErrorKind::kOutOfRange);
+    const std::uint32_t fresh = table.window(WindowType::kType2);
+    assert_true(kind(fresh, kHost, kRemoteRead) == ErrorKind::kNotFound);
+    assert_true(table.bind(fresh, fresh ^ 1));
+    assert_true(kind(table.key, kHost, kRemoteRead) == ErrorKind::kBusy);
+    assert_true(table.opens(table.key, kIova, kLen, kRemoteWrite));
+}
+
 TEST(remove_region__window_bound__busy_until_unbound) {
     Table table;
     const std::uint32_t fresh = table.window(WindowType::kType2);

@@ -230,17 +230,39 @@ TEST(regions__made_and_changed__check_what_they_are_told) {
     const std::uint32_t old_key = relaxed->lkey;
     assert_int_equal(
         ibv_rereg_mr(relaxed, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
-    assert_int_not_equal(relaxed->lkey, old_key);
+    assert_int_equal(relaxed->lkey, old_key);
+    assert_int_equal(relaxed->rkey, old_key);
     assert_int_not_equal(
         ibv_rereg_mr(relaxed, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE), 0);
     assert_int_equal(ibv_dereg_mr(relaxed), 0);
 }
 
+// Peers have the key: as with rxe, it stays.
+TEST(rereg__access_and_domain_changed__key_stays_and_opens_what_it_now_may) {
+    Connected pair(Where::kTwoContexts);
+    const std::uint32_t key = pair.right.mr->rkey;
+    ibv_pd* other = ibv_alloc_pd(pair.right.context);
+    assert_int_equal(ibv_rereg_mr(pair.right.mr, IBV_REREG_MR_CHANGE_ACCESS | int{IBV_REREG_MR_CHANGE_PD},
+                                  other, nullptr, 0, int{IBV_ACCESS_REMOTE_READ}),
+                     0);
+    assert_int_equal(pair.right.mr->rkey, key);
+    assert_ptr_equal(pair.right.mr->pd, other);
+    assert_int_equal(ibv_rereg_mr(pair.right.mr, IBV_REREG_MR_CHANGE_PD, pair.right.pd, nullptr, 0, 0), 0);
+    assert_int_equal(pair.right.mr->rkey, key);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_READ, pair.left.sge(0, 64), pair.right), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
+    assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 64), pair.right), 0);
+    assert_int_equal(pair.left.wait().status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
 TEST(rereg__other_place__data_goes_there) {
     Connected pair(Where::kTwoContexts);
+    const std::uint32_t key = pair.right.mr->rkey;
     assert_int_equal(ibv_rereg_mr(pair.right.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
                                   pair.right.block.data() + 4096, 4096, 0),
                      0);
+    assert_int_equal(pair.right.mr->rkey, key);
     assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(0, 4096), pair.right, 4096), 0);
     assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
     assert_memory_equal(pair.left.block.data(), pair.right.block.data() + 4096, 4096);
