@@ -18,8 +18,6 @@ namespace sluice::uroce::verbs {
 
 namespace {
 
-// From here on the core takes what a provider doesn't know out of the flags, or leaves it.
-constexpr unsigned kOptionalAccess = 0x3ff00000;
 constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                   IBV_ACCESS_HUGETLB | kRemoteAccessMask;
 // What the engine keeps.

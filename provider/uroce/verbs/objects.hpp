@@ -39,6 +39,9 @@ constexpr unsigned kRemoteAccessMask = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMO
                                        IBV_ACCESS_REMOTE_ATOMIC | unsigned{SLUICE_ACCESS_FLUSH_GLOBAL} |
                                        unsigned{SLUICE_ACCESS_FLUSH_PERSISTENT};
 
+// From here on the core takes what a provider doesn't know out of the flags, or leaves it.
+constexpr unsigned kOptionalAccess = 0x3ff00000;
+
 // One user of an object, for as long as it lives.
 using Users = std::atomic<int>;
 

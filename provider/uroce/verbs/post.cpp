@@ -152,6 +152,9 @@ bool to_flags(unsigned send_flags, std::uint8_t& flags) noexcept {
 
 int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
             engine::MwBind& bind) noexcept {
+    // A window opens bytes to peers: what else a region may have been given is no error, and means nothing.
+    constexpr unsigned kMeaningless =
+        IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kOptionalAccess;
     const bool zero_based = (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0;
     if (mw == nullptr || (info.mr == nullptr && (info.addr != 0 || info.length != 0)) ||
         (zero_based && mw->type == IBV_MW_TYPE_1)) {
@@ -165,7 +168,7 @@ int to_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
             .mr_key = info.mr != nullptr ? info.mr->lkey : 0,
             .addr = info.addr,
             .len_bytes = info.length,
-            .access = info.mw_access_flags & ~unsigned{IBV_ACCESS_ZERO_BASED},
+            .access = info.mw_access_flags & ~kMeaningless,
             .zero_based = zero_based};
     return 0;
 }
