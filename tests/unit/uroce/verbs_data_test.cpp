@@ -267,6 +267,7 @@ TEST(datagrams__everywhere__behind_a_header_that_leads_back) {
             assert_int_equal(wc.src_qp, pair.left.qp->qp_num);
             assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
             assert_int_equal(wc.imm_data, htobe32(9));
+            assert_int_equal(wc.sl, 2); // the header is one of IPv4
             expect_same(pair.left, 0, pair.right, 40, len);
 
             // The receiver can answer with what it has.
@@ -285,6 +286,35 @@ TEST(datagrams__everywhere__behind_a_header_that_leads_back) {
         }
         assert_int_equal(ibv_destroy_ah(ah), 0);
     }
+}
+
+TEST(datagram__over_ipv6__completion_says_which_header_it_has) {
+    EndOptions options;
+    options.type = IBV_QPT_UD;
+    const sluice::Result<ibv_context*> opened = sluice::uroce::verbs::open_context("::1");
+    if (!opened && opened.error().to_errno() == EADDRINUSE) {
+        skip(); // there is one such address, and another test run has it
+    }
+    assert_true(opened.ok());
+    const OpenContext context(*opened);
+    End left(context.get(), options), right(context.get(), options);
+    bring_up_datagrams(left.qp);
+    bring_up_datagrams(right.qp);
+    ibv_ah_attr path{};
+    path.is_global = 1;
+    path.port_num = 1;
+    path.grh.dgid = right.gid;
+    ibv_ah* ah = ibv_create_ah(left.pd, &path);
+    assert_non_null(ah);
+    assert_int_equal(right.receive(right.sge(0, 64)), 0);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = right.qp->qp_num;
+    wr.wr.ud.remote_qkey = kQkey;
+    assert_int_equal(left.post(wr), 0);
+    assert_int_equal(right.wait().sl, 1);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
 TEST(datagram__longer_than_the_port_takes__fails_and_recovers) {
