@@ -63,8 +63,9 @@ struct Connection {
     bool asked = false;                   // the peer, whether it still has this connection
     engine::Nanoseconds ask_again_at = 0; // not before
     engine::Nanoseconds give_up_at = engine::kNever;
-    std::uint16_t end_reason = 0; // why it is over, if it never came to be
-    Mad last{};                   // what we said last, for when it must be said again
+    engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
+    std::uint16_t end_reason = 0;            // why it is over, if it never came to be
+    Mad last{};                              // what we said last, for when it must be said again
 
     // The list of orphans in time-wait, oldest first.
     std::uint32_t older = kNobody;
@@ -74,6 +75,7 @@ struct Connection {
     engine::Nanoseconds answer_time() const noexcept {
         return time_of(timing.response_timeout) + 2 * time_of(timing.packet_lifetime);
     }
+    bool is_unanswered() const noexcept { return state == State::kReqSent || state == State::kSidrSent; }
     bool is_over() const noexcept { return state == State::kTimeWait || state == State::kClosed; }
 };
 

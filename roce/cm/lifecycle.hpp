@@ -42,6 +42,9 @@ class Lifecycle {
     void time_wait(Connection& c, engine::Nanoseconds now) noexcept;
     // Over at once; C is gone if nobody holds it.
     void close(Connection& c) noexcept;
+    // Peers on loopback that haven't answered for long, each once; and that nobody is there.
+    bool next_silent(ConnectionId& id) noexcept;
+    void nobody_there(Connection& c) noexcept;
     // C's deadline has come.
     void expire(Connection& c, engine::Nanoseconds now) noexcept;
 
@@ -57,6 +60,7 @@ class Lifecycle {
     bool next_event(Event& out) noexcept;
 
   private:
+    void ask_often(Connection& c, engine::Nanoseconds now) noexcept;
     void give_up(Connection& c, engine::Nanoseconds now) noexcept;
 
     const ManagerConfig& config_;
@@ -66,6 +70,7 @@ class Lifecycle {
     Connections& connections_;
     engine::Ring<Event> events_;
     engine::Ring<OutMad> outbox_;
+    engine::Ring<ConnectionId> silent_;
 };
 
 } // namespace sluice::roce::cm

@@ -292,6 +292,24 @@ Result<void> ConnectionManager::communication_established(ConnectionId id) {
     return {};
 }
 
+bool ConnectionManager::next_silent(Silent& out) noexcept {
+    while (lifecycle_.next_silent(out.id)) {
+        const Connection* c = connections_.find(static_cast<std::uint32_t>(out.id));
+        if (c != nullptr && c->is_unanswered()) {
+            out.peer = c->peer;
+            return true;
+        }
+    }
+    return false;
+}
+
+void ConnectionManager::nobody_there(ConnectionId id) noexcept {
+    Connection* c = connections_.find(static_cast<std::uint32_t>(id));
+    if (c != nullptr && c->is_unanswered() && lifecycle_.has_room(1)) {
+        lifecycle_.nobody_there(*c);
+    }
+}
+
 void ConnectionManager::advance(engine::Nanoseconds now) noexcept {
     while (connections_.next_deadline() <= now && lifecycle_.has_room(1)) {
         lifecycle_.expire(connections_.first_due(), now);

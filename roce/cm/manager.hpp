@@ -61,6 +61,16 @@ class ConnectionManager {
     void communication_established(std::uint32_t qpn) noexcept;
     Result<void> communication_established(ConnectionId id);
 
+    // A peer on the loopback network that hasn't answered for two seconds, in which it was asked every 50 ms;
+    // from then on it is asked as others are. False: there is none. Whoever can look whether anybody is there
+    // may say that nobody is, and the connection is refused as by a connection manager there.
+    struct Silent {
+        ConnectionId id = ConnectionId::kNone;
+        engine::Address peer;
+    };
+    bool next_silent(Silent& out) noexcept;
+    void nobody_there(ConnectionId id) noexcept;
+
     void receive(const engine::Address& source, const engine::Address& destination,
                  std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept {
         receiver_.receive(source, destination, mad, now);

@@ -307,6 +307,7 @@ void Receiver::on(const wire::CmMra& mra, const In& in) noexcept {
         return;
     }
     const engine::Nanoseconds asked = time_of(std::min(mra.service_timeout, kMostServiceTimeout));
+    c->ask_often_until = 0; // somebody is there
     lifecycle_.expect_answer(*c, asked + c->answer_time(), in.now);
 }
 
@@ -363,6 +364,7 @@ bool Receiver::try_smaller_mtu(Connection& c, const wire::CmRej& rej, const In& 
     auto req = wire::decode<wire::CmReq>(message);
     req.path_mtu = c.path_mtu = offered;
     c.tid = random_.transaction_id();
+    c.ask_often_until = 0;
     lifecycle_.say(c, to_mad(c.tid, req));
     lifecycle_.expect_answer(c, c.answer_time(), in.now);
     return true;

@@ -51,6 +51,11 @@ constexpr bool is_ipv4(const Address& address) noexcept {
     return std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), address.gid.begin());
 }
 
+// This machine's alone: 127.0.0.0/8.
+constexpr bool is_loopback(const Address& address) noexcept {
+    return is_ipv4(address) && address.gid[kMappedPrefix.size()] == 127;
+}
+
 // ibv_wc_status.
 enum class Status : std::uint8_t {
     kSuccess = 0,

@@ -8,9 +8,12 @@
 #include <atomic>
 #include <cerrno>
 
+#include "core/boundary.hpp"
+#include "core/file_tree.hpp"
 #include "core/thread.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
+#include "roce/socket/port_owner.hpp"
 
 namespace sluice::uroce::connect {
 namespace {
@@ -187,6 +190,13 @@ void Gsi::wake_at(engine::Nanoseconds when) noexcept {
             return;
         }
     }
+}
+
+bool Gsi::is_anybody_at(const engine::Address& peer) noexcept {
+    const Result<bool> is_there = at_boundary("looking for a peer", [&]() -> Result<bool> {
+        return roce::socket::find_port_owner(FileTree(), peer).has_value();
+    });
+    return !is_there || *is_there;
 }
 
 // As libibverbs' own: the public state follows. A thread may end a connection while another takes the event

@@ -44,6 +44,7 @@ class Gsi final : public device::Companion, ManagementPort {
     engine::Nanoseconds now() noexcept override;
     void send(const cm::OutMad& mad) noexcept override;
     void wake_at(engine::Nanoseconds when) noexcept override;
+    bool is_anybody_at(const engine::Address& peer) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
     bool gone() const noexcept override { return device_.poisoned(); }
 

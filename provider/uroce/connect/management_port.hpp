@@ -26,6 +26,9 @@ class ManagementPort {
     virtual void wake_at(engine::Nanoseconds when) noexcept = 0;
     // As ibv_modify_qp(); EINVAL for a queue pair of another device.
     virtual int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept = 0;
+    // Whether a program has the device's UDP port of PEER, an address of this machine. True if that can't be
+    // found out. Slow.
+    virtual bool is_anybody_at(const engine::Address& peer) noexcept = 0;
     // This is the child of a fork: nothing of the device is used any more.
     virtual bool gone() const noexcept = 0;
 

@@ -76,8 +76,22 @@ void Service::receive(const engine::Address& source, const engine::Address& dest
 
 void Service::advance() noexcept {
     const engine::Nanoseconds now = port_.now();
-    const Turn turn(*this);
-    manager_.advance(now);
+    {
+        const Turn turn(*this);
+        manager_.advance(now);
+    }
+    cm::ConnectionManager::Silent silent;
+    while (next_silent(silent)) {
+        if (!port_.is_anybody_at(silent.peer)) {
+            const Turn turn(*this);
+            manager_.nobody_there(silent.id);
+        }
+    }
+}
+
+bool Service::next_silent(cm::ConnectionManager::Silent& silent) noexcept {
+    const LockGuard guard(mutex_);
+    return manager_.next_silent(silent);
 }
 
 void Service::communication_established(std::uint32_t qpn) noexcept {

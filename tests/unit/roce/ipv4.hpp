@@ -16,4 +16,11 @@ inline Address ipv4(std::uint8_t last_byte) {
     return made;
 }
 
+// 127.0.0.N
+inline Address loopback(std::uint8_t last_byte) {
+    Address made = ipv4(last_byte);
+    made.gid[12] = 127;
+    return made;
+}
+
 } // namespace sluice::roce::test

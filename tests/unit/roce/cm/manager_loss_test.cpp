@@ -174,6 +174,101 @@ TEST(ack_timeout_code__delays__sum_of_both) {
     assert_int_equal(time_of(20), 4294967296);
 }
 
+// Both sides on this machine's loopback network, and requests of this attribute that get lost.
+struct Loopback : Bench {
+    explicit Loopback(std::uint16_t lost = wire::CmReq::kAttributeId) {
+        net.left.where = sluice::roce::test::loopback(1);
+        net.right.where = sluice::roce::test::loopback(2);
+        swallow = lost;
+    }
+    ConnectParams patient() const {
+        ConnectParams params = request();
+        params.timing = {};
+        return params;
+    }
+    // Until a connection is found to be silent.
+    ConnectionManager::Silent wait_until_silent() {
+        ConnectionManager::Silent silent;
+        while (!net.left.manager.next_silent(silent)) {
+            assert_true(net.step());
+        }
+        return silent;
+    }
+};
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+TEST(connect__nobody_on_loopback__asked_often_and_refused_when_the_caller_knows) {
+    Loopback bench;
+    const Nanoseconds start = bench.net.now;
+    const ConnectionId id = *bench.net.left.manager.connect(bench.patient(), bench.net.now);
+    const ConnectionManager::Silent silent = bench.wait_until_silent();
+    assert_true(silent.id == id && silent.peer == bench.net.right.where);
+    assert_int_equal(bench.net.now - start, 2 * kSecond);
+    const std::size_t sent = bench.count(bench.sent_left, wire::CmReq::kAttributeId);
+    assert_true(sent >= 40 && sent <= 42);
+    assert_true(bench.left.empty());
+    bench.net.left.manager.nobody_there(id);
+    bench.net.left.manager.nobody_there(id); // known already
+    bench.net.settle();
+    assert_int_equal(bench.left.size(), 1);
+    assert_true(bench.left[0].type == EventType::kRejected);
+    assert_int_equal(bench.left[0].reason, reason::kInvalidServiceId);
+    assert_true(bench.net.run());
+    bench.net.left.manager.destroy(id, bench.net.now);
+    assert_int_equal(bench.net.left.manager.live(), 0);
+}
+
+TEST(connect__silent_on_loopback_but_there__asked_as_others_are) {
+    Loopback bench;
+    ConnectParams params = bench.patient();
+    params.timing.max_retries = 2;
+    const Nanoseconds start = bench.net.now;
+    const ConnectionId id = *bench.net.left.manager.connect(params, bench.net.now);
+    assert_true(bench.wait(bench.left).type == EventType::kUnreachable);
+    // Three answers' time after the two seconds: what was asked often is no retry.
+    assert_int_equal(bench.net.now - start, 2 * kSecond + 3 * (time_of(20) + 2 * time_of(18)));
+    bench.net.left.manager.nobody_there(id); // too late to matter
+    assert_int_equal(bench.left.size(), 1);
+}
+
+TEST(connect__server_on_loopback_starts_later__connected_soon) {
+    Loopback bench;
+    bench.net.later(kSecond, [&] { bench.swallow = 0; });
+    (void)*bench.net.left.manager.connect(bench.patient(), bench.net.now);
+    const Nanoseconds start = bench.net.now;
+    assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+    assert_true(bench.net.now - start < kSecond + kSecond / 10);
+}
+
+TEST(connect__program_on_loopback_takes_its_time__left_alone) {
+    Loopback bench(0);
+    (void)*bench.net.left.manager.connect(bench.patient(), bench.net.now);
+    assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+    const Nanoseconds end = bench.net.now + 3 * kSecond;
+    while (bench.net.now < end) {
+        assert_true(bench.net.step());
+    }
+    ConnectionManager::Silent silent;
+    assert_false(bench.net.left.manager.next_silent(silent));
+    assert_true(bench.count(bench.sent_left, wire::CmReq::kAttributeId) <= 3);
+}
+
+TEST(resolve__nobody_on_loopback__refused_when_the_caller_knows) {
+    Loopback bench(wire::CmSidrReq::kAttributeId);
+    ResolveParams params;
+    params.local = bench.net.left.where;
+    params.remote = bench.net.right.where;
+    params.service_id = kDatagramService;
+    const ConnectionId id = *bench.net.left.manager.resolve(params, bench.net.now);
+    assert_true(bench.wait_until_silent().id == id);
+    bench.net.left.manager.nobody_there(id);
+    bench.net.settle();
+    assert_true(bench.left.at(0).type == EventType::kRejected);
+    assert_true(bench.left.at(0).datagram);
+    assert_int_equal(bench.left.at(0).reason, kSidrNotSupported);
+}
+
 } // namespace
 
 int main() {

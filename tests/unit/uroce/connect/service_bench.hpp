@@ -74,7 +74,9 @@ class DirectPort final : public ManagementPort {
     void wake_at(Nanoseconds when) noexcept override { wake = std::min(wake.load(), when); }
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int) noexcept override { return modify_paper(qp, attr); }
     bool gone() const noexcept override { return false; }
+    bool is_anybody_at(const Address&) noexcept override { return is_peer_there; }
 
+    bool is_peer_there = true;
     Nanoseconds* clock = nullptr;
     Service* peer = nullptr;
     std::atomic<Nanoseconds> wake = kNever;

@@ -299,6 +299,24 @@ TEST(calls__that_make_no_sense__errno) {
     bench.right.destroy_id(*id);
 }
 
+// The peer's port says whether somebody is there: nobody refuses as the kernel would, who is silent may yet
+// answer.
+TEST(connect__nobody_at_a_loopback_address__refused) {
+    for (const bool is_there : {false, true}) {
+        Bench bench;
+        bench.left_port.lose = [](const OutMad&) { return true; };
+        bench.left_port.is_peer_there = is_there;
+        sluice_cm_params params = Bench::params(&bench.left_qp);
+        params.max_retries = 0;
+        bench.active = *bench.left.create_id(*bench.left_channel, SLUICE_CM_TCP, nullptr);
+        const sockaddr_storage nobody = to_sockaddr(sluice::roce::test::loopback(9), kPort);
+        assert_true(bench.left.connect(*bench.active, plain(nobody), params).ok());
+        bench.pass_time();
+        assert_int_equal(bench.next_left(), is_there ? SLUICE_CM_UNREACHABLE : SLUICE_CM_REJECTED);
+        assert_int_equal(bench.last.status, is_there ? ETIMEDOUT : int{SLUICE_CM_STATUS_REFUSED});
+    }
+}
+
 } // namespace
 
 int main() {

@@ -49,6 +49,7 @@ class ThreadedPort final : public ManagementPort {
     }
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int) noexcept override { return modify_paper(qp, attr); }
     bool gone() const noexcept override { return false; }
+    bool is_anybody_at(const Address&) noexcept override { return true; }
 
   private:
     void arrive(const OutMad& mad) {
