@@ -64,6 +64,7 @@ struct Connection {
     engine::Nanoseconds ask_again_at = 0; // not before
     engine::Nanoseconds give_up_at = engine::kNever;
     engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
+    bool is_there = false;                   // the peer, which has asked for patience
     std::uint16_t end_reason = 0;            // why it is over, if it never came to be
     Mad last{};                              // what we said last, for when it must be said again
 

@@ -157,7 +157,7 @@ void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
 void Lifecycle::ask_often(Connection& c, engine::Nanoseconds now) noexcept {
     if (now >= c.ask_often_until) {
         c.ask_often_until = 0;
-        if (!silent_.full()) {
+        if (!c.is_there && !silent_.full()) {
             silent_.grow() = static_cast<ConnectionId>(c.comm_id);
         }
     }

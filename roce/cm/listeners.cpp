@@ -8,6 +8,9 @@ namespace sluice::roce::cm {
 namespace {
 
 constexpr std::uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
+// perftest's client takes a second from one connection to the next, and its server closes and opens its
+// listener meanwhile. As long as a peer on loopback goes on asking often.
+constexpr engine::Nanoseconds kMoment = 2'000'000'000;
 
 } // namespace
 
@@ -39,10 +42,11 @@ Result<ListenerId> Listeners::add(const ListenParams& params) {
     return static_cast<ListenerId>(free->id);
 }
 
-void Listeners::remove(ListenerId id) noexcept {
+void Listeners::remove(ListenerId id, engine::Nanoseconds now) noexcept {
     for (Listener& listener : listeners_) {
         if (listener.id == static_cast<std::uint32_t>(id) && listener.id != 0) {
             listener.id = 0;
+            removed_[removed_count_++ % removed_.size()] = {listener.params.service_id, now};
             if (claims_ != nullptr && !has(listener.params.service_id)) {
                 claims_->release(listener.params.service_id);
             }
@@ -53,6 +57,13 @@ void Listeners::remove(ListenerId id) noexcept {
 bool Listeners::has(std::uint64_t service_id) const noexcept {
     return std::ranges::any_of(listeners_, [service_id](const Listener& listener) {
         return listener.id != 0 && listener.params.service_id == service_id;
+    });
+}
+
+bool Listeners::was_removed_just_now(std::uint64_t service_id, engine::Nanoseconds now) const noexcept {
+    const std::size_t known = std::min<std::size_t>(removed_count_, removed_.size());
+    return std::any_of(removed_.begin(), removed_.begin() + known, [&](const Removed& removed) {
+        return removed.service_id == service_id && now - removed.when < kMoment;
     });
 }
 

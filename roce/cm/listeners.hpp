@@ -5,6 +5,7 @@
 // Not thread safe.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "core/result.hpp"
@@ -28,7 +29,9 @@ class Listeners {
 
     Result<ListenerId> add(const ListenParams& params);
     // Requests that wait there keep the place taken until they are answered.
-    void remove(ListenerId id) noexcept;
+    void remove(ListenerId id, engine::Nanoseconds now) noexcept;
+    // Whether the last listener of SERVICE_ID was removed a moment ago. Of many, the last few are known.
+    bool was_removed_just_now(std::uint64_t service_id, engine::Nanoseconds now) const noexcept;
     // The listener of SERVICE_ID at LOCAL; null if there is none.
     Listener* find(std::uint64_t service_id, const engine::Address& local) noexcept;
     // A port of rdma_cm's PORT_SPACE at which nobody listens.
@@ -45,6 +48,12 @@ class Listeners {
     std::vector<Listener> listeners_;
     PortClaims* claims_;
     std::uint32_t next_id_ = 1;
+    struct Removed {
+        std::uint64_t service_id = 0;
+        engine::Nanoseconds when = 0;
+    };
+    std::array<Removed, 16> removed_{};
+    std::uint32_t removed_count_ = 0;
 };
 
 } // namespace sluice::roce::cm

@@ -275,6 +275,19 @@ void ConnectionManager::destroy(ConnectionId id, engine::Nanoseconds now) noexce
     }
 }
 
+void ConnectionManager::drop_request(ConnectionId id, engine::Nanoseconds now) noexcept {
+    Connection* c = connections_.find(static_cast<std::uint32_t>(id));
+    if (c == nullptr || c->orphan || c->state != State::kReqReceived) {
+        return;
+    }
+    c->orphan = true;
+    if (engine::is_loopback(c->peer)) {
+        lifecycle_.close(*c); // it asks again soon, and somebody may listen again by then
+    } else {
+        lifecycle_.reject(*c, reason::kInvalidServiceId, {}, now);
+    }
+}
+
 void ConnectionManager::communication_established(std::uint32_t qpn) noexcept {
     Connection* c = connections_.find_by_qpn(qpn);
     if (c != nullptr && c->state == State::kRepSent && lifecycle_.has_room(1)) {

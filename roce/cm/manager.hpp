@@ -34,7 +34,7 @@ class ConnectionManager {
 
     Result<ListenerId> listen(const ListenParams& params) { return listeners_.add(params); }
     // Requests that were reported remain. Nothing happens for a listener that is gone.
-    void unlisten(ListenerId id) noexcept { listeners_.remove(id); }
+    void unlisten(ListenerId id, engine::Nanoseconds now) noexcept { listeners_.remove(id, now); }
     // A port of rdma_cm's PORT_SPACE at which nobody listens.
     Result<std::uint16_t> free_port(std::uint16_t port_space) noexcept {
         return listeners_.free_port(port_space, random_);
@@ -57,6 +57,8 @@ class ConnectionManager {
     Result<void> disconnect(ConnectionId id, engine::Nanoseconds now);
     // The peer is told if it may still believe in the connection. No event follows.
     void destroy(ConnectionId id, engine::Nanoseconds now) noexcept;
+    // A request that no program has seen, whose listener closes: refused as if nothing had listened.
+    void drop_request(ConnectionId id, engine::Nanoseconds now) noexcept;
     // Data arrived at this queue pair: that is as good as RTU (12.9.7.2).
     void communication_established(std::uint32_t qpn) noexcept;
     Result<void> communication_established(ConnectionId id);

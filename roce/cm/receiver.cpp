@@ -89,6 +89,12 @@ void Receiver::refuse(const In& in, const Ids& ids, Refused message, std::uint16
     lifecycle_.push(in.destination, in.source, to_mad(in.tid, rej));
 }
 
+// Some servers close their listener when they have accepted, and listen again for the next connection of the
+// same client, which may be quicker. A peer on loopback asks again soon, and is not refused for a moment.
+bool Receiver::may_listen_again(std::uint64_t service_id, const In& in) const noexcept {
+    return engine::is_loopback(in.source) && listeners_.was_removed_just_now(service_id, in.now);
+}
+
 // 0 when nothing is wrong with a request as such.
 std::uint16_t Receiver::problem_of(const wire::CmReq& req, const wire::CmPath& path,
                                    const In& in) const noexcept {
@@ -150,6 +156,10 @@ void Receiver::on(const wire::CmReq& req, const In& in) noexcept {
         return;
     }
     Listener* listener = listeners_.find(req.service_id, in.destination);
+    if (listener == nullptr && may_listen_again(req.service_id, in)) {
+        ++counters_.dropped_backlog;
+        return;
+    }
     if (listener == nullptr) {
         refuse(in, {0, req.local_comm_id}, Refused::kReq, reason::kInvalidServiceId);
         return;
@@ -306,8 +316,11 @@ void Receiver::on(const wire::CmMra& mra, const In& in) noexcept {
         ++counters_.dropped_unknown;
         return;
     }
+    if (c->ask_often_until != 0) {
+        c->is_there = true; // and is asked on: its listener may close, and another one take the request
+        return;
+    }
     const engine::Nanoseconds asked = time_of(std::min(mra.service_timeout, kMostServiceTimeout));
-    c->ask_often_until = 0; // somebody is there
     lifecycle_.expect_answer(*c, asked + c->answer_time(), in.now);
 }
 
@@ -417,6 +430,10 @@ void Receiver::on(const wire::CmSidrReq& req, const In& in) noexcept {
     const auto header =
         wire::decode<wire::CmIpHeader>(std::span(req.private_data).first<wire::CmIpHeader::kBytes>());
     Listener* listener = listeners_.find(req.service_id, in.destination);
+    if (listener == nullptr && may_listen_again(req.service_id, in)) {
+        ++counters_.dropped_backlog;
+        return;
+    }
     if (listener == nullptr || !is_default_partition(req.pkey) ||
         (has_header && !ip_header_fits(header, in.source, in.destination))) {
         refuse_sidr(in, req);

@@ -48,6 +48,7 @@ class Receiver {
     Connection* find_request(std::uint32_t remote_comm_id, bool datagram, const In& in) noexcept;
     Connection* rejected_by(const wire::CmRej& rej, const In& in) const noexcept;
     Connection* make_passive(Listener& listener, std::uint32_t remote_comm_id, const In& in) noexcept;
+    bool may_listen_again(std::uint64_t service_id, const In& in) const noexcept;
     std::uint16_t problem_of(const wire::CmReq& req, const wire::CmPath& path, const In& in) const noexcept;
     void take_request(Connection& c, const wire::CmReq& req, const wire::CmPath& path) noexcept;
     void repeat_request(Connection& c, const In& in) noexcept;

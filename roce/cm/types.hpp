@@ -197,8 +197,8 @@ struct ManagerCounters {
     std::uint64_t duplicates_in = 0; // answered again, or not, without a second effect
     std::uint64_t dropped_malformed = 0;
     std::uint64_t dropped_unknown = 0; // ids, ports or a state to which the message says nothing
-    std::uint64_t dropped_backlog = 0;
-    std::uint64_t dropped_busy = 0; // events or answers had no room
+    std::uint64_t dropped_backlog = 0; // no room at the listener, or one that may be back in a moment
+    std::uint64_t dropped_busy = 0;    // events or answers had no room
     std::uint64_t rejects_out = 0;
     std::uint64_t stale_in = 0;            // used a name that a connection has
     std::uint64_t time_wait_cut_short = 0; // to make room

@@ -208,12 +208,11 @@ void Service::forget_locked(Id& id) noexcept {
 // Requests that weren't reported yet are refused, as if nothing had listened.
 void Service::stop_listening_locked(Id& id) noexcept {
     const engine::Nanoseconds now = port_.now();
-    manager_.unlisten(id.listener);
+    manager_.unlisten(id.listener, now);
     for (Id* at = id.channel->first; at != nullptr;) {
         Id* candidate = std::exchange(at, at->next);
         if (candidate->asked == &id) {
-            (void)manager_.reject(candidate->connection, cm::reason::kInvalidServiceId, {}, now);
-            manager_.destroy(candidate->connection, now);
+            manager_.drop_request(candidate->connection, now);
             forget_locked(*candidate);
         }
     }

@@ -177,7 +177,7 @@ TEST(listen__taken__exists) {
     assert_true(manager.listen({.service_id = service, .local = ipv4(3)}).ok()); // another address
     assert_true(manager.listen({.service_id = service, .local = ipv4(2)}).error().kind() ==
                 ErrorKind::kExists);
-    manager.unlisten(*one);
+    manager.unlisten(*one, bench.net.now);
     assert_true(manager.listen({.service_id = service, .local = ipv4(2)}).ok());
 }
 
@@ -204,10 +204,10 @@ TEST(listen__another_process_has_the_port__exists) {
     const auto two = manager.listen({.service_id = kService + 1, .local = ipv4(3)});
     assert_true(one.ok() && two.ok());
     assert_int_equal(other.claims, 2);
-    manager.unlisten(*one);
+    manager.unlisten(*one, 0);
     assert_int_equal(other.releases, 0);
-    manager.unlisten(*two);
-    manager.unlisten(*two);
+    manager.unlisten(*two, 0);
+    manager.unlisten(*two, 0);
     assert_int_equal(other.releases, 1);
 }
 

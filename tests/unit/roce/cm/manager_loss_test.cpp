@@ -246,12 +246,36 @@ TEST(connect__program_on_loopback_takes_its_time__left_alone) {
     (void)*bench.net.left.manager.connect(bench.patient(), bench.net.now);
     assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
     const Nanoseconds end = bench.net.now + 3 * kSecond;
-    while (bench.net.now < end) {
+    while (bench.net.next() < end) {
         assert_true(bench.net.step());
     }
     ConnectionManager::Silent silent;
     assert_false(bench.net.left.manager.next_silent(silent));
-    assert_true(bench.count(bench.sent_left, wire::CmReq::kAttributeId) <= 3);
+    // It is asked for two seconds, because its listener may close, and then as patiently as it asked for.
+    assert_int_equal(bench.count(bench.sent_left, wire::CmReq::kAttributeId), 41);
+    assert_int_equal(bench.right.size(), 1);
+}
+
+TEST(connect__listener_on_loopback_closes_before_the_program_looks__the_next_one_gets_it) {
+    Loopback bench(0);
+    ConnectionManager& server = bench.net.right.manager;
+    ListenParams listen;
+    listen.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 80);
+    const ListenerId first = *server.listen(listen);
+    ConnectParams params = bench.patient();
+    params.service_id = listen.service_id;
+    (void)*bench.net.left.manager.connect(params, bench.net.now);
+    const ConnectionId unseen = bench.wait(bench.right).id;
+    while (bench.count(bench.sent_right, wire::CmMra::kAttributeId) == 0) {
+        assert_true(bench.net.step());
+    }
+    server.unlisten(first, bench.net.now);
+    server.drop_request(unseen, bench.net.now);
+    assert_true(server.listen(listen).ok());
+    const Nanoseconds start = bench.net.now;
+    assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+    assert_true(bench.net.now - start < kSecond / 10);
+    assert_true(bench.left.empty());
 }
 
 TEST(resolve__nobody_on_loopback__refused_when_the_caller_knows) {
@@ -267,6 +291,47 @@ TEST(resolve__nobody_on_loopback__refused_when_the_caller_knows) {
     assert_true(bench.left.at(0).type == EventType::kRejected);
     assert_true(bench.left.at(0).datagram);
     assert_int_equal(bench.left.at(0).reason, kSidrNotSupported);
+}
+
+// perftest's server: it accepts, closes its listener, and listens again for the same client.
+TEST(connect__listener_on_loopback_closed_a_moment_ago__waits_for_the_next_one) {
+    for (const bool comes_back : {true, false}) {
+        Loopback bench(0);
+        ConnectionManager& server = bench.net.right.manager;
+        ListenParams params;
+        params.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 80);
+        server.unlisten(*server.listen(params), bench.net.now);
+        if (comes_back) {
+            bench.net.later(kSecond / 2, [&] { assert_true(server.listen(params).ok()); });
+        }
+        ConnectParams wanted = bench.patient();
+        wanted.service_id = params.service_id;
+        const Nanoseconds start = bench.net.now;
+        (void)*bench.net.left.manager.connect(wanted, bench.net.now);
+        if (comes_back) {
+            assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+            assert_true(bench.net.now - start < kSecond * 6 / 10);
+        } else {
+            assert_true(bench.wait(bench.left).type == EventType::kRejected);
+            assert_int_equal(bench.left[0].reason, reason::kInvalidServiceId);
+            assert_true(bench.net.now - start < kSecond * 21 / 10);
+        }
+        assert_true(server.counters().dropped_backlog > 0);
+    }
+}
+
+TEST(connect__listener_elsewhere_closed_a_moment_ago__refused_at_once) {
+    Bench bench;
+    ConnectionManager& server = bench.net.right.manager;
+    const std::uint64_t service = wire::cm_service_id(wire::kPortSpaceTcp, 80);
+    ListenParams listen;
+    listen.service_id = service;
+    server.unlisten(*server.listen(listen), bench.net.now);
+    ConnectParams params = bench.request();
+    params.service_id = service;
+    (void)*bench.net.left.manager.connect(params, bench.net.now);
+    assert_true(bench.wait(bench.left).type == EventType::kRejected);
+    assert_int_equal(server.counters().dropped_backlog, 0);
 }
 
 } // namespace
