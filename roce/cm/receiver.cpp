@@ -91,8 +91,26 @@ void Receiver::refuse(const In& in, const Ids& ids, Refused message, std::uint16
 
 // Some servers close their listener when they have accepted, and listen again for the next connection of the
 // same client, which may be quicker. A peer on loopback asks again soon, and is not refused for a moment.
-bool Receiver::may_listen_again(std::uint64_t service_id, const In& in) const noexcept {
-    return engine::is_loopback(in.source) && listeners_.was_removed_just_now(service_id, in.now);
+// And a program that has just started has the device before it listens: who asks is asked to ask again, for a
+// moment.
+bool Receiver::may_listen_soon(std::uint64_t service_id, std::uint32_t remote_comm_id,
+                               const In& in) noexcept {
+    if (!engine::is_loopback(in.source)) {
+        return false;
+    }
+    const bool is_new = asks_since_just_now(remote_comm_id, in);
+    return is_new || listeners_.was_removed_just_now(service_id, in.now);
+}
+
+bool Receiver::asks_since_just_now(std::uint32_t remote_comm_id, const In& in) noexcept {
+    constexpr engine::Nanoseconds kTimeToListen = 100'000'000;
+    for (const Unheard& known : unheard_) {
+        if (known.tid == in.tid && known.remote_comm_id == remote_comm_id && known.source == in.source) {
+            return in.now - known.since < kTimeToListen;
+        }
+    }
+    unheard_[unheard_count_++ % unheard_.size()] = {in.source, in.tid, remote_comm_id, in.now};
+    return true;
 }
 
 // 0 when nothing is wrong with a request as such.
@@ -156,7 +174,7 @@ void Receiver::on(const wire::CmReq& req, const In& in) noexcept {
         return;
     }
     Listener* listener = listeners_.find(req.service_id, in.destination);
-    if (listener == nullptr && may_listen_again(req.service_id, in)) {
+    if (listener == nullptr && may_listen_soon(req.service_id, req.local_comm_id, in)) {
         ++counters_.dropped_backlog;
         return;
     }
@@ -430,7 +448,7 @@ void Receiver::on(const wire::CmSidrReq& req, const In& in) noexcept {
     const auto header =
         wire::decode<wire::CmIpHeader>(std::span(req.private_data).first<wire::CmIpHeader::kBytes>());
     Listener* listener = listeners_.find(req.service_id, in.destination);
-    if (listener == nullptr && may_listen_again(req.service_id, in)) {
+    if (listener == nullptr && may_listen_soon(req.service_id, req.request_id, in)) {
         ++counters_.dropped_backlog;
         return;
     }

@@ -6,6 +6,8 @@
 // Not thread safe.
 #pragma once
 
+#include <array>
+
 #include "roce/cm/lifecycle.hpp"
 
 namespace sluice::roce::cm {
@@ -48,7 +50,8 @@ class Receiver {
     Connection* find_request(std::uint32_t remote_comm_id, bool datagram, const In& in) noexcept;
     Connection* rejected_by(const wire::CmRej& rej, const In& in) const noexcept;
     Connection* make_passive(Listener& listener, std::uint32_t remote_comm_id, const In& in) noexcept;
-    bool may_listen_again(std::uint64_t service_id, const In& in) const noexcept;
+    bool may_listen_soon(std::uint64_t service_id, std::uint32_t remote_comm_id, const In& in) noexcept;
+    bool asks_since_just_now(std::uint32_t remote_comm_id, const In& in) noexcept;
     std::uint16_t problem_of(const wire::CmReq& req, const wire::CmPath& path, const In& in) const noexcept;
     void take_request(Connection& c, const wire::CmReq& req, const wire::CmPath& path) noexcept;
     void repeat_request(Connection& c, const In& in) noexcept;
@@ -66,6 +69,16 @@ class Receiver {
     Listeners& listeners_;
     Connections& connections_;
     Lifecycle& lifecycle_;
+
+    // Requests for what nobody listens at, the last few.
+    struct Unheard {
+        engine::Address source;
+        std::uint64_t tid = 0;
+        std::uint32_t remote_comm_id = 0;
+        engine::Nanoseconds since = 0;
+    };
+    std::array<Unheard, 32> unheard_{};
+    std::uint32_t unheard_count_ = 0;
 };
 
 } // namespace sluice::roce::cm

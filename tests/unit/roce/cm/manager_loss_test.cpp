@@ -334,6 +334,29 @@ TEST(connect__listener_elsewhere_closed_a_moment_ago__refused_at_once) {
     assert_int_equal(server.counters().dropped_backlog, 0);
 }
 
+TEST(connect__program_on_loopback_does_not_listen_yet__waits_a_moment) {
+    for (const bool comes : {true, false}) {
+        Loopback bench(0);
+        ConnectionManager& server = bench.net.right.manager;
+        ListenParams listen;
+        listen.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 80);
+        if (comes) {
+            bench.net.later(kSecond / 20, [&] { assert_true(server.listen(listen).ok()); });
+        }
+        ConnectParams params = bench.patient();
+        params.service_id = listen.service_id;
+        const Nanoseconds start = bench.net.now;
+        (void)*bench.net.left.manager.connect(params, bench.net.now);
+        if (comes) {
+            assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+        } else {
+            assert_true(bench.wait(bench.left).type == EventType::kRejected);
+            assert_int_equal(bench.left[0].reason, reason::kInvalidServiceId);
+        }
+        assert_true(bench.net.now - start < kSecond / 5);
+    }
+}
+
 } // namespace
 
 int main() {
