@@ -4,7 +4,9 @@
 #include "layers/preload/id.hpp"
 
 #include <arpa/inet.h>
+#include <sys/random.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -98,6 +100,20 @@ Result<sluice_cm_id*> make_cm_id(Id& id, ibv_context* context) {
     return made;
 }
 
+// As in the kernel: programs tell their port to their peers before they listen or connect. Nobody else of
+// this process gets it, unless by asking for it.
+std::uint16_t port_or_any(std::uint16_t port) noexcept {
+    constexpr std::uint32_t kFirstEphemeral = 32768, kCount = 28232;
+    static std::atomic<std::uint32_t> next = [] {
+        std::uint32_t start = 0;
+        // Without it the first ones are the same each time.
+        (void)!getrandom(&start, sizeof start, GRND_NONBLOCK);
+        return start % kCount;
+    }();
+    const std::uint32_t any = next.fetch_add(1, std::memory_order_relaxed) % kCount;
+    return port != 0 ? port : static_cast<std::uint16_t>(kFirstEphemeral + any);
+}
+
 Result<void> bind_to(Id& id, const Found& device, std::uint16_t port) {
     Result<sluice_cm_id*> made = make_cm_id(id, device.context);
     if (!made) {
@@ -106,7 +122,7 @@ Result<void> bind_to(Id& id, const Found& device, std::uint16_t port) {
     id.cm = *made;
     id.is_on_uroce = true;
     id.visible->channel = id.channel->visible();
-    put_source(id, device.address.with_port(port));
+    put_source(id, device.address.with_port(port_or_any(port)));
     return put_device(id, device.context);
 }
 
@@ -334,7 +350,7 @@ Result<Answer> bind_address(Id& id, sockaddr* address) {
         if (id.own == nullptr) {
             return Answer::kByKernel; // where the port is chosen; listen() sees to the rest
         }
-        put_source(id, *local);
+        put_source(id, local->with_port(port_or_any(local->port())));
         return Answer::kDone;
     }
     if (!glue::is_uroce_address(*local)) {

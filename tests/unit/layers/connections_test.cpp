@@ -383,6 +383,31 @@ TEST(wildcard__listener__has_no_device_and_hears_uroce) {
     assert_int_equal(rdma_reject(passive.get(), nullptr, 0), 0);
 }
 
+// Programs tell it to their peers before they listen.
+TEST(bind_addr__any_port__is_chosen_at_once) {
+    const Channel channel(rdma_create_event_channel());
+    std::vector<__be16> chosen;
+    std::vector<Id> ids;
+    for (int i = 0; i < 3; ++i) {
+        Id id = make_id(channel);
+        sockaddr_in address = address_at(0);
+        assert_int_equal(rdma_bind_addr(id.get(), any(address)), 0);
+        chosen.push_back(rdma_get_src_port(id.get()));
+        assert_int_not_equal(chosen.back(), 0);
+        assert_int_equal(rdma_listen(id.get(), 1), 0);
+        assert_int_equal(rdma_get_src_port(id.get()), chosen.back());
+        ids.push_back(std::move(id));
+    }
+    assert_true(chosen[0] != chosen[1] && chosen[1] != chosen[2] && chosen[0] != chosen[2]);
+    const Id active = make_resolved(channel, chosen[0]);
+    assert_int_not_equal(rdma_get_src_port(active.get()), 0);
+    const Id everywhere = make_id(channel);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    assert_int_equal(rdma_bind_addr(everywhere.get(), any(address)), 0);
+    assert_int_not_equal(rdma_get_src_port(everywhere.get()), 0);
+}
+
 TEST(what_uroce_has_not__is_an_error_and_no_more) {
     const Channel channel(rdma_create_event_channel());
     const Id id = make_resolved(channel, htons(7174));
