@@ -64,8 +64,8 @@ if(SLUICE_SANITIZE)
 endif()
 
 # Headers that many sources include are compiled once for each set of flags: for code in libraries, and for
-# code in programs, which has another model of addresses. A source still includes what it uses: the presets
-# release and cross-riscv64 and clang-tidy compile without precompiled headers and find what is missing.
+# code in programs, which has another model of addresses. A source still includes what it uses: packages' builds,
+# the presets release and plain, and clang-tidy compile without precompiled headers and find what is missing.
 set(SLUICE_PCH_HEADERS
     <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring>
     <functional> <map> <memory> <mutex> <new> <optional> <span> <string> <string_view> <thread> <utility> <vector>)
@@ -98,12 +98,28 @@ function(sluice_use_precompiled name)
   endif()
 endfunction()
 
+# sluice_unite(TARGET): with SLUICE_UNITE, the sources of a library are compiled as one (ADR 7).
+function(sluice_unite name)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${SLUICE_UNITE} UNITY_BUILD_BATCH_SIZE 0)
+  if(SLUICE_UNITE)
+    # To gcc, a type of a file that is included, and not compiled, is one that other objects have, too.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# sluice_compile_alone(SOURCES...): sources of the current folder that are never compiled together with others. Most
+# give something of their own, in an anonymous namespace, the name that another source of the library gives it, too.
+function(sluice_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # sluice_static_library(NAME SOURCES... [LINK libraries...])
 function(sluice_static_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
   add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC sluice_options ${arg_LINK})
   sluice_use_precompiled(${name})
+  sluice_unite(${name})
 endfunction()
 
 # sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...] [LOADED])
@@ -114,6 +130,7 @@ function(sluice_shared_library name)
   add_library(${name} SHARED ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE sluice_options ${arg_LINK})
   sluice_use_precompiled(${name})
+  sluice_unite(${name})
   set(map "${CMAKE_CURRENT_SOURCE_DIR}/${arg_MAP}")
   # Threads and handlers of signals may run in it, so it stays where it is after the last dlclose().
   target_link_options(${name} PRIVATE "LINKER:--version-script=${map}" "LINKER:-z,nodelete")
