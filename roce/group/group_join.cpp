@@ -252,7 +252,7 @@ Result<void> Group::open_listener() {
     RandomStream random(*key);
     do {
         holder_ = random.draw_64();
-    } while (static_cast<std::uint32_t>(holder_) == 0);
+    } while (static_cast<std::uint32_t>(holder_) <= 1); // a port's word couldn't name it
     Result<Descriptor> made = bind_name(line_name(table_->group(), holder_));
     if (!made) {
         return std::move(made).error();

@@ -22,8 +22,10 @@ constexpr std::array<std::uint64_t, 3> kPortSpaces = {wire::kPortSpaceTcp, wire:
 constexpr std::uint32_t kFreePort = 0;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+// In a port's word: its holder, and whether it has let go of the port.
+constexpr std::uint32_t kLetGo = 1;
 constexpr std::uint32_t tag_of(Holder holder) noexcept {
-    return static_cast<std::uint32_t>(holder);
+    return static_cast<std::uint32_t>(holder) & ~kLetGo;
 }
 
 } // namespace
@@ -114,7 +116,8 @@ void Table::give_up_seat(std::uint32_t seat, Holder holder) noexcept {
     layout_.seats[seat].compare_exchange_strong(holder, kNobody, std::memory_order_acq_rel);
 }
 
-std::uint32_t Table::seat_with(std::uint32_t tag) const noexcept {
+std::uint32_t Table::seat_with(std::uint32_t word) const noexcept {
+    const std::uint32_t tag = word & ~kLetGo;
     for (std::uint32_t seat = 0; seat < kSeats && tag != kFreePort; ++seat) {
         if (tag_of(holder(seat)) == tag) {
             return seat;
@@ -142,19 +145,19 @@ bool Table::take_service(std::uint64_t service, Holder holder) noexcept {
     if (word == nullptr) {
         return true;
     }
-    std::uint32_t tag = word->load(std::memory_order_acquire);
+    std::uint32_t former = word->load(std::memory_order_acquire);
     do {
-        if (seat_with(tag) != kSeats) {
-            return tag == tag_of(holder);
+        if ((former & kLetGo) == 0 && seat_with(former) != kSeats) {
+            return former == tag_of(holder);
         }
-    } while (!word->compare_exchange_weak(tag, tag_of(holder), std::memory_order_acq_rel));
+    } while (!word->compare_exchange_weak(former, tag_of(holder), std::memory_order_acq_rel));
     return true;
 }
 
 void Table::give_up_service(std::uint64_t service, Holder holder) noexcept {
     std::uint32_t tag = tag_of(holder);
     if (std::atomic<std::uint32_t>* const word = word_of(service)) {
-        word->compare_exchange_strong(tag, kFreePort, std::memory_order_acq_rel);
+        word->compare_exchange_strong(tag, tag | kLetGo, std::memory_order_acq_rel);
     }
 }
 

@@ -5,8 +5,9 @@
 //
 // There is no lock in it. Every change is one compare-and-swap of one word, so that a process may be killed
 // between any two instructions and blocks nobody. A seat's word names its holder: a random number, under
-// which the holder can be reached (door.hpp) for as long as it lives. A port's word is the lower half of its
-// holder's: when that seat is given up or taken by another, the port is free, and nobody has to clear it.
+// which the holder can be reached (door.hpp) for as long as it lives. A port's word has most of the
+// lower half of its holder's: when that seat is given up or taken by another, the port is free, and nobody
+// has to clear it.
 //
 // Who joins holds joining(): the kernel gives it back when the process ends, however that ends.
 //
@@ -51,7 +52,8 @@ class Table {
     // Unless somebody else has it meanwhile.
     void give_up_seat(std::uint32_t seat, Holder holder) noexcept;
 
-    // The seat that has a service of rdma_cm's, or kSeats.
+    // The seat that has a service of rdma_cm's or had it last, or kSeats. Whoever let go of it may be about
+    // to take it again, and answers for it.
     std::uint32_t seat_of_service(std::uint64_t service) const noexcept;
     // False: another seat has it. Services that aren't rdma_cm's are nobody's.
     bool take_service(std::uint64_t service, Holder holder) noexcept;
@@ -72,7 +74,7 @@ class Table {
         : memory_(std::move(memory)), layout_(layout) {}
     static Result<Layout*> attach(int memory);
     std::atomic<std::uint32_t>* word_of(std::uint64_t service) const noexcept;
-    std::uint32_t seat_with(std::uint32_t tag) const noexcept;
+    std::uint32_t seat_with(std::uint32_t word) const noexcept;
 
     Descriptor memory_;
     Layout& layout_;

@@ -279,7 +279,7 @@ TEST(services__taken_once_and_free_when_their_seat_is) {
     const Result<std::unique_ptr<Table>> made = Table::create();
     assert_true(made.ok());
     Table& table = **made;
-    constexpr Holder kOne = 0x1'0000'0001, kOther = 0x1'0000'0002;
+    constexpr Holder kOne = 0x1'0000'0003, kOther = 0x1'0000'0005;
     const std::uint64_t service = wire::cm_service_id(wire::kPortSpaceTcp, 7174);
     assert_true(table.take_seat(3, kOne));
     assert_true(table.take_seat(4, kOther));
@@ -295,8 +295,14 @@ TEST(services__taken_once_and_free_when_their_seat_is) {
     assert_int_equal(table.seat_of_service(service), kSeats);
     assert_true(table.take_service(service, kOther));
     assert_int_equal(table.seat_of_service(service), 4);
+    // Whoever had it last answers until another one takes it.
     table.give_up_service(service, kOther);
-    assert_int_equal(table.seat_of_service(service), kSeats);
+    assert_int_equal(table.seat_of_service(service), 4);
+    constexpr Holder kThird = 0x1'0000'0007;
+    assert_true(table.take_seat(5, kThird));
+    assert_true(table.take_service(service, kThird));
+    assert_int_equal(table.seat_of_service(service), 5);
+    assert_false(table.take_service(service, kOther));
 }
 
 TEST(member__dies__its_seat_and_its_port_are_free_for_the_next) {
