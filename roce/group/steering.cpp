@@ -27,6 +27,7 @@ constexpr sock_filter statement(unsigned code, std::uint32_t k) noexcept {
 } // namespace
 
 Result<void> steer(int socket_fd, const Share::Words& words) {
+    // NOLINTBEGIN(misc-redundant-expression): some of the codes that are joined are 0
     sock_filter code[] = {
         statement(BPF_LD | BPF_W | BPF_ABS, kNumberAt),
         statement(BPF_ALU | BPF_AND | BPF_K, kNumberMask),
@@ -46,6 +47,7 @@ Result<void> steer(int socket_fd, const Share::Words& words) {
         statement(BPF_ALU | BPF_ADD | BPF_K, 1),
         statement(BPF_RET | BPF_A, 0),
     };
+    // NOLINTEND(misc-redundant-expression)
     const sock_fprog program{.len = std::size(code), .filter = code};
     if (setsockopt(socket_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) != 0) {
         return Error::format(ErrorKind::kNotSupported, errno,

@@ -76,14 +76,13 @@ TEST(pair__takes_too_long__124) {
 }
 
 TEST(pair__server_listens__its_client_finds_it) {
-    const Ran ran =
-        run_copies({"--pair", "--", "python3", "-c",
-                    "import socket, sys\ns = socket.create_server((\"127.0.0.1\", int(sys.argv[1])))\n"
-                    "print(s.accept()[0].recv(9).decode())",
-                    "{port}", ":", "python3", "-c",
-                    "import socket, sys\n"
-                    "socket.create_connection((\"127.0.0.1\", int(sys.argv[1]))).send(b\"hello\")",
-                    "{port}"});
+    constexpr const char* kServer = R"(import socket, sys
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print(s.accept()[0].recv(9).decode()))";
+    constexpr const char* kClient = R"(import socket, sys
+socket.create_connection(("127.0.0.1", int(sys.argv[1]))).send(b"hello"))";
+    const Ran ran = run_copies(
+        {"--pair", "--", "python3", "-c", kServer, "{port}", ":", "python3", "-c", kClient, "{port}"});
     assert_int_equal(ran.status, 0);
     assert_string_equal(ran.out.c_str(), "[0] hello\n");
 }

@@ -100,11 +100,15 @@ TEST(record__packets_within_a_process__once_each_as_on_a_wire) {
     assert_int_equal(datagrams[1][kBehindUdp], 0x11);                      // its acknowledgement
 }
 
-void exchange_at(const std::string& client_address, const std::string& server_address) {
+enum class ClientHas : bool { kItsOwn, kBoth };
+
+void exchange_at(const std::string& client_address, const std::string& server_address,
+                 ClientHas devices = ClientHas::kItsOwn) {
     const OtherProcess server(serve);
     const Talk talk = server.talk();
     talk.tell(text_of(server_address));
     {
+        const OpenContext also(devices == ClientHas::kBoth ? open_uroce(server_address) : nullptr);
         const OpenContext context(open_uroce(client_address));
         End end(context.get(), {.block_bytes = kBlock});
         const Card card = talk.swap_cards(end);
@@ -154,8 +158,7 @@ void hold_port(const Talk& talk) {
 
 // A device of this process has the address, and yet the packets are another process's.
 TEST(processes_at_one_address__this_one_has_it_open_too__every_byte_arrives) {
-    const OpenContext also(open_uroce(own_address(1)));
-    exchange_at(own_address(0), own_address(1));
+    exchange_at(own_address(0), own_address(1), ClientHas::kBoth);
 }
 
 TEST(open__address_of_another_program__the_error_names_it) {
@@ -186,14 +189,14 @@ void leave_a_child(const Talk& talk) {
 // A child has copies of its parent's sockets for a moment only, or the parent would seem to live.
 TEST(member__killed_after_a_fork__its_seat_is_free) {
     const std::string address = own_address(3);
+    const OtherProcess second(leave_a_child); // before there are threads here
     const OpenContext first(open_uroce(address));
-    const OtherProcess second(leave_a_child);
     second.talk().tell(text_of(address));
     assert_int_equal(second.talk().hear<char>(), 'f');
     assert_int_equal(kill(second.pid(), SIGKILL), 0);
     assert_int_equal(WTERMSIG(second.wait_for_end()), SIGKILL);
-    const auto third = sluice::roce::group::Group::join(
-        {.local = *sluice::roce::socket::parse_address(address.c_str())});
+    const auto third =
+        sluice::roce::group::Group::join({.local = *sluice::roce::socket::parse_address(address.c_str())});
     assert_true(third.ok());
     assert_int_equal((*third)->share().which(), 1); // of the second
 }
