@@ -186,7 +186,7 @@ class Labelled {
         }
         return true;
     }
-    // What is there, without waiting for those who still have the other end open.
+    // What is there, without waiting for processes that still have the other end open.
     void finish() {
         while (reading_end() >= 0 && is_readable() && pass_on()) {
         }

@@ -10,7 +10,8 @@ namespace {
 constexpr std::uint32_t kOutbox = 256, kEvents = 64;
 constexpr engine::Nanoseconds kBetweenQuestions = 1'000'000'000;
 
-// On this machine's loopback network nothing is slow or far. Who doesn't answer isn't there yet, or won't be.
+// On this machine's loopback network nothing is slow or far. A peer that doesn't answer isn't there yet, or
+// won't be.
 constexpr engine::Nanoseconds kAskOftenFor = 2'000'000'000;
 constexpr engine::Nanoseconds kOften = 50'000'000;
 

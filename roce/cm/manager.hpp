@@ -57,7 +57,7 @@ class ConnectionManager {
     Result<void> disconnect(ConnectionId id, engine::Nanoseconds now);
     // The peer is told if it may still believe in the connection. No event follows.
     void destroy(ConnectionId id, engine::Nanoseconds now) noexcept;
-    // A request that no program has seen, whose listener closes: refused as if nothing had listened.
+    // No program has seen the request, and its listener closes: it is refused as if nothing had listened.
     void drop_request(ConnectionId id, engine::Nanoseconds now) noexcept;
     // Data arrived at this queue pair: that is as good as RTU (12.9.7.2).
     void communication_established(std::uint32_t qpn) noexcept;

@@ -112,8 +112,9 @@ Result<Descriptor> call(const SocketName& name) {
     const Name to = to_socket_name(name);
     if (connect(made->get(), reinterpret_cast<const sockaddr*>(&to.address), to.bytes) != 0) {
         return errno == ECONNREFUSED ? Error(ErrorKind::kNotFound, "nobody shares this address yet")
-               : errno == EAGAIN ? Error(ErrorKind::kBusy, "too many processes want to share this address")
-                                 : Error::from_errno(errno, "can't reach who shares this address");
+               : errno == EAGAIN
+                   ? Error(ErrorKind::kBusy, "too many processes want to share this address")
+                   : Error::from_errno(errno, "can't reach the processes that share this address");
     }
     ucred peer{};
     if (!read_peer(made->get(), peer) || peer.uid != geteuid()) {

@@ -3,8 +3,8 @@
 // The processes of one address (ADR 63), seen by one of them.
 //
 // Each member has a seat: its share of the address's numbers, and a UDP socket that the kernel gives the
-// packets for that share. What belongs to all arrives at the common socket: management datagrams, whose
-// member follows from the port or the connection that they are about. Between each two members is a line, a
+// packets for that share. What belongs to all arrives at the common socket: management datagrams. The
+// port or the connection that one is about says which member it is for. Between each two members is a line, a
 // Unix socket; over it goes what one of them read and the other must have, and its end is the death of the
 // member at the other end.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What the members of a group share: a piece of memory that each of them maps. It holds the words that steer
-// packets, who has which seat, and who has which port.
+// packets, and the holder of each seat and of each port.
 //
 // There is no lock in it. Every change is one compare-and-swap of one word, so that a process may be killed
 // between any two instructions and blocks nobody. A seat's word names its holder: a random number, under

@@ -56,7 +56,8 @@ TEST(pair__two_commands__one_for_each_rank) {
 }
 
 TEST(pair__one_fails__its_status_and_the_other_is_ended) {
-    const Ran ran = run_copies({"--pair", "--", "sh", "-c", "[ $UROCE_RANK = 1 ] && exit 7; exec sleep 600"});
+    const Ran ran =
+        run_copies({"--pair", "--", "sh", "-c", "[ $UROCE_RANK = 1 ] && exit 7; exec tail -f /dev/null"});
     assert_int_equal(ran.status, 7);
     assert_contains(ran.err, "sluice: rank 1 ended with status 7: sh");
     assert_contains(ran.err, "sluice: rank 0 still runs; it is ended: sh");
@@ -69,8 +70,8 @@ TEST(pair__server_fails_before_anybody_connects__the_client_is_not_started) {
 }
 
 TEST(pair__takes_too_long__124) {
-    const Ran ran = run_copies(
-        {"--pair", "--timeout", "1", "--", "sh", "-c", "trap '' TERM; sleep 600 & wait; sleep 600"});
+    const Ran ran =
+        run_copies({"--pair", "--timeout", "1", "--", "sh", "-c", "trap '' TERM; exec tail -f /dev/null"});
     assert_int_equal(ran.status, 124);
     assert_contains(ran.err, "sluice: rank 0 still runs after 1 s; it is ended: sh");
 }

@@ -259,7 +259,7 @@ struct sluice_uroce_device {
     char address[64];   /* "127.0.0.1" */
     char origin[128];   /* where its address comes from: "default", "SLUICE_UROCE", or the file and line */
     char interface[32]; /* that has the address; empty: none has, and the device can't be opened */
-    char used_by[160];  /* who keeps its UDP port from this user, in words; empty: it can be opened */
+    char used_by[160];  /* the holder that keeps its UDP port from this user; empty: it can be opened */
     uint32_t path_mtu;  /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
     uint32_t reserved;
     uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */

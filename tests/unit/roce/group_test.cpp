@@ -165,22 +165,17 @@ bool is_empty(int socket_fd) {
     return recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-// A member in a process of its own, until it is killed or let go. -1 in STATUS: it lives.
-class MemberProcess {
+// Runs BODY in a process of its own, which then stays until it is ended. ready() is what BODY said.
+class Child {
   public:
-    explicit MemberProcess(const engine::Address& address) {
+    explicit Child(const std::function<bool()>& body) {
         int ends[2];
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
         pid_ = fork();
         assert_true(pid_ >= 0);
         if (pid_ == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            Taken taken;
-            Result<std::unique_ptr<Group>> made = Group::join({.local = address});
-            char said = made && (*made)->start(taken) ? 'y' : 'n';
-            if (!made) {
-                std::fprintf(stderr, "%s\n", made.error().text());
-            }
+            const char said = body() ? 'y' : 'n';
             (void)!write(ends[1], &said, 1);
             for (;;) {
                 pause();
@@ -188,27 +183,39 @@ class MemberProcess {
         }
         close(ends[1]);
         char said = 0;
-        assert_int_equal(read(ends[0], &said, 1), 1);
+        ready_ = read(ends[0], &said, 1) == 1 && said == 'y';
         close(ends[0]);
-        joined_ = said == 'y';
     }
-    ~MemberProcess() { end(SIGKILL); }
-    MemberProcess(const MemberProcess&) = delete;
-    MemberProcess& operator=(const MemberProcess&) = delete;
+    ~Child() {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
 
-    bool joined() const { return joined_; }
+    bool ready() const { return ready_; }
     pid_t pid() const { return pid_; }
-    void end(int signal) {
-        if (pid_ > 0) {
-            kill(pid_, signal);
-            waitpid(pid_, nullptr, 0);
-            pid_ = -1;
-        }
-    }
 
   private:
     pid_t pid_ = -1;
-    bool joined_ = false;
+    bool ready_ = false;
+};
+
+// A member in a process of its own, until it is killed.
+struct MemberProcess : Child {
+    explicit MemberProcess(const engine::Address& address) : Child([&] { return join_for_good(address); }) {}
+
+    static bool join_for_good(const engine::Address& address) {
+        static Taken taken;
+        static std::unique_ptr<Group> member;
+        Result<std::unique_ptr<Group>> made = Group::join({.local = address});
+        if (!made) {
+            std::fprintf(stderr, "%s\n", made.error().text());
+            return false;
+        }
+        member = *std::move(made);
+        return member->start(taken).ok();
+    }
 };
 
 // A join that succeeds or fails at once, for its error.
@@ -328,9 +335,8 @@ TEST(member__dies__its_seat_and_its_port_are_free_for_the_next) {
     const engine::Address address = next_address();
     const MemberProcess survivor(address);
     for (int i = 0; i < 20; ++i) {
-        MemberProcess second(address);
-        assert_true(second.joined());
-        second.end(SIGKILL);
+        const MemberProcess second(address);
+        assert_true(second.ready());
     }
     const Member third(address);
     assert_int_equal(third.group->share().which(), 1);
@@ -394,7 +400,7 @@ TEST(seats__all_taken__the_next_is_told) {
     std::vector<std::unique_ptr<MemberProcess>> members;
     for (std::uint32_t i = 0; i < kSeats; ++i) {
         members.push_back(std::make_unique<MemberProcess>(address));
-        assert_true(members.back()->joined());
+        assert_true(members.back()->ready());
     }
     const Error error = refused_join(address);
     assert_non_null(std::strstr(error.text(), "64 processes share"));
@@ -409,7 +415,7 @@ TEST(only_member__stopped__the_error_says_so_and_it_goes_on_later) {
     }
     const engine::Address address = next_address();
     const MemberProcess only(address);
-    assert_true(only.joined());
+    assert_true(only.ready());
     int status = 0;
     assert_int_equal(kill(only.pid(), SIGSTOP), 0);
     assert_int_equal(waitpid(only.pid(), &status, WUNTRACED), only.pid());
@@ -420,37 +426,6 @@ TEST(only_member__stopped__the_error_says_so_and_it_goes_on_later) {
     assert_int_equal(kill(only.pid(), SIGCONT), 0);
     const Member second(address);
 }
-
-// Runs BODY in a child, and waits until it says that it is ready.
-class Child {
-  public:
-    explicit Child(const std::function<bool()>& body) {
-        int ends[2];
-        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-        pid_ = fork();
-        if (pid_ == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            const char said = body() ? 'y' : 'n';
-            (void)!write(ends[1], &said, 1);
-            for (;;) {
-                pause();
-            }
-        }
-        close(ends[1]);
-        char said = 0;
-        ready = read(ends[0], &said, 1) == 1 && said == 'y';
-        close(ends[0]);
-    }
-    ~Child() {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-    }
-    pid_t pid() const { return pid_; }
-    bool ready = false;
-
-  private:
-    pid_t pid_;
-};
 
 TEST(name__of_another_user__sharing_is_refused_and_the_user_named) {
     if (geteuid() != 0) {
@@ -468,7 +443,7 @@ TEST(name__of_another_user__sharing_is_refused_and_the_user_named) {
         door = made ? *std::move(made) : Descriptor();
         return group::listen_at(door.get()).ok();
     });
-    assert_true(squatter.ready);
+    assert_true(squatter.ready());
     const Error error = refused_join(address);
     assert_int_equal(static_cast<int>(error.kind()), static_cast<int>(ErrorKind::kPermission));
     assert_non_null(std::strstr(error.text(), "user 65534"));
@@ -504,7 +479,7 @@ void open_door_and_say(const engine::Address& address, const group::Welcome& wel
             nullptr);
         return true;
     });
-    assert_true(host.ready);
+    assert_true(host.ready());
     const Error error = refused_join(address);
     assert_int_equal(static_cast<int>(error.kind()), static_cast<int>(ErrorKind::kProtocol));
 }
