@@ -19,9 +19,9 @@ namespace sluice::roce::engine {
 class CompletionQueue {
   public:
     enum class Arm : std::uint8_t { kNone, kSolicited, kAny };
-    // Tells of the completion for which QUEUE was armed; runs where the engine runs. False: it can't
-    // be told now, and the queue stays armed for the next one.
-    using Notify = bool (*)(CompletionQueue& queue) noexcept;
+    // Reports the completion for which QUEUE was armed; runs where the engine runs, and the queue isn't armed
+    // any more.
+    using Notify = void (*)(CompletionQueue& queue) noexcept;
 
     explicit CompletionQueue(std::uint32_t capacity, Notify notify = nullptr)
         : items_(std::make_unique_for_overwrite<Completion[]>(std::bit_ceil(capacity))),
@@ -87,15 +87,17 @@ class CompletionQueue {
     }
     std::uint32_t capacity() const noexcept { return capacity_; }
 
-    // The next completion (that is solicited or an error, for kSolicited) is told of, once.
-    void arm(Arm arm) noexcept {
+    // The next completion (that is solicited or an error, for kSolicited) is reported, once. False: the queue
+    // was armed already.
+    bool arm(Arm arm) noexcept {
         if (arm == Arm::kAny) {
-            arm_.store(arm, std::memory_order_seq_cst);
-        } else {
-            Arm expected = Arm::kNone;
-            arm_.compare_exchange_strong(expected, arm, std::memory_order_seq_cst);
+            return arm_.exchange(arm, std::memory_order_seq_cst) == Arm::kNone;
         }
+        Arm expected = Arm::kNone;
+        return arm_.compare_exchange_strong(expected, arm, std::memory_order_seq_cst);
     }
+    // True: it was armed.
+    bool disarm() noexcept { return arm_.exchange(Arm::kNone, std::memory_order_relaxed) != Arm::kNone; }
 
     // From any thread. A completion was lost: what is there can be taken, and no other comes.
     bool overflowed() const noexcept { return overflowed_.load(std::memory_order_relaxed); }
@@ -141,9 +143,7 @@ class CompletionQueue {
         if (armed == Arm::kAny || (armed == Arm::kSolicited && wanted)) {
             // Before the event: its reader may arm again at once.
             arm_.store(Arm::kNone, std::memory_order_relaxed);
-            if (!notify_(*this)) {
-                arm(armed);
-            }
+            notify_(*this);
         }
     }
 

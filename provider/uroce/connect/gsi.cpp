@@ -212,8 +212,8 @@ int Gsi::modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept {
     return error;
 }
 
-bool Gsi::on_arrival(engine::CompletionQueue& queue) noexcept {
-    return eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1) == 0;
+void Gsi::on_arrival(engine::CompletionQueue& queue) noexcept {
+    eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1);
 }
 
 void* Gsi::run(void* self) noexcept {

@@ -50,7 +50,7 @@ class Gsi final : public device::Companion, ManagementPort {
 
     Result<void> make_queue_pair();
     Result<void> start_thread();
-    static bool on_arrival(engine::CompletionQueue& queue) noexcept;
+    static void on_arrival(engine::CompletionQueue& queue) noexcept;
     static void* run(void* self) noexcept;
     void loop() noexcept;
     void take_arrivals() noexcept;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "roce/wire/icrc.hpp"
 #include "roce/wire/mad.hpp"
@@ -54,6 +55,8 @@ namespace {
 
 // When to try again to send what a full socket didn't take: some packets' time on a wire.
 constexpr engine::Nanoseconds kFullLinkNs = 50'000;
+// What a process that ends waits for another thread of its own.
+constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
 // More than a socket's buffer has.
 constexpr int kMostFetches = 128;
 
@@ -197,7 +200,7 @@ bool Device::read_link(const engine::Moment& now) noexcept {
 // The short way out is for calls that gave the engine nothing to do.
 void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (!engine_.has_ready() && engine_.next_deadline() == engine::kNever && !queues_failed_ &&
-        !batch_open_ && instrumentation_.faults == nullptr &&
+        !batch_open_ && wakeups_ == nullptr && instrumentation_.faults == nullptr &&
         !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
         return;
     }
@@ -206,6 +209,7 @@ void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis
 
 bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     end_failed_queues();
+    wake_programs();
     arm_timer();
     polled_ = timer_fired_ = false;
     return lock_.try_unlock();
@@ -232,6 +236,7 @@ bool Device::work(Pump& pump) noexcept {
         }
         flush_link();
     } while (engine_.settle());
+    wake_programs();
     return moved;
 }
 
@@ -420,6 +425,40 @@ void Device::flush_link() noexcept {
 bool Device::hold_back() noexcept {
     held_back_.store(true, std::memory_order_seq_cst);
     return progress_.watches_polls();
+}
+
+void Device::wake_later(Wakeup& wakeup) noexcept {
+    if (!wakeup.waits_) {
+        wakeup.waits_ = true;
+        wakeup.next_ = wakeups_;
+        wakeups_ = &wakeup;
+    }
+}
+
+void Device::wake_programs() noexcept {
+    while (wakeups_ != nullptr) {
+        Wakeup& wakeup = *std::exchange(wakeups_, wakeups_->next_);
+        wakeup.waits_ = false;
+        wakeup.wake_(wakeup);
+    }
+}
+
+void Device::queue_armed() noexcept {
+    if (armed_queues_.fetch_add(1, std::memory_order_seq_cst) == 0) {
+        progress_.program_may_sleep();
+    }
+}
+
+// Whoever holds the lock may be the thread that ends the process, interrupted by a signal.
+void Device::send_rest() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    const engine::Nanoseconds end = monotonic_now() + kLongestGoodbyeNs;
+    while (!poisoned() && monotonic_now() < end) {
+        if (lock_.try_lock()) {
+            progress_and_unlock();
+            return;
+        }
+        sched_yield();
+    }
 }
 
 void Device::packet(const engine::InPacket& in) noexcept {

@@ -104,6 +104,29 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     }
     std::uint64_t polls() const noexcept override { return polls_.load(std::memory_order_relaxed); }
 
+    // A program that is to be woken: after what it is woken for has been answered, since it may end at once,
+    // and what hasn't left by then never does.
+    class Wakeup {
+      public:
+        // Runs with the device's lock held.
+        using Wake = void (*)(Wakeup& self) noexcept;
+        explicit Wakeup(Wake wake) noexcept : wake_(wake) {}
+
+      private:
+        friend class Device;
+        const Wake wake_;
+        Wakeup* next_ = nullptr;
+        bool waits_ = false;
+    };
+    // With the lock held: before it is given back. Once, however often it is asked for until then.
+    void wake_later(Wakeup& wakeup) noexcept;
+    // As many queues are armed: each for a program that may sleep soon.
+    void queue_armed() noexcept;
+    void queue_disarmed() noexcept { armed_queues_.fetch_sub(1, std::memory_order_relaxed); }
+    bool may_sleep() const noexcept override { return armed_queues_.load(std::memory_order_seq_cst) > 0; }
+    // The process ends: what is to leave leaves, unless a thread keeps the device for long.
+    void send_rest() noexcept;
+
     // Of a queue's life, as far as faults may keep completions back.
     void prepare_queue(engine::CompletionQueue& queue,
                        engine::CompletionQueue::BeforePush ask) const noexcept;
@@ -161,6 +184,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     bool read_link(const engine::Moment& now) noexcept;
     void flush_link() noexcept;
     bool hold_back() noexcept;
+    void wake_programs() noexcept;
     void end_failed_queues() noexcept;
     void arm_timer() noexcept;
 
@@ -176,14 +200,16 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     std::array<std::uint8_t, kMaxPayloadBytes> gathered_; // a payload in several pieces
     std::unique_ptr<Link> link_;
     const Instrumentation instrumentation_;
-    bool batch_open_ = false;                   // link_ has packets to send
-    bool link_full_ = false;                    // and has no room for them now
-    bool only_acks_ = true;                     // are among them
-    bool polled_ = false;                       // a program's poll has brought what is worked on
-    std::atomic<bool> held_back_{false};        // they wait for the program's next call
-    std::atomic<bool> link_taken_{false};       // a thread is between link_'s fetch() and deliver()
-    std::atomic<bool> link_fetched_{false};     // the next holder of the device delivers it
-    std::atomic<std::uint64_t> polls_{0};       // of empty queues, by the program
+    bool batch_open_ = false;               // link_ has packets to send
+    bool link_full_ = false;                // and has no room for them now
+    bool only_acks_ = true;                 // are among them
+    bool polled_ = false;                   // a program's poll has brought what is worked on
+    std::atomic<bool> held_back_{false};    // they wait for the program's next call
+    std::atomic<bool> link_taken_{false};   // a thread is between link_'s fetch() and deliver()
+    std::atomic<bool> link_fetched_{false}; // the next holder of the device delivers it
+    std::atomic<std::uint64_t> polls_{0};   // of empty queues, by the program
+    std::atomic<int> armed_queues_{0};
+    Wakeup* wakeups_ = nullptr;                 // in any order
     bool queues_failed_ = false;                // a completion queue has overflowed
     const engine::Moment* link_time_ = nullptr; // of the packets that the link hands over
     bool timer_fired_ = false;                  // so that deadlines are looked at with the exact clock

@@ -63,6 +63,7 @@ void ProgressThread::close_all() noexcept {
     close_if_open(epoll_);
     close_if_open(timer_);
     close_if_open(stop_);
+    close_if_open(nudge_);
 }
 
 Result<void> ProgressThread::start(int link_fd) {
@@ -89,7 +90,8 @@ Result<void> ProgressThread::start_locked(int link_fd) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (epoll_ < 0 || timer_ < 0 || stop_ < 0) {
+    nudge_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_ < 0 || timer_ < 0 || stop_ < 0 || nudge_ < 0) {
         return Error::from_errno(errno, "no descriptors for a device's progress; raise `ulimit -n`");
     }
     for (const int fd : {timer_, stop_, link_fd}) {
@@ -119,6 +121,13 @@ void ProgressThread::wake_at(engine::Nanoseconds when) noexcept {
     timerfd_settime(timer_, TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
+// Partner: wait_while_polled(), which asks after it has set the mark.
+void ProgressThread::program_may_sleep() const noexcept {
+    if (watches_polls()) {
+        eventfd_write(nudge_, 1);
+    }
+}
+
 void* ProgressThread::run(void* self) noexcept {
     static_cast<ProgressThread*>(self)->loop();
     return nullptr;
@@ -144,6 +153,11 @@ void ProgressThread::drain_timer() const noexcept {
     (void)!read(timer_, &expirations, sizeof expirations);
 }
 
+void ProgressThread::drain_nudges() const noexcept {
+    eventfd_t nudges = 0;
+    (void)eventfd_read(nudge_, &nudges);
+}
+
 void ProgressThread::look_while_busy() noexcept {
     const std::uint64_t polls = client_.polls();
     engine::Nanoseconds last = monotonic_now();
@@ -162,13 +176,17 @@ void ProgressThread::wait_while_polled() noexcept {
     last_polls_ = client_.polls();
     watches_polls_.store(last_polls_ != before, std::memory_order_seq_cst);
     timespec pause{.tv_sec = 0, .tv_nsec = kShortestPauseNs};
-    while (last_polls_ != before && !stopping_) {
+    while (last_polls_ != before && !client_.may_sleep() && !stopping_) {
         before = last_polls_;
         pollfd fds[] = {{.fd = timer_, .events = POLLIN, .revents = 0},
+                        {.fd = nudge_, .events = POLLIN, .revents = 0},
                         {.fd = stop_, .events = POLLIN, .revents = 0}};
-        if (ppoll(fds, 2, &pause, nullptr) > 0 && fds[0].revents != 0) {
-            drain_timer();
-            client_.make_progress();
+        if (ppoll(fds, 3, &pause, nullptr) > 0) {
+            drain_nudges();
+            if (fds[0].revents != 0) {
+                drain_timer();
+                client_.make_progress();
+            }
         }
         last_polls_ = client_.polls();
         pause.tv_nsec = std::min<long>(2 * pause.tv_nsec, kLongestPauseNs);

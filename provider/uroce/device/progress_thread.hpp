@@ -40,6 +40,8 @@ class ProgressThread {
         virtual bool has_held_back() const noexcept = 0;
         // The program's polls of empty queues so far.
         virtual std::uint64_t polls() const noexcept = 0;
+        // Whether the program wants to be woken by a completion: then it won't poll for long.
+        virtual bool may_sleep() const noexcept = 0;
 
       protected:
         ~Client() = default;
@@ -57,6 +59,8 @@ class ProgressThread {
     void wake_at(engine::Nanoseconds when) noexcept;
     // The thread is another process's: this is the child of a fork.
     void abandon() noexcept { running_ = false; }
+    // The answer of Client::may_sleep() has become true.
+    void program_may_sleep() const noexcept;
     // Whether it looks every few milliseconds if the program goes on polling, and makes progress when it
     // doesn't.
     bool watches_polls() const noexcept { return watches_polls_.load(std::memory_order_seq_cst); }
@@ -67,6 +71,7 @@ class ProgressThread {
     void look_while_busy() noexcept;
     void wait_while_polled() noexcept;
     void drain_timer() const noexcept;
+    void drain_nudges() const noexcept;
     void close_all() noexcept;
     Result<void> watch(int fd) const;
     Result<void> start_locked(int link_fd) SLUICE_TSA(requires_capability(starting_));
@@ -80,7 +85,8 @@ class ProgressThread {
     std::uint64_t last_polls_ = 0; // of the device, when last looked at
     int epoll_ = -1;
     int timer_ = -1;
-    int stop_ = -1; // an eventfd
+    int stop_ = -1;  // an eventfd
+    int nudge_ = -1; // an eventfd: the thread is to watch the link again
     pthread_t thread_{};
 };
 

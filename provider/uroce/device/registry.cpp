@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/settings.hpp"
 #include "provider/uroce/device/udp_link.hpp"
@@ -40,6 +41,20 @@ Registry& Registry::instance() {
 Registry::Registry() {
     entries_.reserve(kMaxDevices);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    std::atexit(at_exit);
+}
+
+// Acknowledgements that wait for the program's next call would never leave, and the peer believe that what
+// the program has seen was lost.
+void Registry::at_exit() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    Registry& registry = instance();
+    if (!registry.changing_.try_lock()) {
+        return; // a thread opens or closes a device, maybe this one, interrupted by a signal
+    }
+    for (const Entry& entry : registry.entries_) {
+        entry.device->send_rest();
+    }
+    registry.changing_.unlock();
 }
 
 Result<Device*> Registry::acquire(const LocalAddress& where, Device::Report report) {

@@ -53,6 +53,7 @@ class Registry final : public Neighbours {
         SLUICE_TSA(requires_capability(changing_));
     // Publishes a table of entries_, and waits until no thread reads the former one.
     void publish_locked() noexcept SLUICE_TSA(requires_capability(changing_));
+    static void at_exit() noexcept;
     static void before_fork() noexcept;
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;

@@ -20,17 +20,42 @@ struct CqRequest {
     bool ignores_overrun;
 };
 
-void leave_device(void* object, device::Device& device) noexcept {
-    device.end_queue(static_cast<Cq*>(object)->queue);
+void arm(Cq& cq, engine::CompletionQueue::Arm kind) noexcept {
+    if (cq.queue.arm(kind)) {
+        cq.owner().device.queue_armed();
+    }
 }
 
-// Runs in the engine, with the device's lock. libibverbs reads the queue's address from the channel.
-bool tell_channel(engine::CompletionQueue& queue) noexcept {
+void disarm(Cq& cq, device::Device& device) noexcept {
+    if (cq.queue.disarm()) {
+        device.queue_disarmed();
+    }
+}
+
+void leave_device(void* object, device::Device& device) noexcept {
+    Cq& cq = *static_cast<Cq*>(object);
+    device.end_queue(cq.queue);
+    disarm(cq, device);
+}
+
+// Runs in the engine, with the device's lock.
+void event_is_due(engine::CompletionQueue& queue) noexcept {
     Cq& cq = static_cast<Cq::Queue&>(queue).cq;
+    device::Device& device = cq.owner().device;
+    device.queue_disarmed();
+    device.wake_later(cq.wakeup);
+}
+
+// With the device's lock. libibverbs reads the queue's address from the channel. One that is full has events
+// of other queues: this one is armed again, for the next completion.
+void send_due_event(device::Device::Wakeup& wakeup) noexcept {
+    Cq& cq = static_cast<Cq::Wakeup&>(wakeup).cq;
     const std::uint64_t record = reinterpret_cast<std::uintptr_t>(ibv_cq_ex_to_cq(&cq));
-    const bool told = send_event(cq.channel->fd, &record, sizeof record);
-    cq.completions_reported += told ? 1 : 0;
-    return told;
+    if (send_event(cq.channel->fd, &record, sizeof record)) {
+        ++cq.completions_reported;
+    } else {
+        arm(cq, engine::CompletionQueue::Arm::kAny);
+    }
 }
 
 Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
@@ -46,7 +71,7 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
     Result<std::unique_ptr<Cq>> made = at_boundary("ibv_create_cq", [&] {
         return Result<std::unique_ptr<Cq>>(
             std::make_unique<Cq>(*ibcontext, static_cast<std::uint32_t>(request.cqe),
-                                 request.channel != nullptr ? tell_channel : nullptr));
+                                 request.channel != nullptr ? event_is_due : nullptr, send_due_event));
     });
     if (!made) {
         return fail_with<Cq>(made.error().to_errno());
@@ -83,6 +108,7 @@ struct EventsRead {
 EventsRead events_read(Cq& cq) noexcept {
     ibv_cq* ibcq = ibv_cq_ex_to_cq(&cq);
     const device::Device::ProgressSession session(cq.owner().device);
+    disarm(cq, cq.owner().device);
     const std::uint32_t unread = cq.channel != nullptr ? take_back_events(cq.channel->fd, ibcq) : 0;
     return {.completions = cq.completions_reported - unread,
             .events = cq.events_reported - cq.owner().events.forget(ibcq)};
@@ -164,8 +190,8 @@ int req_notify_cq(ibv_cq* ibcq, int solicited_only) noexcept {
     if (cq.owner().gone()) {
         return EIO;
     }
-    cq.queue.arm(solicited_only != 0 ? engine::CompletionQueue::Arm::kSolicited
-                                     : engine::CompletionQueue::Arm::kAny);
+    arm(cq,
+        solicited_only != 0 ? engine::CompletionQueue::Arm::kSolicited : engine::CompletionQueue::Arm::kAny);
     return 0;
 }
 

@@ -77,14 +77,22 @@ struct Cq : ibv_cq_ex {
         Cq& cq;
     };
 
-    Cq(ibv_context& its_context, std::uint32_t capacity, engine::CompletionQueue::Notify notify)
-        : ibv_cq_ex{}, queue(*this, capacity, notify) {
+    // Sends its program the event that it has armed the queue for.
+    struct Wakeup : device::Device::Wakeup {
+        Wakeup(Cq& owner, Wake wake) : device::Device::Wakeup(wake), cq(owner) {}
+        Cq& cq;
+    };
+
+    Cq(ibv_context& its_context, std::uint32_t capacity, engine::CompletionQueue::Notify notify,
+       Wakeup::Wake wake)
+        : ibv_cq_ex{}, queue(*this, capacity, notify), wakeup(*this, wake) {
         context = &its_context;
     }
     Context& owner() const noexcept { return context_of(context); }
 
     QueueLock lock; // of threads that take completions out
     Queue queue;
+    Wakeup wakeup;
     const engine::Completion* current = nullptr; // from start_poll() to end_poll()
     Users users{0};
     std::uint32_t completions_reported = 0;

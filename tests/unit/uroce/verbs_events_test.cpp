@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/uroce/opened.hpp"
+#include "tests/unit/uroce/stranger.hpp"
 
 using namespace sluice::uroce::test;
 
@@ -122,6 +123,39 @@ TEST(completion_events__more_than_fit__the_queue_stays_armed) {
     assert_int_equal(pair.write(), 0); // armed since the last that didn't fit
     assert_int_equal(ibv_get_cq_event(pair.channel.get(), &cq, &context), 0);
     ibv_ack_cq_events(cq, static_cast<unsigned>(told) + 1);
+}
+
+// A program that is woken may end at once, and what hasn't left by then never does.
+TEST(completion_event__of_a_message__comes_after_its_acknowledgement) {
+    constexpr int kMessages = 300;
+    const OpenContext context(open_uroce());
+    const Channel channel(make_channel(context.get()));
+    End end(context.get(), {.channel = channel.get()});
+    const Address own = address_of(end.gid);
+    const Address peer = *socket::parse_address(own_address(1).c_str());
+    const Stranger stranger(peer, own, wire::kRocePort);
+    union ibv_gid peer_gid {};
+    std::ranges::copy(peer.gid, peer_gid.raw);
+    bring_up(end.qp, 7, peer_gid);
+    wire::Packet message;
+    message.bth.opcode = wire::kRcSendOnly;
+    message.bth.ack_request = true;
+    message.bth.dest_qpn = end.qp->qp_num;
+    message.bth.psn = 0xfffffe;
+    for (int i = 0; i < kMessages; ++i) {
+        assert_int_equal(end.receive(end.sge(0, 64)), 0);
+        assert_int_equal(ibv_req_notify_cq(end.cq, 0), 0);
+        stranger.send(stranger.forge(message, 32));
+        pollfd event{.fd = channel->fd, .events = POLLIN, .revents = 0};
+        assert_int_equal(poll(&event, 1, -1), 1);
+        assert_true(stranger.has_answer());
+        ibv_cq* cq = nullptr;
+        void* its_context = nullptr;
+        assert_int_equal(ibv_get_cq_event(channel.get(), &cq, &its_context), 0);
+        ibv_ack_cq_events(cq, 1);
+        assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+        message.bth.psn = wire::psn_add(message.bth.psn, 1);
+    }
 }
 
 TEST(channel__of_either_mode__reads_as_the_program_wants) {

@@ -3,12 +3,10 @@
 // What nobody asked for, into the port of a device that is at work: no packets at all, and packets that
 // are right in everything but what a stranger can only guess. The honest peer is another process, and
 // the stranger has any address of this machine, the peer's too.
-#include <netinet/in.h>
-
 #include "provider/uroce/verbs/objects.hpp"
-#include "roce/socket/datagram_frame.hpp"
 #include "tests/unit/uroce/other_process.hpp"
 #include "tests/unit/uroce/resident.hpp"
+#include "tests/unit/uroce/stranger.hpp"
 
 namespace {
 
@@ -20,54 +18,6 @@ constexpr std::uint64_t kSeed = 20261120;
 constexpr std::uint32_t kFirstPsn = 0xfffffe; // what usual_path() begins with
 constexpr std::uint32_t kFarPsn = 0x700000;   // ahead of both directions
 constexpr std::size_t kBurst = 60;            // fits a socket that nobody reads for a while
-
-Address address_of(const union ibv_gid& gid) {
-    Address address;
-    std::memcpy(address.gid.data(), gid.raw, sizeof gid.raw);
-    return address;
-}
-
-// Somebody on this machine, who may send from each of its addresses.
-class Stranger {
-  public:
-    Stranger(const Address& from, const Address& to)
-        : from_(from), to_(to), fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-        const int discover = IP_PMTUDISC_DO; // which makes the identification 0
-        assert_int_equal(setsockopt(fd_, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover), 0);
-        const socket::SocketAddress mine = socket::to_socket_address(from, 0, 0);
-        assert_int_equal(bind(fd_, &mine.any, mine.bytes), 0);
-        sockaddr_in bound{};
-        socklen_t bytes = sizeof bound;
-        assert_int_equal(getsockname(fd_, reinterpret_cast<sockaddr*>(&bound), &bytes), 0);
-        port_ = ntohs(bound.sin_port);
-    }
-    ~Stranger() { close(fd_); }
-    Stranger(const Stranger&) = delete;
-    Stranger& operator=(const Stranger&) = delete;
-
-    void send(wire::ConstBytes bytes) const {
-        const socket::SocketAddress victim = socket::to_socket_address(to_, wire::kRocePort, 0);
-        assert_int_equal(sendto(fd_, bytes.data(), bytes.size(), 0, &victim.any, victim.bytes), bytes.size());
-    }
-    // With the checksum that it must have.
-    std::vector<std::uint8_t> forge(const wire::Packet& packet, std::size_t payload_bytes) const {
-        std::vector<std::uint8_t> bytes(128, 0);
-        const std::size_t headers = wire::write_headers(packet, bytes);
-        assert_true(headers != 0);
-        bytes.resize(headers);
-        bytes.resize(headers + payload_bytes, 0xee);
-        const std::uint32_t icrc = wire::expected_icrc(socket::frame_between(from_, to_, port_, bytes));
-        bytes.resize(bytes.size() + wire::kIcrcBytes);
-        wire::icrc_store(icrc, std::span(bytes).last<wire::kIcrcBytes>());
-        return bytes;
-    }
-
-  private:
-    Address from_;
-    Address to_;
-    int fd_;
-    std::uint16_t port_ = 0;
-};
 
 // Keeps its memory as it is until the client has done what it wants.
 void hold_still(const Talk& talk) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "provider/uroce/verbs/objects.hpp"
 #include "roce/group/group.hpp"
 #include "roce/socket/udp_port.hpp"
 #include "tests/unit/roce/pcap.hpp"
@@ -132,6 +133,51 @@ void exchange_at(const std::string& client_address, const std::string& server_ad
         talk.tell('e');
     }
     assert_int_equal(server.wait_for_end(), 0);
+}
+
+// Polls until the second message is there, which the client sends after the program has polled for a while,
+// and ends without another call of verbs.
+void end_at_second_message(const Talk& talk) {
+    (void)talk.hear<char>();
+    const OpenContext context(open_uroce(own_address(1)));
+    End end(context.get());
+    const Card client = talk.swap_cards(end);
+    bring_up(end.qp, client.qpn, client.gid);
+    assert_int_equal(end.receive(end.sge(0, 64)), 0);
+    assert_int_equal(end.receive(end.sge(0, 64)), 0);
+    talk.tell('r');
+    (void)end.wait();
+    for (int i = 0; i < 20000; ++i) {
+        assert_true(end.idle());
+    }
+    talk.tell('p');
+    (void)end.wait();
+    std::exit(0);
+}
+
+// What it polled is acknowledged, though that waits for its next call. All servers are made before there is a
+// device here, as one that ends by exit() is looked through for leaks.
+TEST(process__that_ends_after_a_message__has_acknowledged_it) {
+    std::array<std::unique_ptr<const OtherProcess>, 8> servers;
+    for (auto& server : servers) {
+        server = std::make_unique<const OtherProcess>(end_at_second_message);
+    }
+    const OpenContext context(open_uroce());
+    for (const auto& server : servers) {
+        server->talk().tell('o');
+        End end(context.get());
+        const Card card = server->talk().swap_cards(end);
+        bring_up(end.qp, card.qpn, card.gid, {.timeout = 18});
+        for (const char wanted : {'r', 'p'}) {
+            assert_int_equal(server->talk().hear<char>(), wanted);
+            assert_int_equal(post_to(end, IBV_WR_SEND, 0, 32, card, 0), 0);
+            assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+        }
+        assert_int_equal(server->wait_for_end(), 0);
+    }
+    const sluice::uroce::device::Device::ProgressSession session(
+        sluice::uroce::verbs::context_of(context.get()).device);
+    assert_int_equal(session.engine().counters().timeouts, 0);
 }
 
 TEST(processes__send_write_read_at_all_sizes__every_byte_arrives) {
