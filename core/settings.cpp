@@ -34,6 +34,8 @@ constexpr std::array kSettings{
                 "how a uroce device survives that the program unmaps registered memory"},
     SettingInfo{Setting::kUrocePcap, "SLUICE_UROCE_PCAP", "path of a file", "none",
                 "where uroce devices record what they send and receive, for Wireshark"},
+    SettingInfo{Setting::kUroceSilence, "SLUICE_UROCE_SILENCE", "seconds, 0 to 3600", "8",
+                "how long a peer of a uroce device is silent, at least, before a connection ends"},
 };
 
 constexpr bool is_in_order() {

@@ -22,6 +22,7 @@ enum class Setting {
     kUroceFaults,
     kUroceGuard,
     kUrocePcap,
+    kUroceSilence,
 };
 
 struct SettingInfo {

@@ -41,6 +41,16 @@ class Connections {
     Connection* find_by_peer_qpn(const engine::Address& peer, std::uint32_t qpn) const noexcept;
     Connection* find_by_qpn(std::uint32_t qpn) const noexcept;
 
+    // Calls VISIT(connection) for each, as long as it returns true.
+    template<typename Visit>
+    void for_each(Visit&& visit) {
+        for (const std::unique_ptr<Connection>& slot : slots_) {
+            if (slot != nullptr && !visit(*slot)) {
+                return;
+            }
+        }
+    }
+
     // From now on C is found by its remote_comm_id, its peer_qpn or its qpn; and not any more.
     void index_remote_id(const Connection& c) noexcept;
     void index_peer_qpn(const Connection& c) noexcept;

@@ -244,6 +244,20 @@ Result<void> ConnectionManager::disconnect(ConnectionId id, engine::Nanoseconds 
     return {};
 }
 
+bool ConnectionManager::process_ended(std::uint32_t seat, engine::Nanoseconds now) noexcept {
+    bool had_room = true;
+    connections_.for_each([&](Connection& c) {
+        const bool is_its = c.peer == c.local && c.remote_comm_id != 0 &&
+                            config_.share.owner_of(c.remote_comm_id) == seat && !c.is_over();
+        if (is_its && (had_room = lifecycle_.has_room(1))) {
+            lifecycle_.report(c, EventType::kDisconnected);
+            lifecycle_.time_wait(c, now);
+        }
+        return had_room;
+    });
+    return !had_room;
+}
+
 void ConnectionManager::destroy(ConnectionId id, engine::Nanoseconds now) noexcept {
     Connection* found = connections_.find(static_cast<std::uint32_t>(id));
     if (found == nullptr || found->orphan) {

@@ -40,6 +40,8 @@ struct QpContext {
     std::uint32_t qpn;
     std::uint32_t pd;
     QpAttributes attr;
+    // A peer of which nothing is known isn't lost before it has been silent for so long.
+    Nanoseconds min_silence;
 
     void complete(CompletionQueue& queue, Completion completion) noexcept {
         completion.qpn = qpn;

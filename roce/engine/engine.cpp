@@ -29,7 +29,7 @@ Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
       index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)),
       free_(index_mask_ + 1, config.secret.derive("seats")),
       tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)), share_(config.share),
-      deadlines_(slots_.size()) {
+      min_silence_(config.min_silence), deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
 }
 
@@ -71,8 +71,28 @@ Result<QueuePair*> Engine::make_at(std::uint32_t index, std::uint32_t qpn, const
         return Error(ErrorKind::kInvalidArgument,
                      "a queue pair needs two completion queues, at most 32 SGEs and 2^20 requests per queue");
     }
-    slots_[index].qp = std::make_unique<QueuePair>(config, qpn, regions_, memory_, events_, counters_);
+    QpConfig own = config;
+    own.min_silence = min_silence_;
+    slots_[index].qp = std::make_unique<QueuePair>(own, qpn, regions_, memory_, events_, counters_);
     return slots_[index].qp.get();
+}
+
+bool Engine::is_connected(std::uint32_t qpn, const Address& remote, std::uint32_t peer_qpn) const noexcept {
+    const QueuePair* const qp = find(qpn);
+    return qp != nullptr && qp->is_connected_to(remote, peer_qpn);
+}
+
+void Engine::peer_is_gone(std::uint32_t qpn) noexcept {
+    if (QueuePair* const qp = find(qpn)) {
+        qp->peer_is_gone();
+        reschedule(index_of(qpn));
+    }
+}
+
+void Engine::peer_answers(std::uint32_t qpn) noexcept {
+    if (QueuePair* const qp = find(qpn)) {
+        qp->peer_answers();
+    }
 }
 
 void Engine::destroy_queue_pair(QueuePair& qp) noexcept {

@@ -36,6 +36,7 @@ struct EngineConfig {
     std::uint32_t max_regions = 4096;     // with windows; up to 2^20
     RandomKey secret{};                   // what queue pair numbers and keys come from
     Share share{};                        // of the numbers that queue pairs may have
+    Nanoseconds min_silence = 0;          // of a peer, before a connection ends
 };
 
 class Engine {
@@ -60,6 +61,12 @@ class Engine {
             }
         }
     }
+
+    // Whether queue pair QPN takes packets from queue pair PEER_QPN of REMOTE.
+    bool is_connected(std::uint32_t qpn, const Address& remote, std::uint32_t peer_qpn) const noexcept;
+    // Of the peer of QPN, which had been silent.
+    void peer_is_gone(std::uint32_t qpn) noexcept;
+    void peer_answers(std::uint32_t qpn) noexcept;
 
     void wake(QueuePair& qp) noexcept;
     void receive(const InPacket& in, const Moment& now) noexcept;
@@ -98,6 +105,7 @@ class Engine {
     FreeSlots free_;
     KeyedPermutation tags_;
     const Share share_;
+    const Nanoseconds min_silence_;
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
     Deadlines deadlines_;

@@ -21,7 +21,8 @@ bool carries_over_ud(WrOpcode opcode) noexcept {
 
 QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
                      EventSink& events, Counters& counters)
-    : context_{regions, memory, events, counters, *config.send_cq, *config.recv_cq, qpn, config.pd, {}},
+    : context_{regions,         memory, events,    counters, *config.send_cq,
+               *config.recv_cq, qpn,    config.pd, {},       config.min_silence},
       owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
       own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
       receives_(config.srq != nullptr ? *config.srq : own_receives_),
@@ -268,6 +269,13 @@ bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
         return state_ == QpState::kReadyToSend && datagram_.transmit(out);
     }
     return false;
+}
+
+void QueuePair::peer_is_gone() noexcept {
+    if (type_ == QpType::kRc && sends_packets()) {
+        requester_.peer_is_gone();
+        check_failures();
+    }
 }
 
 void QueuePair::advance(Nanoseconds now) noexcept {

@@ -37,6 +37,7 @@ struct QpConfig {
     std::uint32_t max_recv_sge = 1;
     std::uint32_t max_inline = 0;
     bool signal_all = false;
+    Nanoseconds min_silence = 0;
     void* owner = nullptr; // the caller's own
 };
 
@@ -74,6 +75,14 @@ class QueuePair {
     bool has_failed_queue() const noexcept {
         return context_.send_cq.overflowed() || context_.recv_cq.overflowed();
     }
+    // Whether it takes packets from queue pair PEER_QPN of REMOTE.
+    bool is_connected_to(const Address& remote, std::uint32_t peer_qpn) const noexcept {
+        return type_ == QpType::kRc && receives_packets() && context_.attr.remote == remote &&
+               context_.attr.dest_qpn == peer_qpn;
+    }
+    // What is begun is never answered, nor what will be.
+    void peer_is_gone() noexcept;
+    void peer_answers() noexcept { requester_.peer_answers(); }
     void advance(Nanoseconds now) noexcept;
     Nanoseconds deadline() const noexcept;
 

@@ -67,8 +67,10 @@ void Requester::start() noexcept {
     since_ack_request_ = rd_in_flight_ = 0;
     retries_left_ = context_.attr.retry_count;
     rnr_retries_left_ = context_.attr.rnr_retry;
-    rewound_ = held_ = false;
-    ack_deadline_ = rnr_until_ = kNever;
+    rewound_ = held_ = peer_is_gone_ = false;
+    waits_ = 0;
+    vain_answers_ = 0;
+    ack_deadline_ = rnr_until_ = silent_since_ = kNever;
     local_error_.reset();
     refusal_.reset();
     failure_.reset();
@@ -86,6 +88,9 @@ void Requester::assign_numbers(SendEntry& entry) noexcept {
 }
 
 bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
+    if (peer_is_gone_) {
+        peer_is_gone(); // for what was posted since
+    }
     while (!failure_ && !local_error_ && !refusal_ && rnr_until_ == kNever && cursor_ != end()) {
         SendEntry& entry = queue_.at(cursor_);
         if (cursor_ == fresh_) {
@@ -209,9 +214,9 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
         ++cursor_;
         cursor_packet_ = 0;
     }
-    const Nanoseconds timeout = wire::ack_timeout_ns(context_.attr.timeout);
-    if (ack_deadline_ == kNever && timeout != 0) {
-        ack_deadline_ = now + timeout;
+    if (ack_deadline_ == kNever && context_.attr.timeout != 0) {
+        ack_deadline_ = now + pause();
+        silent_since_ = std::min<Nanoseconds>(silent_since_, now);
     }
 }
 

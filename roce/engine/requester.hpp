@@ -22,6 +22,12 @@
 // reads before it unanswered, their responses may still be on the way: nothing more is sent, and for
 // one ack timeout they are awaited. The peer is in error and won't answer again, so that after it
 // the oldest of them takes the status.
+//
+// Silence. A peer that doesn't answer may be lost, or starved of its processor, or stopped by a debugger.
+// When the retries that the program allows are used up, what is known of the peer decides (EventSink): one
+// that lives is waited for, one that answers for other things and not here is lost in the end, and one of
+// which nothing is known is lost when it has been silent for QpContext::min_silence. Meanwhile the request is
+// repeated more and more seldom.
 #pragma once
 
 #include <optional>
@@ -43,6 +49,8 @@ class Requester {
     // True: it answers something that is open.
     bool on_response(const wire::Packet& packet, const Moment& now) noexcept;
     void on_deadline(Nanoseconds now) noexcept;
+    void peer_is_gone() noexcept;
+    void peer_answers() noexcept { ++vain_answers_; }
     // When on_deadline() wants to be called; kNever when nothing is awaited.
     Nanoseconds deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
 
@@ -61,6 +69,10 @@ class Requester {
     // As rxe: at most so many unanswered, and an answer asked for at least at every half of it.
     static constexpr std::int32_t kWindowPsns = 128;
     static constexpr std::uint32_t kPacketsPerAckRequest = 64;
+    // Between two repetitions beyond those that the program wants, unless its own timeout is longer.
+    static constexpr Nanoseconds kLongestPause = 500'000'000;
+    // A peer that has said so often that it has the connection, and answers no request, never will.
+    static constexpr std::uint32_t kMostVainAnswers = 8;
 
     void assign_numbers(SendEntry& entry) noexcept;
     bool run_local(SendEntry& entry) noexcept;
@@ -82,6 +94,8 @@ class Requester {
     void retire_answered() noexcept;
     void catch_up() noexcept;
     void retry() noexcept;
+    bool may_wait(Nanoseconds now) noexcept;
+    Nanoseconds pause() const noexcept;
     void rewind() noexcept;
     void fail(Status status) noexcept { failure_ = failure_.value_or(status); }
 
@@ -108,6 +122,10 @@ class Requester {
     std::uint32_t hold_at_ = 0; // the first request that isn't begun
     bool rewound_ = false;      // since the last progress or timeout
     Nanoseconds ack_deadline_ = kNever;
+    Nanoseconds silent_since_ = kNever;
+    std::uint8_t waits_ = 0; // repetitions beyond the program's, since the last progress
+    std::uint32_t vain_answers_ = 0;
+    bool peer_is_gone_ = false;
     Nanoseconds rnr_until_ = kNever;
     std::optional<Status> local_error_; // of the request at the cursor
     std::optional<Status> refusal_;     // of the request at refused_psn_, once all before is answered

@@ -93,6 +93,7 @@ void Requester::on_rnr(const Packet& packet, const Moment& now) noexcept {
         --rnr_retries_left_;
     }
     rewind();
+    silent_since_ = kNever;
     rnr_until_ = now + wire::rnr_timer_ns(wire::ack_value(packet.aeth.syndrome));
 }
 
@@ -170,7 +171,42 @@ void Requester::on_deadline(Nanoseconds now) noexcept {
         if (refusal_) {
             fail(*refusal_);
         }
-        retry();
+        if (retries_left_ == 0 && !failure_ && may_wait(now)) {
+            waits_ = static_cast<std::uint8_t>(std::min(waits_ + 1, 63));
+            rewound_ = true;
+            rewind();
+        } else {
+            retry();
+        }
+    }
+}
+
+bool Requester::may_wait(Nanoseconds now) noexcept {
+    switch (context_.events.silent_peer(context_.qpn, context_.attr.remote, context_.attr.dest_qpn)) {
+    case Peer::kGone:
+        return false;
+    case Peer::kAnswers:
+        peer_answers();
+        [[fallthrough]];
+    case Peer::kLives:
+        return vain_answers_ < kMostVainAnswers;
+    case Peer::kUnknown:
+        return now - silent_since_ < context_.min_silence;
+    }
+    return false;
+}
+
+// Until the request is repeated.
+Nanoseconds Requester::pause() const noexcept {
+    const Nanoseconds timeout = wire::ack_timeout_ns(context_.attr.timeout);
+    return timeout >= kLongestPause || timeout > kLongestPause >> waits_ ? std::max(timeout, kLongestPause)
+                                                                         : timeout << waits_;
+}
+
+void Requester::peer_is_gone() noexcept {
+    peer_is_gone_ = true;
+    if (queue_.head() != queue_.tail()) {
+        fail(Status::kRetryExceeded);
     }
 }
 
@@ -211,8 +247,10 @@ void Requester::progressed(std::uint32_t una_psn, const Moment& now) noexcept {
     rewound_ = false;
     retire_answered();
     catch_up();
-    const Nanoseconds timeout = wire::ack_timeout_ns(context_.attr.timeout);
-    ack_deadline_ = timeout == 0 || cursor_psn() == una_psn_ ? kNever : now + timeout;
+    waits_ = 0;
+    vain_answers_ = 0;
+    ack_deadline_ = context_.attr.timeout == 0 || cursor_psn() == una_psn_ ? kNever : now + pause();
+    silent_since_ = ack_deadline_ == kNever ? kNever : Nanoseconds{now};
     if (refusal_ && ack_deadline_ == kNever) {
         fail(*refusal_); // nothing is on the way that could be awaited
     }

@@ -194,13 +194,27 @@ enum class AsyncEvent : std::uint8_t {
     kSendQueueDrained,
 };
 
-// Where asynchronous events go. Called from within the engine: must not call back.
+// What is known of a peer that doesn't answer.
+enum class Peer : std::uint8_t {
+    kUnknown, // nothing: it may be starved, or lost
+    kGone,    // it won't answer any more
+    kLives,   // its process is there, and may be stopped
+    kAnswers, // it has the connection, and is at work
+};
+
+// What is outside of the engine. Called from within the engine: must not call back.
 class EventSink {
   public:
     EventSink() = default;
     EventSink(const EventSink&) = delete;
     EventSink& operator=(const EventSink&) = delete;
     virtual void event(AsyncEvent event, std::uint32_t qpn) noexcept = 0;
+    // The peer of queue pair QPN, which is PEER_QPN of REMOTE, has been silent for as long as the program
+    // lets it.
+    virtual Peer silent_peer(std::uint32_t /*qpn*/, const Address& /*remote*/,
+                             std::uint32_t /*peer_qpn*/) noexcept {
+        return Peer::kUnknown;
+    }
 
   protected:
     ~EventSink() = default;

@@ -153,6 +153,23 @@ void Group::hand_on(const engine::InPacket& in) noexcept {
     }
 }
 
+engine::Peer Group::ask(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept {
+    const Holder holder = table_->holder(share_.owner_of(peer_qpn));
+    if (holder == kNobody) {
+        return engine::Peer::kGone;
+    }
+    const Ask question{.to = peer_qpn, .from = qpn};
+    const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
+    const LockGuard guard(changing_lines_);
+    const auto line = std::ranges::find(lines_, holder, &Line::holder);
+    if (line == lines_.end()) {
+        return engine::Peer::kUnknown; // it joined a moment ago
+    }
+    (void)send(line->socket.get(), {&piece, 1},
+               {}); // one that has no room has been asked often, and is stopped
+    return engine::Peer::kLives;
+}
+
 void* Group::run(void* self) noexcept {
     static_cast<Group*>(self)->serve();
     return nullptr;
@@ -256,6 +273,15 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         answering_ = false;
     } else if (const auto head = read_as<PacketHead>(message)) {
         take_packet(*head, message.subspan(sizeof *head));
+    } else if (const auto question = read_as<Ask>(message)) {
+        arrivals_->catch_up();
+        Tell answer{.to = question->from,
+                    .connected = arrivals_->is_connected(question->to, question->from) ? 1U : 0U};
+        const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
+        (void)send(descriptor, {&piece, 1}, {});
+    } else if (const auto answer = read_as<Tell>(message)) {
+        arrivals_->catch_up();
+        arrivals_->peer_told(answer->to, answer->connected != 0);
     }
 }
 
@@ -312,15 +338,24 @@ void Group::take_packet(const PacketHead& head, wire::ConstBytes transport) noex
 }
 
 void Group::end_line(int descriptor) noexcept {
-    const LockGuard guard(changing_lines_);
-    const auto line = std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
-    if (line == lines_.end()) {
-        return;
+    std::uint32_t seat = kSeats;
+    {
+        const LockGuard guard(changing_lines_);
+        const auto line =
+            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+        if (line == lines_.end()) {
+            return;
+        }
+        seat = line->seat;
+        if (seat != kSeats) {
+            table_->give_up_seat(seat, line->holder);
+        }
+        lines_.erase(line);
     }
-    if (line->seat != kSeats) {
-        table_->give_up_seat(line->seat, line->holder);
+    if (seat != kSeats) {
+        arrivals_->catch_up();
+        arrivals_->member_ended(seat);
     }
-    lines_.erase(line);
 }
 
 } // namespace sluice::roce::group

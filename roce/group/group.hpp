@@ -16,7 +16,7 @@
 //
 // A thread of its own answers the door, reads the common socket and the lines. It calls Arrivals.
 //
-// Thread safety: hand_on(), owns(), claim() and release() may be called from any thread.
+// Thread safety: hand_on(), owns(), ask(), claim() and release() may be called from any thread.
 #pragma once
 
 #include <pthread.h>
@@ -45,6 +45,13 @@ class Arrivals {
     // sender: it is to be looked at first, or a connection would end before its last message.
     virtual void catch_up() noexcept = 0;
     virtual void arrived(const engine::InPacket& in) noexcept = 0;
+    // Whether queue pair QPN is connected to queue pair PEER_QPN of the address; another member wants to
+    // know.
+    virtual bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept = 0;
+    // The answer to ask(): whether the peer of queue pair QPN has the connection.
+    virtual void peer_told(std::uint32_t qpn, bool connected) noexcept = 0;
+    // The member that had SEAT has ended or left. What it sent before has been looked at.
+    virtual void member_ended(std::uint32_t seat) noexcept = 0;
 
   protected:
     ~Arrivals() = default;
@@ -68,6 +75,11 @@ class Group final : public cm::PortClaims {
     bool owns(const wire::Packet& packet) const noexcept;
     // Gives a packet to the member that it belongs to. Without one, or if that one has no room, it is lost.
     void hand_on(const engine::InPacket& in) noexcept;
+
+    // Asks the member that has queue pair PEER_QPN whether that is connected to QPN, which is ours. kLives:
+    // it is asked; kGone: nobody has that number.
+    engine::Peer ask(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
+    bool is_empty(std::uint32_t seat) const noexcept { return table_->holder(seat) == kNobody; }
 
     bool claim(std::uint64_t service) noexcept override { return table_->take_service(service, holder_); }
     void release(std::uint64_t service) noexcept override { table_->give_up_service(service, holder_); }

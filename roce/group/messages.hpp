@@ -15,14 +15,14 @@
 
 namespace sluice::roce::group {
 
-enum class Kind : std::uint32_t { kWelcome = 1, kAskForSockets, kSockets, kHello, kPacket };
+enum class Kind : std::uint32_t { kWelcome = 1, kAskForSockets, kSockets, kHello, kPacket, kAsk, kTell };
 
 // To a visitor at the door. Descriptors: the table, the door, the common socket.
 struct Welcome {
     static constexpr Kind kKind = Kind::kWelcome;
     Kind kind = kKind;
     std::uint32_t version = kVersion;
-    static constexpr std::uint32_t kVersion = 1;
+    static constexpr std::uint32_t kVersion = 2;
 };
 
 // From a visitor that holds the joining lock.
@@ -51,6 +51,22 @@ struct PacketHead {
     std::uint32_t source_port = 0;
     engine::Address source;
     wire::Grh grh{};
+};
+
+// Whether queue pair TO is connected to queue pair FROM, which is the asking member's.
+struct Ask {
+    static constexpr Kind kKind = Kind::kAsk;
+    Kind kind = kKind;
+    std::uint32_t to = 0;
+    std::uint32_t from = 0;
+};
+
+// The answer to an Ask. TO is its FROM.
+struct Tell {
+    static constexpr Kind kKind = Kind::kTell;
+    Kind kind = kKind;
+    std::uint32_t to = 0;
+    std::uint32_t connected = 0;
 };
 
 // MESSAGE as what its kind says, if it is long enough.

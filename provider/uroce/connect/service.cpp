@@ -94,6 +94,13 @@ bool Service::next_silent(cm::ConnectionManager::Silent& silent) noexcept {
     return manager_.next_silent(silent);
 }
 
+void Service::process_ended(std::uint32_t seat) noexcept {
+    for (bool more = true; more;) {
+        const Turn turn(*this);
+        more = manager_.process_ended(seat, port_.now());
+    }
+}
+
 void Service::communication_established(std::uint32_t qpn) noexcept {
     const Turn turn(*this);
     manager_.communication_established(qpn);

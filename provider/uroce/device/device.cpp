@@ -91,13 +91,15 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
 } // namespace
 
 Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-               Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
-               Instrumentation instrumentation)
+               Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
+               std::unique_ptr<Link> link, Instrumentation instrumentation)
     : where_(std::move(where)), memory_(memory), neighbours_(neighbours), report_(report),
-      share_(link != nullptr ? link->share() : engine::Share()),
-      engine_(
-          {.max_queue_pairs = kMaxQueuePairs, .max_regions = kMaxRegions, .secret = secret, .share = share_},
-          memory, *this),
+      share_(link != nullptr ? link->share() : engine::Share()), engine_({.max_queue_pairs = kMaxQueuePairs,
+                                                                          .max_regions = kMaxRegions,
+                                                                          .secret = secret,
+                                                                          .share = share_,
+                                                                          .min_silence = min_silence},
+                                                                         memory, *this),
       link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
       progress_(*this) {}
 
@@ -487,6 +489,46 @@ void Device::arrived(const engine::InPacket& in) noexcept {
     const engine::Moment now(monotonic_now);
     const ProgressSession session(*this);
     receive(in, now);
+}
+
+bool Device::is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept {
+    const ProgressSession session(*this);
+    return engine_.is_connected(qpn, where_.gid, peer_qpn);
+}
+
+void Device::peer_told(std::uint32_t qpn, bool connected) noexcept {
+    const ProgressSession session(*this);
+    connected ? engine_.peer_answers(qpn) : engine_.peer_is_gone(qpn);
+}
+
+// A process that has taken the seat since may have connections with us: their queue pairs ask it.
+void Device::member_ended(std::uint32_t seat) noexcept {
+    {
+        const ProgressSession session(*this);
+        engine_.for_each([&](const engine::QueuePair& qp) {
+            const engine::QpAttributes& attr = qp.attributes();
+            if (qp.type() == engine::QpType::kRc && attr.remote == where_.gid &&
+                share_.owner_of(attr.dest_qpn) == seat &&
+                link_->ask(attr.dest_qpn, qp.qpn()) == engine::Peer::kGone) {
+                engine_.peer_is_gone(qp.qpn());
+            }
+        });
+    }
+    const LockGuard guard(making_companion_);
+    if (companion_ != nullptr && link_->is_empty(seat)) {
+        companion_->process_ended(seat);
+    }
+}
+
+// In this process nobody starves, and no packet is lost.
+engine::Peer Device::silent_peer(std::uint32_t qpn, const engine::Address& remote,
+                                 std::uint32_t peer_qpn) noexcept {
+    const bool is_shared = remote == where_.gid && link_ != nullptr && !share_.is_all();
+    if (is_shared && !share_.owns(peer_qpn)) {
+        return link_->ask(peer_qpn, qpn);
+    }
+    return remote == where_.gid || neighbours_.find(remote) != nullptr ? engine::Peer::kGone
+                                                                       : engine::Peer::kUnknown;
 }
 
 void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {

@@ -38,6 +38,8 @@ class Companion {
     Companion(const Companion&) = delete;
     Companion& operator=(const Companion&) = delete;
     virtual ~Companion() = default;
+    // The process that had SEAT at the device's address has ended; from the link's thread.
+    virtual void process_ended(std::uint32_t /*seat*/) noexcept {}
 };
 
 class Device final : public Neighbour, engine::EventSink, Link::Receiver, ProgressThread::Client {
@@ -56,9 +58,10 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     };
 
     // MEMORY and NEIGHBOURS outlive the device; LINK may be null, and records by itself.
+    // A peer of which nothing is known isn't lost before it has been silent for MIN_SILENCE.
     Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-           Report report, SysfsDirectory directory, std::unique_ptr<Link> link,
-           Instrumentation instrumentation);
+           Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
+           std::unique_ptr<Link> link, Instrumentation instrumentation);
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }
@@ -165,6 +168,11 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     void packet(const engine::InPacket& in) noexcept override;
     void catch_up() noexcept override;
     void arrived(const engine::InPacket& in) noexcept override;
+    bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept override;
+    void peer_told(std::uint32_t qpn, bool connected) noexcept override;
+    void member_ended(std::uint32_t seat) noexcept override;
+    engine::Peer silent_peer(std::uint32_t qpn, const engine::Address& remote,
+                             std::uint32_t peer_qpn) noexcept override;
 
     // With the lock held.
     void progress_and_unlock() noexcept;

@@ -4,7 +4,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 #include "core/settings.hpp"
 #include "provider/uroce/device/udp_link.hpp"
@@ -29,6 +31,22 @@ Result<socket::GuardedMemory*> program_memory() {
         memory = made->release();
     }
     return memory;
+}
+
+// From SLUICE_UROCE_SILENCE; null or empty means the default.
+Result<engine::Nanoseconds> parse_silence(const char* text) {
+    constexpr engine::Nanoseconds kUnit = 1'000'000'000;
+    constexpr unsigned kUsualSeconds = 8, kLongest = 3600;
+    const std::string_view given = text != nullptr ? text : "";
+    unsigned seconds = kUsualSeconds;
+    const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), seconds);
+    if (!given.empty() &&
+        (error != std::errc() || end != given.data() + given.size() || seconds > kLongest)) {
+        return Error::format(ErrorKind::kInvalidArgument, 0,
+                             "SLUICE_UROCE_SILENCE is '%s'; it may be a number of seconds up to %u", text,
+                             kLongest);
+    }
+    return seconds * kUnit;
 }
 
 } // namespace
@@ -88,6 +106,10 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (!faults) {
         return std::move(faults).error();
     }
+    Result<engine::Nanoseconds> min_silence = parse_silence(setting_value(Setting::kUroceSilence));
+    if (!min_silence) {
+        return std::move(min_silence).error();
+    }
     Device::Instrumentation instrumentation;
     if (!faults->empty()) {
         instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
@@ -101,8 +123,9 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (!link) {
         return std::move(link).error();
     }
-    auto device = std::make_unique<Device>(where, *secret, **memory, *this, report, std::move(*directory),
-                                           std::move(*link), std::move(instrumentation));
+    auto device =
+        std::make_unique<Device>(where, *secret, **memory, *this, report, *min_silence, std::move(*directory),
+                                 std::move(*link), std::move(instrumentation));
     Result<void> started = device->start_link();
     if (!started) {
         return std::move(started).error();

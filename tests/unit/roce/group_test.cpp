@@ -18,7 +18,9 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "roce/group/messages.hpp"
@@ -67,11 +69,39 @@ class Taken final : public group::Arrivals {
         psns_.insert(in.packet.bth.psn);
         eventfd_write(changed_.get(), 1);
     }
+    bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept override {
+        return qpn == peer_qpn + 1;
+    }
+    void peer_told(std::uint32_t qpn, bool connected) noexcept override {
+        const std::lock_guard lock(mutex_);
+        told_.emplace(qpn, connected);
+        eventfd_write(changed_.get(), 1);
+    }
+    void member_ended(std::uint32_t seat) noexcept override {
+        const std::lock_guard lock(mutex_);
+        ended_.insert(seat);
+        eventfd_write(changed_.get(), 1);
+    }
     bool wait_for(std::uint32_t psn) {
+        return wait_until([&] { return psns_.contains(psn); });
+    }
+    bool wait_for_end_of(std::uint32_t seat) {
+        return wait_until([&] { return ended_.contains(seat); });
+    }
+    // The answer about QPN, or none.
+    std::optional<bool> wait_for_answer(std::uint32_t qpn) {
+        (void)wait_until([&] { return told_.contains(qpn); });
+        const std::lock_guard lock(mutex_);
+        return told_.contains(qpn) ? std::optional(told_.at(qpn)) : std::nullopt;
+    }
+
+  private:
+    template<typename Condition>
+    bool wait_until(Condition&& condition) {
         for (;;) {
             {
                 const std::lock_guard lock(mutex_);
-                if (psns_.contains(psn)) {
+                if (condition()) {
                     return true;
                 }
             }
@@ -83,9 +113,10 @@ class Taken final : public group::Arrivals {
         }
     }
 
-  private:
     std::mutex mutex_;
     std::set<std::uint32_t> psns_;
+    std::set<std::uint32_t> ended_;
+    std::map<std::uint32_t, bool> told_;
     Descriptor changed_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
@@ -340,6 +371,28 @@ TEST(member__dies__its_seat_and_its_port_are_free_for_the_next) {
     }
     const Member third(address);
     assert_int_equal(third.group->share().which(), 1);
+}
+
+TEST(peer__asked__answers_whether_it_has_the_connection) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kSeed);
+    const engine::Address address = next_address();
+    Member first(address);
+    auto second = std::make_unique<Member>(address);
+    const std::uint32_t seat = second->group->share().which();
+    const std::uint32_t theirs = number_of(*second->group, random);
+    while (first.group->ask(theirs, theirs - 1) == engine::Peer::kUnknown) {
+        sched_yield(); // the first hasn't read yet who has called
+    }
+    assert_true(first.taken.wait_for_answer(theirs - 1) == std::optional(true));
+    assert_true(first.group->ask(theirs, theirs - 2) == engine::Peer::kLives);
+    assert_true(first.taken.wait_for_answer(theirs - 2) == std::optional(false));
+    second.reset();
+    assert_true(first.taken.wait_for_end_of(seat));
+    assert_true(first.group->is_empty(seat));
+    assert_true(first.group->ask(theirs, theirs - 1) == engine::Peer::kGone);
 }
 
 TEST(founder__dies__the_others_go_on_and_take_new_members) {

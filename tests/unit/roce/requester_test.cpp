@@ -114,6 +114,72 @@ TEST(send__no_answer__retries_then_retry_exceeded) {
     assert_true(bench.pair.left->state() == QpState::kError);
 }
 
+// A send to a peer that is silent until ANSWERS_AT, and of which PEER is known.
+struct Silent {
+    explicit Silent(Peer peer, Nanoseconds answers_at = kNever) : bench(with_three_retries()) {
+        bench.net.left.events.peer = peer;
+        bench.net.tap = [this, answers_at](Host& from, std::vector<std::uint8_t>&) {
+            packets += &from == &bench.net.left ? 1 : 0;
+            return bench.net.now >= answers_at;
+        };
+        bench.post_receive(0, 64);
+        bench.post(bench.wr(WrOpcode::kSend, bench.at_left(0, 8)));
+    }
+    static QpAttributes with_three_retries() {
+        QpAttributes attributes = usual_attributes();
+        attributes.retry_count = 3;
+        return attributes;
+    }
+    Bench bench;
+    int packets = 0;
+};
+
+constexpr Nanoseconds kSimulatedSecond = 1'000'000'000;
+
+TEST(silence__of_a_peer_that_lives__is_waited_for_ever_more_seldom) {
+    Silent peer(Peer::kLives, 60 * kSimulatedSecond);
+    assert_true(peer.bench.net.run());
+    assert_true(peer.bench.sent()->status == Status::kSuccess);
+    // Each half a second in the end.
+    assert_in_range(peer.bench.net.now, 60 * kSimulatedSecond, 61 * kSimulatedSecond);
+    assert_in_range(peer.packets, 120, 140);
+}
+
+TEST(silence__of_a_peer_that_is_gone__ends_with_the_programs_retries) {
+    Silent peer(Peer::kGone);
+    assert_true(peer.bench.net.run());
+    assert_true(peer.bench.sent()->status == Status::kRetryExceeded);
+    assert_int_equal(peer.packets, 4);
+    assert_int_equal(peer.bench.net.left.events.questions, 1);
+}
+
+TEST(silence__of_a_peer_that_answers_elsewhere__ends_after_some_questions) {
+    Silent peer(Peer::kAnswers);
+    assert_true(peer.bench.net.run());
+    assert_true(peer.bench.sent()->status == Status::kRetryExceeded);
+    assert_int_equal(peer.bench.net.left.events.questions, 8);
+}
+
+TEST(peer__gone__what_is_open_fails_at_once_and_so_does_what_is_posted_later) {
+    Silent peer(Peer::kLives);
+    Bench& bench = peer.bench;
+    OutPacket out;
+    while (bench.net.left.engine.transmit(out, 1)) {
+    }
+    bench.net.left.engine.peer_is_gone(bench.pair.left->qpn());
+    assert_true(bench.sent()->status == Status::kRetryExceeded);
+    assert_true(bench.pair.left->state() == QpState::kError);
+
+    Silent idle(Peer::kLives, 0);
+    assert_true(idle.bench.net.run());
+    assert_true(idle.bench.sent()->status == Status::kSuccess);
+    idle.bench.net.left.engine.peer_is_gone(idle.bench.pair.left->qpn());
+    assert_true(idle.bench.pair.left->state() == QpState::kReadyToSend); // nothing is lost yet
+    idle.bench.post(idle.bench.wr(WrOpcode::kSend, idle.bench.at_left(0, 8)));
+    assert_true(idle.bench.net.run());
+    assert_true(idle.bench.sent()->status == Status::kRetryExceeded);
+}
+
 TEST(send__timeout_zero__never_retries) {
     QpAttributes attributes = usual_attributes();
     attributes.timeout = 0;

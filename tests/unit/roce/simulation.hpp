@@ -70,6 +70,10 @@ class EventLog final : public EventSink {
         }
         ++count;
     }
+    Peer silent_peer(std::uint32_t, const Address&, std::uint32_t) noexcept override {
+        ++questions;
+        return peer;
+    }
     bool saw(AsyncEvent event) const {
         return std::find(events.begin(),
                          events.begin() + static_cast<std::ptrdiff_t>(std::min(count, events.size())),
@@ -78,6 +82,8 @@ class EventLog final : public EventSink {
     }
     std::array<AsyncEvent, 64> events{};
     std::size_t count = 0;
+    Peer peer = Peer::kUnknown;
+    int questions = 0;
 };
 
 inline Address address(std::uint8_t last_byte) {

@@ -177,13 +177,13 @@ Nobody& nobody() {
 
 // A device that no registry knows, with a link, and a queue pair to a peer behind it.
 struct Linked {
-    Linked()
+    explicit Linked(Nanoseconds min_silence = 0)
         : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
-          link(new FakeLink),
-          device(
-              where, RandomKey::repeatable(7), memory(), nobody(),
-              [](void*, AsyncEvent) noexcept { ++reported; }, std::move(*SysfsDirectory::make(where)),
-              std::unique_ptr<Link>(link), Device::Instrumentation{}),
+          link(new FakeLink), device(
+                                  where, RandomKey::repeatable(7), memory(), nobody(),
+                                  [](void*, AsyncEvent) noexcept { ++reported; }, min_silence,
+                                  std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link),
+                                  Device::Instrumentation{}),
           cq(64) {
         const Device::ProgressSession session(device);
         qp = *session.engine().create_queue_pair(
@@ -295,6 +295,17 @@ TEST(link__what_arrives__reaches_the_engine_by_polling_or_by_itself) {
     one.post_write(8);
     one.link->arrive(one.acknowledgement(1));
     assert_true(one.wait().status == Status::kSuccess); // nobody here calls the device
+}
+
+// Its program allows it two milliseconds.
+TEST(silence__of_a_peer_that_nobody_knows__is_borne_for_as_long_as_the_device_wants) {
+    constexpr Nanoseconds kSilence = 50'000'000;
+    Linked one(kSilence);
+    assert_true(one.device.start_progress().ok());
+    const Nanoseconds began = monotonic_now();
+    one.post_write(8);
+    assert_true(one.wait().status == Status::kRetryExceeded);
+    assert_true(monotonic_now() - began >= kSilence);
 }
 
 TEST(deadline__nobody_calls__the_thread_repeats_and_gives_up) {

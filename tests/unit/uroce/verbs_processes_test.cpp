@@ -4,8 +4,10 @@
 #include <csignal>
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "provider/uroce/verbs/objects.hpp"
 #include "roce/group/group.hpp"
@@ -248,7 +250,7 @@ TEST(member__killed_after_a_fork__its_seat_is_free) {
 }
 
 void die_after_hello(const Talk& talk) {
-    const OpenContext context(open_uroce());
+    const OpenContext context(open_uroce(talk.hear<AddressText>().data()));
     End end(context.get());
     const Card client = talk.swap_cards(end);
     bring_up(end.qp, client.qpn, client.gid);
@@ -258,6 +260,7 @@ void die_after_hello(const Talk& talk) {
 
 TEST(peer__killed__the_request_fails_after_its_retries) {
     const OtherProcess server(die_after_hello);
+    server.talk().tell(text_of(own_address()));
     const OpenContext context(open_uroce());
     End end(context.get());
     const Card card = server.talk().swap_cards(end);
@@ -265,11 +268,72 @@ TEST(peer__killed__the_request_fails_after_its_retries) {
     assert_int_equal(server.talk().hear<char>(), 'r');
     assert_int_equal(kill(server.pid(), SIGKILL), 0);
     assert_int_equal(WTERMSIG(server.wait_for_end()), SIGKILL);
+    const auto began = std::chrono::steady_clock::now();
     assert_int_equal(post_to(end, IBV_WR_RDMA_WRITE, 0, 64, card, 0), 0);
     assert_int_equal(post_to(end, IBV_WR_RDMA_WRITE, 0, 64, card, 0), 0);
     assert_int_equal(end.wait().status, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(end.wait().status, IBV_WC_WR_FLUSH_ERR);
+    assert_true(std::chrono::steady_clock::now() - began < std::chrono::seconds(5)); // a stranger has eight
     assert_int_equal(end.state(), IBV_QPS_ERR);
+}
+
+// Has a connection, and does with it what the client says.
+void do_as_told(const Talk& talk) {
+    const OpenContext context(open_uroce(talk.hear<AddressText>().data()));
+    End end(context.get());
+    const Card client = talk.swap_cards(end);
+    bring_up(end.qp, client.qpn, client.gid);
+    talk.tell('r');
+    if (talk.hear<char>() == 'd') {
+        assert_int_equal(ibv_destroy_qp(std::exchange(end.qp, nullptr)), 0);
+        talk.tell('d');
+        (void)talk.hear<char>();
+    }
+}
+
+struct Told {
+    Told()
+        : server(do_as_told), context(open_here()), end(context.get()), card(server.talk().swap_cards(end)) {
+        bring_up(end.qp, card.qpn, card.gid, {.timeout = 8, .retries = 2}); // three milliseconds
+        assert_int_equal(server.talk().hear<char>(), 'r');
+    }
+    ibv_context* open_here() const {
+        server.talk().tell(text_of(own_address()));
+        return open_uroce();
+    }
+    const OtherProcess server;
+    const OpenContext context;
+    End end;
+    const Card card;
+};
+
+// As with a debugger, or a processor that others have: at one address it's known that the peer lives.
+TEST(peer__stopped_for_longer_than_all_retries__goes_on) {
+    Told peer;
+    assert_int_equal(kill(peer.server.pid(), SIGSTOP), 0);
+    int status = 0;
+    assert_int_equal(waitpid(peer.server.pid(), &status, WUNTRACED), peer.server.pid());
+    assert_int_equal(post_to(peer.end, IBV_WR_RDMA_WRITE, 0, 64, peer.card, 0), 0);
+    const auto began = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - began < std::chrono::milliseconds(1500)) {
+        assert_true(peer.end.idle());
+    }
+    assert_int_equal(kill(peer.server.pid(), SIGCONT), 0);
+    assert_int_equal(peer.end.wait().status, IBV_WC_SUCCESS);
+    peer.server.talk().tell('e');
+    assert_int_equal(peer.server.wait_for_end(), 0);
+}
+
+TEST(peer__that_lives_and_has_destroyed_its_queue_pair__the_request_fails_after_its_retries) {
+    Told peer;
+    peer.server.talk().tell('d');
+    assert_int_equal(peer.server.talk().hear<char>(), 'd');
+    const auto began = std::chrono::steady_clock::now();
+    assert_int_equal(post_to(peer.end, IBV_WR_RDMA_WRITE, 0, 64, peer.card, 0), 0);
+    assert_int_equal(peer.end.wait().status, IBV_WC_RETRY_EXC_ERR);
+    assert_true(std::chrono::steady_clock::now() - began < std::chrono::seconds(5)); // a stranger has eight
+    peer.server.talk().tell('e');
+    assert_int_equal(peer.server.wait_for_end(), 0);
 }
 
 // Registers a page, takes it away, and waits: what arrives meets the progress thread.
