@@ -21,7 +21,8 @@ struct Counters {
     std::uint64_t dropped_wrong_peer = 0;  // source, pkey, qkey or transport of another
     std::uint64_t dropped_wrong_port = 0;  // the peer's address, and not the port that it sends from
     std::uint64_t dropped_wrong_state = 0; // queue pair isn't ready for this
-    std::uint64_t dropped_no_room = 0;     // replies waiting, or a datagram without a receive
+    std::uint64_t dropped_no_room = 0; // replies waiting, or a message without a receive that nobody tells of
+    std::uint64_t dropped_messages = 0; // UC: broken off, or of no use here
     std::uint64_t duplicates = 0;
     std::uint64_t out_of_sequence = 0;
     std::uint64_t timeouts = 0;
@@ -49,6 +50,12 @@ struct QpContext {
         if (!queue.push(completion) && !broken) {
             events.event(AsyncEvent::kCqError, qpn);
         }
+    }
+
+    // A request about keys, which needs no peer. False: nothing has changed.
+    bool run_local(const SendWr& wr) noexcept {
+        return wr.opcode == WrOpcode::kBindMw ? regions.bind(wr.bind, pd, qpn)
+                                              : regions.invalidate(wr.imm_or_rkey, pd, qpn);
     }
 
     // Calls STEP(sge, offset into it, length) for each part of [OFFSET, OFFSET + LEN) of the list,
@@ -104,10 +111,31 @@ inline std::uint32_t packet_count(std::uint32_t len_bytes, std::uint32_t mtu) no
     return len_bytes == 0 ? 1 : (len_bytes - 1) / mtu + 1;
 }
 
-// First, middle, last or only, as an offset from the opcode of "first" in send and write.
-struct Position {
-    bool first;
-    bool last;
-};
+// 9.7.4.1, 9.8.2.2: first and middle packets are full, last ones not empty.
+inline bool fits_its_place(const wire::Packet& packet, std::uint32_t mtu) noexcept {
+    const std::size_t len = packet.payload.size();
+    if (!packet.info().ends()) {
+        return len == mtu;
+    }
+    return len <= mtu && (packet.info().starts() || len != 0);
+}
+
+// Of a message that PACKET ends.
+inline Completion completion_of(const wire::Packet& packet, std::uint64_t wr_id, WcOpcode opcode,
+                                std::uint32_t len_bytes) noexcept {
+    Completion completion = {.wr_id = wr_id, .opcode = opcode, .len_bytes = len_bytes};
+    if (packet.info().has(wire::kHasImmDt)) {
+        completion.flags |= kWithImm;
+        completion.imm_or_rkey = packet.imm.data;
+    }
+    if (packet.info().has(wire::kHasIeth)) {
+        completion.flags |= kWithInv;
+        completion.imm_or_rkey = packet.ieth.rkey;
+    }
+    if (packet.bth.solicited) {
+        completion.flags |= kSolicitedEvent;
+    }
+    return completion;
+}
 
 } // namespace sluice::roce::engine

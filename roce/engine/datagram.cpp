@@ -20,10 +20,7 @@ bool Datagram::transmit(OutPacket& out) noexcept {
     if (entry.len_bytes > context_.attr.path_mtu) {
         return fail(Status::kLocalLength);
     }
-    const bool is_inline = entry.inline_data != nullptr;
-    if (is_inline && entry.len_bytes != 0) {
-        out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data), entry.len_bytes);
-    } else if (!is_inline && !context_.gather(wr.sges, 0, entry.len_bytes, out)) {
+    if (!sends_.hand_out(entry, 0, entry.len_bytes, out)) {
         return fail(Status::kLocalProtection);
     }
     packet.bth.opcode = wr.opcode == WrOpcode::kSendImm ? wire::kUdSendOnlyImm : wire::kUdSendOnly;
@@ -73,19 +70,11 @@ void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexc
     }
     const std::span<const Sge> sges(receive_.sges.data(), receive_.sge_count);
     const bool stored = context_.scatter(sges, 0, grh) && context_.scatter(sges, grh.size(), packet.payload);
-    Completion completion = {.wr_id = receive_.wr_id,
-                             .status = stored ? Status::kSuccess : Status::kLocalProtection,
-                             .opcode = WcOpcode::kRecv,
-                             .flags = kWithGrh,
-                             .len_bytes = static_cast<std::uint32_t>(len),
-                             .src_qpn = packet.deth.src_qpn};
-    if (packet.info().has(wire::kHasImmDt)) {
-        completion.flags |= kWithImm;
-        completion.imm_or_rkey = packet.imm.data;
-    }
-    if (packet.bth.solicited) {
-        completion.flags |= kSolicitedEvent;
-    }
+    Completion completion =
+        completion_of(packet, receive_.wr_id, WcOpcode::kRecv, static_cast<std::uint32_t>(len));
+    completion.status = stored ? Status::kSuccess : Status::kLocalProtection;
+    completion.flags |= kWithGrh;
+    completion.src_qpn = packet.deth.src_qpn;
     context_.complete(context_.recv_cq, completion);
 }
 

@@ -17,6 +17,12 @@ bool carries_over_ud(WrOpcode opcode) noexcept {
     return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm;
 }
 
+// What needs no answer.
+bool carries_over_uc(WrOpcode opcode) noexcept {
+    return carries_over_ud(opcode) || opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm ||
+           opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw;
+}
+
 } // namespace
 
 QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
@@ -28,7 +34,8 @@ QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& reg
       receives_(config.srq != nullptr ? *config.srq : own_receives_),
       sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,
              config.signal_all),
-      requester_(context_, sends_), responder_(context_, receives_), datagram_(context_, sends_, receives_) {}
+      requester_(context_, sends_), responder_(context_, receives_), datagram_(context_, sends_, receives_),
+      unreliable_(context_, sends_, receives_) {}
 
 // 10.3.1: forward one step at a time, and from anywhere to reset and to error.
 bool QueuePair::transition_is_legal(QpState to) const noexcept {
@@ -85,12 +92,15 @@ Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
     if (to == QpState::kReadyToReceive) {
         peer_has_our_port_ = false;
         responder_.start();
+        unreliable_.start_receiving();
     }
     if (to == QpState::kReadyToSend && state_ == QpState::kReadyToReceive) {
         requester_.start();
         datagram_.start();
+        unreliable_.start_sending();
     }
     datagram_.clear_failure();
+    unreliable_.clear_failure();
     if (to == QpState::kSendDrained && state_ != to) {
         requester_.hold();
         drained_told_ = false;
@@ -107,6 +117,8 @@ void QueuePair::reset() noexcept {
     responder_.stop();
     sends_.clear();
     datagram_.stop();
+    unreliable_.stop_sending();
+    unreliable_.stop_receiving();
     own_receives_.clear();
     requester_.start();
     context_.regions.forget_queue_pair(context_.qpn);
@@ -116,6 +128,8 @@ bool QueuePair::carries(WrOpcode opcode) const noexcept {
     switch (type_) {
     case QpType::kRc:
         return true;
+    case QpType::kUc:
+        return carries_over_uc(opcode);
     case QpType::kUd:
         return carries_over_ud(opcode);
     }
@@ -126,6 +140,8 @@ bool QueuePair::is_drained() const noexcept {
     switch (type_) {
     case QpType::kRc:
         return requester_.drained();
+    case QpType::kUc:
+        return unreliable_.drained();
     case QpType::kUd:
         return !datagram_.unsettled();
     }
@@ -161,7 +177,16 @@ Post QueuePair::publish_sends(std::uint32_t count) noexcept {
 }
 
 void QueuePair::settle() noexcept {
-    datagram_.settle();
+    switch (type_) {
+    case QpType::kRc:
+        break;
+    case QpType::kUc:
+        unreliable_.settle();
+        break;
+    case QpType::kUd:
+        datagram_.settle();
+        break;
+    }
     look_if_drained();
 }
 
@@ -201,38 +226,45 @@ void QueuePair::receive(const InPacket& in, const Moment& now) noexcept {
         ++context_.counters.dropped_wrong_peer;
         return;
     }
-    switch (type_) {
-    case QpType::kUd:
+    if (type_ == QpType::kUd) {
         datagram_.on_packet(in.packet, in.grh);
         return;
-    case QpType::kRc:
-        if (has_other_port(in)) {
-            ++context_.counters.dropped_wrong_port;
-            return;
-        }
-        bool valid = false;
-        if (!in.packet.info().is_response()) {
-            valid = responder_.on_request(in.packet, in.not_ready);
-        } else if (sends_packets()) {
-            valid = requester_.on_response(in.packet, now);
-        } else {
-            ++context_.counters.dropped_wrong_state;
-        }
-        peer_has_our_port_ = peer_has_our_port_ || (valid && in.source_port == wire::kRocePort);
-        check_failures();
+    }
+    if (has_other_port(in)) {
+        ++context_.counters.dropped_wrong_port;
         return;
     }
+    const bool valid = take(in, now);
+    peer_has_our_port_ = peer_has_our_port_ || (valid && in.source_port == wire::kRocePort);
+    check_failures();
+}
+
+// Of the peer. True: it was expected.
+bool QueuePair::take(const InPacket& in, const Moment& now) noexcept {
+    if (type_ == QpType::kUc) {
+        return unreliable_.on_packet(in.packet);
+    }
+    if (!in.packet.info().is_response()) {
+        return responder_.on_request(in.packet, in.not_ready);
+    }
+    if (!sends_packets()) {
+        ++context_.counters.dropped_wrong_state;
+        return false;
+    }
+    return requester_.on_response(in.packet, now);
 }
 
 // A datagram has no peer of its own.
 bool QueuePair::is_from_peer(const InPacket& in) const noexcept {
     const wire::Transport transport = in.packet.info().transport;
+    const bool is_peers = in.source == context_.attr.remote && in.destination == context_.attr.local;
     switch (type_) {
     case QpType::kUd:
         return transport == wire::Transport::kUd;
+    case QpType::kUc:
+        return transport == wire::Transport::kUc && is_peers;
     case QpType::kRc:
-        return transport == wire::Transport::kRc && in.source == context_.attr.remote &&
-               in.destination == context_.attr.local;
+        return transport == wire::Transport::kRc && is_peers;
     }
     return false;
 }
@@ -255,6 +287,7 @@ bool QueuePair::transmit_answer(OutPacket& out) noexcept {
     switch (type_) {
     case QpType::kRc:
         return responder_.transmit(out);
+    case QpType::kUc:
     case QpType::kUd:
         return false;
     }
@@ -265,6 +298,8 @@ bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
     switch (type_) {
     case QpType::kRc:
         return requester_.transmit(out, now);
+    case QpType::kUc:
+        return unreliable_.transmit(out, state_ == QpState::kReadyToSend);
     case QpType::kUd:
         return state_ == QpState::kReadyToSend && datagram_.transmit(out);
     }
@@ -287,6 +322,7 @@ void QueuePair::advance(Nanoseconds now) noexcept {
         requester_.on_deadline(now);
         check_failures();
         return;
+    case QpType::kUc:
     case QpType::kUd:
         return; // waits for nobody
     }
@@ -299,6 +335,7 @@ Nanoseconds QueuePair::deadline() const noexcept {
     switch (type_) {
     case QpType::kRc:
         return requester_.deadline();
+    case QpType::kUc:
     case QpType::kUd:
         return kNever;
     }
@@ -306,7 +343,7 @@ Nanoseconds QueuePair::deadline() const noexcept {
 }
 
 void QueuePair::check_failures() noexcept {
-    if (datagram_.failed() && state_ == QpState::kReadyToSend) {
+    if ((datagram_.failed() || unreliable_.failed()) && sends_packets()) {
         state_ = QpState::kSendError;
     }
     look_if_drained();
@@ -315,8 +352,9 @@ void QueuePair::check_failures() noexcept {
     }
     if (requester_.failure()) {
         enter_error(*requester_.failure());
-    } else if (responder_.failure()) {
-        const AsyncEvent event = *responder_.failure();
+    } else if (const std::optional<AsyncEvent> failure =
+                   type_ == QpType::kUc ? unreliable_.failure() : responder_.failure()) {
+        const AsyncEvent event = *failure;
         enter_error(Status::kFlushed);
         context_.events.event(event, context_.qpn);
     }
@@ -326,7 +364,9 @@ void QueuePair::enter_error(Status first_send) noexcept {
     state_ = QpState::kError;
     sends_.flush(first_send);
     datagram_.stop();
+    unreliable_.stop_sending();
     responder_.flush();
+    unreliable_.flush();
     if (has_srq_) {
         context_.events.event(AsyncEvent::kLastWqeReached, context_.qpn);
         return;

@@ -22,6 +22,7 @@
 #include "roce/engine/in_packet.hpp"
 #include "roce/engine/requester.hpp"
 #include "roce/engine/responder.hpp"
+#include "roce/engine/unreliable_connection.hpp"
 
 namespace sluice::roce::engine {
 
@@ -71,7 +72,7 @@ class QueuePair {
     void receive(const InPacket& in, const Moment& now) noexcept;
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     void settle() noexcept;
-    bool unsettled() const noexcept { return datagram_.unsettled(); }
+    bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
     bool has_failed_queue() const noexcept {
         return context_.send_cq.overflowed() || context_.recv_cq.overflowed();
     }
@@ -106,6 +107,7 @@ class QueuePair {
         return sends_packets() || state_ == QpState::kSendError || state_ == QpState::kError;
     }
     void look_if_drained() noexcept;
+    bool take(const InPacket& in, const Moment& now) noexcept;
 
     QpContext context_;
     void* owner_;
@@ -121,6 +123,7 @@ class QueuePair {
     Requester requester_;
     Responder responder_;
     Datagram datagram_;
+    UnreliableConnection unreliable_;
 };
 
 } // namespace sluice::roce::engine

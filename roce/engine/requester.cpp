@@ -133,15 +133,11 @@ bool Requester::may_start(const SendEntry& entry) const noexcept {
 }
 
 bool Requester::run_local(SendEntry& entry) noexcept {
-    const SendWr& wr = entry.wr;
-    const bool ok = wr.opcode == WrOpcode::kBindMw
-                        ? context_.regions.bind(wr.bind, context_.pd, context_.qpn)
-                        : context_.regions.invalidate(wr.imm_or_rkey, context_.pd, context_.qpn);
-    entry.done = ok;
-    if (!ok) {
+    entry.done = context_.run_local(entry.wr);
+    if (!entry.done) {
         local_error_ = Status::kMwBind;
     }
-    return ok;
+    return entry.done;
 }
 
 bool Requester::emit(SendEntry& entry, OutPacket& out) noexcept {
@@ -191,13 +187,7 @@ bool Requester::emit_payload(const SendEntry& entry, OutPacket& out) noexcept {
     }
     const std::uint32_t offset = cursor_packet_ * context_.attr.path_mtu;
     const std::uint32_t len = std::min(context_.attr.path_mtu, entry.len_bytes - offset);
-    if (entry.inline_data != nullptr) {
-        if (len != 0) {
-            out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data) + offset, len);
-        }
-        return true;
-    }
-    return context_.gather(entry.wr.sges, offset, len, out);
+    return queue_.hand_out(entry, offset, len, out);
 }
 
 void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept {

@@ -86,17 +86,10 @@ bool Responder::place_fits(const wire::OpcodeInfo& info) const noexcept {
     return message_ == (info.operation == Operation::kSend ? Message::kSend : Message::kWrite);
 }
 
-// 9.7.4.1: first and middle packets are full, last ones not empty.
 bool Responder::length_fits(const Packet& packet) const noexcept {
-    const std::size_t len = packet.payload.size();
-    const wire::OpcodeInfo& info = packet.info();
-    if (!info.ends()) {
-        return len == context_.attr.path_mtu;
-    }
-    if (len > context_.attr.path_mtu || (!info.starts() && len == 0)) {
-        return false;
-    }
-    return info.operation != Operation::kAtomicWrite || len == sizeof(std::uint64_t);
+    return fits_its_place(packet, context_.attr.path_mtu) &&
+           (packet.info().operation != Operation::kAtomicWrite ||
+            packet.payload.size() == sizeof(std::uint64_t));
 }
 
 // An operation that the queue pair wasn't set up for is an invalid request, not a key violation.
@@ -145,21 +138,8 @@ Responder::Verdict Responder::fail_receive(Status status, Verdict verdict) noexc
 }
 
 void Responder::finish_receive(const Packet& packet, WcOpcode opcode, std::uint32_t len_bytes) noexcept {
-    const wire::OpcodeInfo& info = packet.info();
-    Completion completion = {.wr_id = receive_.wr_id, .opcode = opcode, .len_bytes = len_bytes};
-    if (info.has(wire::kHasImmDt)) {
-        completion.flags |= kWithImm;
-        completion.imm_or_rkey = packet.imm.data;
-    }
-    if (info.has(wire::kHasIeth)) {
-        completion.flags |= kWithInv;
-        completion.imm_or_rkey = packet.ieth.rkey;
-    }
-    if (packet.bth.solicited) {
-        completion.flags |= kSolicitedEvent;
-    }
     receiving_ = false;
-    context_.complete(context_.recv_cq, completion);
+    context_.complete(context_.recv_cq, completion_of(packet, receive_.wr_id, opcode, len_bytes));
 }
 
 Responder::Verdict Responder::send(const Packet& packet) noexcept {

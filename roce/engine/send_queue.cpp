@@ -118,6 +118,17 @@ bool SendQueue::is_sound(const SendEntry& entry) noexcept {
            (entry.inline_data == nullptr || inline_fits(entry.wr.opcode));
 }
 
+bool SendQueue::hand_out(const SendEntry& entry, std::uint32_t offset, std::uint32_t len,
+                         OutPacket& out) noexcept {
+    if (entry.inline_data == nullptr) {
+        return context_.gather(entry.wr.sges, offset, len, out);
+    }
+    if (len != 0) {
+        out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data) + offset, len);
+    }
+    return true;
+}
+
 Post SendQueue::post(const SendWr& wr) noexcept {
     if (room() == 0) {
         return Post::kFull;

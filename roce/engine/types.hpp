@@ -182,7 +182,7 @@ enum class QpState : std::uint8_t {
     kError
 };
 
-enum class QpType : std::uint8_t { kRc, kUd };
+enum class QpType : std::uint8_t { kRc, kUc, kUd };
 
 enum class AsyncEvent : std::uint8_t {
     kCqError,        // more completions than the queue holds

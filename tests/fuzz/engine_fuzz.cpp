@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A hostile peer against a connected queue pair and a datagram one: the input is a list of what it
+// A hostile peer against a reliable, an unreliable and a datagram queue pair: the input is a list of what it
 // and the program do. Packets are what the input says, except that some get a queue pair number, a
 // sequence number, a key or an address that exists: otherwise nearly all would die at the first check.
 //
@@ -49,6 +49,7 @@ class Device {
                                              kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic |
                                                  kFlushGlobal);
         connected_ = make(QpType::kRc);
+        unreliable_ = make(QpType::kUc);
         datagram_ = make(QpType::kUd);
     }
 
@@ -116,6 +117,18 @@ class Device {
         return qp;
     }
 
+    // Who takes packets of this kind; the others are one check from the end.
+    const QueuePair* taker_of(const wire::Packet& packet) const noexcept {
+        switch (packet.info().transport) {
+        case wire::Transport::kUd:
+            return datagram_;
+        case wire::Transport::kUc:
+            return unreliable_;
+        default:
+            return connected_;
+        }
+    }
+
     void packet(Input& input) {
         const std::uint8_t help = input.byte();
         const std::uint32_t offset = input.word() % (kOpenBytes + 64);
@@ -128,12 +141,18 @@ class Device {
             return;
         }
         if ((help & 2) == 0) {
-            packet.bth.dest_qpn = ((help & 4) == 0 ? connected_ : datagram_)->qpn();
+            packet.bth.dest_qpn = taker_of(packet)->qpn();
             packet.bth.pkey = 0xffff;
         }
         if ((help & 8) == 0) {
             const auto delta = static_cast<std::uint32_t>(packet.bth.psn % 8);
-            packet.bth.psn = wire::psn_add(packet.info().is_response() ? sent_psn_ : answered_psn_, delta);
+            const std::uint32_t near = packet.info().transport == wire::Transport::kUc ? unreliable_psn_
+                                       : packet.info().is_response()                   ? sent_psn_
+                                                                                       : answered_psn_;
+            packet.bth.psn = wire::psn_add(near, delta);
+            unreliable_psn_ = packet.info().transport == wire::Transport::kUc
+                                  ? wire::psn_add(packet.bth.psn, 1)
+                                  : unreliable_psn_;
         }
         if ((help & 16) == 0) {
             packet.reth.rkey = packet.atomic.rkey = key_;
@@ -151,7 +170,7 @@ class Device {
         const std::uint8_t kind = input.byte();
         const Sge sge = {open_addr(input.word() % kOpenBytes), input.word() % 1000, key_};
         if (kind % 16 >= 12) {
-            QueuePair& qp = kind % 32 >= 28 ? *datagram_ : *connected_;
+            QueuePair& qp = kind % 32 >= 28 ? *datagram_ : kind % 64 >= 44 ? *unreliable_ : *connected_;
             posted_ += qp.post_receive({kind, {&sge, 1}}) == Post::kPosted ? 1 : 0;
             return;
         }
@@ -165,13 +184,21 @@ class Device {
                               wr.opcode == WrOpcode::kAtomicWrite;
         const bool of_none = wr.opcode >= WrOpcode::kFlush;
         wr.sges = {of_eight ? &eight : &sge, of_none ? 0UL : 1UL};
-        posted_ += connected_->post_send(wr) == Post::kPosted ? 1 : 0;
-        engine_.wake(*connected_);
+        QueuePair& qp = (kind & 0x80) != 0 ? *unreliable_ : *connected_;
+        posted_ += qp.post_send(wr) == Post::kPosted ? 1 : 0;
+        engine_.wake(qp);
     }
 
     void drain() {
+        int packets = 0;
+        do {
+            give_out(packets);
+        } while (engine_.settle());
+    }
+
+    void give_out(int& packets) {
         OutPacket out;
-        for (int packets = 0; engine_.transmit(out, now_); ++packets) {
+        for (; engine_.transmit(out, now_); ++packets) {
             must(packets < 4096);
             wire::Packet packet;
             std::array<std::uint8_t, wire::kMaxHeaderBytes + 4200> bytes{};
@@ -201,10 +228,12 @@ class Device {
     alignas(8) std::array<std::uint8_t, kOpenBytes + 2 * kGuardBytes> block_{};
     std::uint32_t key_ = 0;
     QueuePair* connected_ = nullptr;
+    QueuePair* unreliable_ = nullptr;
     QueuePair* datagram_ = nullptr;
     Nanoseconds now_ = 0;
     std::uint32_t answered_psn_ = 0;
     std::uint32_t sent_psn_ = 0;
+    std::uint32_t unreliable_psn_ = 0;
     std::uint32_t posted_ = 0;
 };
 

@@ -237,7 +237,7 @@ bool Device::work(Pump& pump) noexcept {
             moved = true;
         }
         flush_link();
-    } while (engine_.settle());
+    } while (!link_full_ && engine_.settle()); // what a full link holds hasn't left
     wake_programs();
     return moved;
 }

@@ -14,11 +14,11 @@ struct Transition {
     int allowed;
 };
 
-constexpr int kInitRc = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kInitConnected = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRcOnTheWay = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 constexpr Transition kReliable[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, kInitRc, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitRc},
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitConnected, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitConnected},
     {IBV_QPS_INIT, IBV_QPS_RTR,
      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
          IBV_QP_MIN_RNR_TIMER,
@@ -33,6 +33,20 @@ constexpr Transition kReliable[] = {
     {IBV_QPS_SQD, IBV_QPS_SQD, 0,
      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
          IBV_QP_MIN_RNR_TIMER | IBV_QP_PKEY_INDEX},
+};
+
+constexpr int kUcOnTheWay = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
+constexpr Transition kUnreliable[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitConnected, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitConnected},
+    {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kUcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kUcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kUcOnTheWay},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_SQE, IBV_QPS_RTS, 0, kUcOnTheWay},
 };
 
 constexpr int kInitUd = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
@@ -53,6 +67,8 @@ std::span<const Transition> transitions_of(engine::QpType type) noexcept {
     switch (type) {
     case engine::QpType::kRc:
         return kReliable;
+    case engine::QpType::kUc:
+        return kUnreliable;
     case engine::QpType::kUd:
         return kDatagram;
     }
@@ -75,6 +91,8 @@ std::optional<engine::QpType> type_of(std::uint32_t number) noexcept {
     switch (number) {
     case IBV_QPT_RC:
         return engine::QpType::kRc;
+    case IBV_QPT_UC:
+        return engine::QpType::kUc;
     case IBV_QPT_UD:
         return engine::QpType::kUd;
     default:
@@ -193,6 +211,7 @@ std::uint32_t path_mtu_of(const ibv_qp_attr& attr, engine::QpType type,
                           const device::LocalAddress& where) noexcept {
     switch (type) {
     case engine::QpType::kRc:
+    case engine::QpType::kUc:
         return mtu_bytes(attr.path_mtu);
     case engine::QpType::kUd:
         return where.path_mtu();

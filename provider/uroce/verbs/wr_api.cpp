@@ -268,11 +268,13 @@ void wr_abort(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
 }
 
 constexpr std::uint64_t kDatagramOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-constexpr std::uint64_t kReliableOps =
-    kDatagramOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
-    IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV | provider::kQpExWithFlush |
-    provider::kQpExWithAtomicWrite;
+constexpr std::uint64_t kUnreliableOps = kDatagramOps | IBV_QP_EX_WITH_RDMA_WRITE |
+                                         IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
+                                         IBV_QP_EX_WITH_BIND_MW;
+constexpr std::uint64_t kReliableOps = kUnreliableOps | IBV_QP_EX_WITH_RDMA_READ |
+                                       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+                                       provider::kQpExWithFlush | provider::kQpExWithAtomicWrite;
 
 } // namespace
 
@@ -284,6 +286,8 @@ std::uint64_t supported_wr_ops(std::uint32_t type) noexcept {
     switch (*known) {
     case engine::QpType::kRc:
         return kReliableOps;
+    case engine::QpType::kUc:
+        return kUnreliableOps;
     case engine::QpType::kUd:
         return kDatagramOps;
     }

@@ -192,6 +192,9 @@ constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_
 constexpr int kToRts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                        IBV_QP_MAX_QP_RD_ATOMIC;
 
+constexpr int kToRtrUc = kToRtr & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+constexpr int kToRtsUc = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
 inline ibv_qp_attr usual_path(std::uint32_t peer_qpn, const union ibv_gid& peer_gid, const Timers& timers) {
     ibv_qp_attr attr{};
     attr.port_num = 1;
@@ -220,8 +223,9 @@ inline void bring_up(ibv_qp* qp, std::uint32_t peer_qpn, const union ibv_gid& pe
                      const Timers& timers = {}) {
     const ibv_qp_attr attr = usual_path(peer_qpn, peer_gid, timers);
     assert_int_equal(modify(qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_ACCESS_FLAGS), 0);
-    assert_int_equal(modify(qp, attr, IBV_QPS_RTR, kToRtr), 0);
-    assert_int_equal(modify(qp, attr, IBV_QPS_RTS, kToRts), 0);
+    const bool reliable = qp->qp_type != IBV_QPT_UC;
+    assert_int_equal(modify(qp, attr, IBV_QPS_RTR, reliable ? kToRtr : kToRtrUc), 0);
+    assert_int_equal(modify(qp, attr, IBV_QPS_RTS, reliable ? kToRts : kToRtsUc), 0);
 }
 
 inline void bring_up_datagrams(ibv_qp* qp) {
@@ -249,7 +253,7 @@ struct Connected {
           second(where == Where::kOneContext ? nullptr
                                              : open_uroce(own_address(where == Where::kTwoContexts ? 0 : 1))),
           left(first.get(), options), right(second != nullptr ? second.get() : first.get(), options) {
-        if (options.type == IBV_QPT_RC) {
+        if (options.type != IBV_QPT_UD) {
             connect(left, right, timers);
         } else {
             bring_up_datagrams(left.qp);

@@ -15,10 +15,22 @@ namespace {
 constexpr std::size_t kMega = 1 << 20;
 constexpr std::size_t kLengths[] = {0, 1, 255, 4096, 4097, kMega};
 
-EndOptions with_room() {
+EndOptions with_room(ibv_qp_type type = IBV_QPT_RC) {
     EndOptions options;
+    options.type = type;
     options.block_bytes = 2 * kMega;
     return options;
+}
+
+// For each place, of both kinds of connections.
+template<typename Check>
+void for_each_connection(Check&& check) {
+    for (const Where where : kEverywhere) {
+        for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
+            Connected pair(where, with_room(type));
+            check(pair);
+        }
+    }
 }
 
 // Nobody may find by chance what wasn't moved.
@@ -49,8 +61,7 @@ void expect_sent(const End& end, ibv_wc_opcode opcode) {
 }
 
 TEST(write__every_length_everywhere__arrives_whole_and_alone) {
-    for (const Where where : kEverywhere) {
-        Connected pair(where, with_room());
+    for_each_connection([](Connected& pair) {
         for (const std::size_t len : kLengths) {
             clear(pair.right);
             assert_int_equal(pair.left.send(IBV_WR_RDMA_WRITE, pair.left.sge(7, len), pair.right, 13), 0);
@@ -59,7 +70,7 @@ TEST(write__every_length_everywhere__arrives_whole_and_alone) {
             expect_only(pair.right, 13, len);
             assert_true(pair.right.idle());
         }
-    }
+    });
 }
 
 TEST(read__every_length_everywhere__arrives_whole_and_alone) {
@@ -76,8 +87,7 @@ TEST(read__every_length_everywhere__arrives_whole_and_alone) {
 }
 
 TEST(send__every_length_everywhere__receives_with_length_and_immediate) {
-    for (const Where where : kEverywhere) {
-        Connected pair(where, with_room());
+    for_each_connection([](Connected& pair) {
         for (const std::size_t len : kLengths) {
             for (const ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM}) {
                 clear(pair.right);
@@ -107,12 +117,11 @@ TEST(send__every_length_everywhere__receives_with_length_and_immediate) {
                 expect_only(pair.right, 100, len);
             }
         }
-    }
+    });
 }
 
 TEST(write_with_immediate__every_length__takes_a_receive) {
-    for (const Where where : kEverywhere) {
-        Connected pair(where, with_room());
+    for_each_connection([](Connected& pair) {
         for (const std::size_t len : kLengths) {
             clear(pair.right);
             assert_int_equal(pair.right.receive(pair.right.sge(0, 0), 5), 0);
@@ -125,7 +134,7 @@ TEST(write_with_immediate__every_length__takes_a_receive) {
             assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
             expect_same(pair.left, 1, pair.right, 2, len);
         }
-    }
+    });
 }
 
 std::uint64_t word(const End& end, std::size_t offset) {

@@ -441,7 +441,7 @@ TEST(limits__one_more__refused) {
     assert_true(refuses([](EndOptions& options) { options.depth = UINT32_MAX; }));
     assert_true(refuses([](EndOptions& options) { options.sges = 33; }));
     assert_true(refuses([](EndOptions& options) { options.inline_bytes = 1025; }));
-    for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
+    for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
         EndOptions options;
         options.type = type;
         assert_null(end.make_qp(options));
@@ -555,6 +555,58 @@ TEST(modify__wrong_masks_and_values__refused_with_nothing_changed) {
     assert_int_equal(modify(end.qp, attr, static_cast<ibv_qp_state>(9), IBV_QP_STATE), EINVAL);
     assert_int_equal(modify(end.qp, attr, IBV_QPS_RESET, IBV_QP_STATE), 0);
     assert_int_equal(end.state(), IBV_QPS_RESET);
+}
+
+TEST(modify__unreliable_connection__its_own_attributes) {
+    const OpenContext context(open_uroce());
+    EndOptions options;
+    options.type = IBV_QPT_UC;
+    End end(context.get(), options);
+    ibv_qp_attr attr = usual_path(end.qp->qp_num, end.gid, {});
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_QKEY), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_ACCESS_FLAGS), 0);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtrUc | IBV_QP_MIN_RNR_TIMER), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtrUc | IBV_QP_MAX_DEST_RD_ATOMIC), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtrUc & ~IBV_QP_RQ_PSN), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTR, kToRtrUc), 0);
+    for (const int reliable :
+         {int{IBV_QP_TIMEOUT}, int{IBV_QP_RETRY_CNT}, int{IBV_QP_RNR_RETRY}, int{IBV_QP_MAX_QP_RD_ATOMIC}}) {
+        assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, kToRtsUc | reliable), EINVAL);
+    }
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, kToRtsUc), 0);
+    ibv_sge sge = end.sge(0, 8);
+    for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_INV, IBV_WR_ATOMIC_FETCH_AND_ADD}) {
+        assert_int_equal(end.send(opcode, sge, end), EINVAL);
+    }
+    sge.lkey ^= 0x700;
+    assert_int_equal(end.send(IBV_WR_SEND, sge, end), 0);
+    assert_int_equal(end.wait().status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(end.state(), IBV_QPS_SQE);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_QKEY), EINVAL);
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE),
+                     EINVAL); // it is RESET there
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_RTS, IBV_QP_STATE), 0);
+    assert_int_equal(end.send(IBV_WR_RDMA_WRITE, end.sge(0, 8), end, 64), 0);
+    assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+    assert_memory_equal(end.block.data(), end.block.data() + 64, 8);
+}
+
+TEST(create_qp_ex__operations_that_need_answers__not_for_an_unreliable_connection) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    EndOptions options;
+    options.type = IBV_QPT_UC;
+    for (const std::uint64_t op :
+         {std::uint64_t{IBV_QP_EX_WITH_RDMA_READ}, std::uint64_t{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP},
+          std::uint64_t{IBV_QP_EX_WITH_SEND_WITH_INV}}) {
+        options.wr_ops = IBV_QP_EX_WITH_SEND | op;
+        assert_null(end.make_qp(options));
+        assert_int_equal(errno, EOPNOTSUPP);
+    }
+    options.wr_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW;
+    ibv_qp* qp = end.make_qp(options);
+    assert_non_null(qp);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
 // The fields of packets hold three bits, but these counts are in none: rxe takes what it is told.
