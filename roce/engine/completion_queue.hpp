@@ -39,6 +39,17 @@ class CompletionQueue {
         }
     }
 
+    // From now on each completion keeps the time of its push, by CLOCK. Allocates; before the first push.
+    void stamp_by(Moment::Clock clock) {
+        stamps_ = std::make_unique_for_overwrite<Nanoseconds[]>(std::size_t{mask_} + 1);
+        clock_ = clock;
+    }
+    bool keeps_time() const noexcept { return clock_ != nullptr; }
+    // Of what front() shows.
+    Nanoseconds front_stamp() const noexcept {
+        return stamps_[consumed_.load(std::memory_order_relaxed) & mask_];
+    }
+
     // What doesn't fit is dropped in silence, because the program said that it knows better.
     void ignore_overrun() noexcept { ignores_overrun_ = true; }
 
@@ -52,6 +63,9 @@ class CompletionQueue {
             return ignores_overrun_;
         }
         items_[at & mask_] = completion;
+        if (clock_ != nullptr) [[unlikely]] {
+            stamps_[at & mask_] = clock_();
+        }
         if (holding_) [[unlikely]] {
             ++held_;
         } else {
@@ -115,10 +129,17 @@ class CompletionQueue {
             return false;
         }
         CompletionQueue other(capacity);
+        if (clock_ != nullptr) {
+            other.stamp_by(clock_);
+        }
         for (std::uint32_t i = 0; i < waiting; ++i) {
+            if (clock_ != nullptr) {
+                other.stamps_[i] = front_stamp();
+            }
             poll(other.items_[i]);
         }
         items_ = std::move(other.items_);
+        stamps_ = std::move(other.stamps_);
         mask_ = other.mask_;
         capacity_ = capacity;
         consumed_seen_ = waiting - capacity; // looks full: the next push looks again
@@ -161,6 +182,8 @@ class CompletionQueue {
     }
 
     std::unique_ptr<Completion[]> items_;
+    std::unique_ptr<Nanoseconds[]> stamps_; // as many, where clock_ is set
+    Moment::Clock clock_ = nullptr;
     std::uint32_t mask_;
     std::uint32_t capacity_;
     Notify notify_;

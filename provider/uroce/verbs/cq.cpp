@@ -18,6 +18,7 @@ struct CqRequest {
     void* cq_context;
     bool single_threaded;
     bool ignores_overrun;
+    bool keeps_time;
 };
 
 void arm(Cq& cq, engine::CompletionQueue::Arm kind) noexcept {
@@ -69,9 +70,13 @@ Cq* create(ibv_context* ibcontext, const CqRequest& request) noexcept {
         return fail_with<Cq>(EINVAL);
     }
     Result<std::unique_ptr<Cq>> made = at_boundary("ibv_create_cq", [&] {
-        return Result<std::unique_ptr<Cq>>(
+        Result<std::unique_ptr<Cq>> cq(
             std::make_unique<Cq>(*ibcontext, static_cast<std::uint32_t>(request.cqe),
                                  request.channel != nullptr ? event_is_due : nullptr, send_due_event));
+        if (request.keeps_time) {
+            (*cq)->queue.stamp_by(device::monotonic_now);
+        }
+        return cq;
     });
     if (!made) {
         return fail_with<Cq>(made.error().to_errno());
@@ -122,7 +127,8 @@ ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int 
                               .channel = channel,
                               .cq_context = nullptr,
                               .single_threaded = false,
-                              .ignores_overrun = false});
+                              .ignores_overrun = false,
+                              .keeps_time = false});
     return cq != nullptr ? ibv_cq_ex_to_cq(cq) : nullptr;
 }
 
@@ -130,10 +136,12 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
     constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     constexpr std::uint32_t kKnownFlags =
         IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    constexpr std::uint64_t kTimeFlags =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
     const std::uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
     ibv_pd* domain = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? attr->parent_domain : nullptr;
     if ((attr->comp_mask & ~kKnownMask) != 0 || (flags & ~kKnownFlags) != 0 ||
-        (attr->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) {
+        (attr->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimeFlags)) != 0) {
         return fail_with<ibv_cq_ex>(EOPNOTSUPP);
     }
     if (domain != nullptr && (domain->context != context || domain_of(domain).parent == nullptr)) {
@@ -145,7 +153,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
                               .cq_context = attr->cq_context,
                               .single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0 ||
                                                  provider::is_single_threaded(domain),
-                              .ignores_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0});
+                              .ignores_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0,
+                              .keeps_time = (attr->wc_flags & kTimeFlags) != 0});
     if (cq != nullptr) {
         set_poll_functions(*cq);
     }

@@ -110,6 +110,7 @@ abi::OpsTable make_ops() noexcept {
     ops.set(Slot::async_event, note_async_event);
     ops.set(Slot::query_device_ex, query_device_ex);
     ops.set(Slot::query_port, query_port);
+    ops.set(Slot::query_rt_values, query_rt_values);
     ops.set(Slot::alloc_pd, alloc_pd);
     ops.set(Slot::dealloc_pd, dealloc_pd);
     ops.set(Slot::alloc_td, alloc_td);

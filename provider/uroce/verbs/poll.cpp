@@ -4,6 +4,8 @@
 // makes the device go on, if nobody else is at it.
 #include <arpa/inet.h>
 
+#include <ctime>
+
 #include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::uroce::verbs {
@@ -179,6 +181,18 @@ unsigned read_wc_flags(ibv_cq_ex* cq) noexcept {
 std::uint8_t read_sl(ibv_cq_ex* cq) noexcept {
     return sl_of(cq_of(cq), current(cq));
 }
+// The device's clock is CLOCK_MONOTONIC in nanoseconds.
+std::uint64_t read_completion_ts(ibv_cq_ex* cq) noexcept {
+    return cq_of(cq).queue.front_stamp();
+}
+// By what the wall clock says now: a step of it shows in all that are read after it.
+std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    const std::uint64_t wall_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+    return wall_ns - (device::monotonic_now() - cq_of(cq).queue.front_stamp());
+}
 // What a device without LIDs has nothing to say to.
 std::uint32_t read_nothing(ibv_cq_ex* /*cq*/) noexcept {
     return 0;
@@ -203,6 +217,10 @@ void set_poll_functions(Cq& cq) noexcept {
     cq.read_slid = read_nothing;
     cq.read_sl = read_sl;
     cq.read_dlid_path_bits = read_no_byte;
+    if (cq.queue.keeps_time()) {
+        cq.read_completion_ts = read_completion_ts;
+        cq.read_completion_wallclock_ns = read_completion_wallclock_ns;
+    }
 }
 
 } // namespace sluice::uroce::verbs

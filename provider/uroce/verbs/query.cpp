@@ -26,6 +26,9 @@ constexpr unsigned kDeviceFlags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_
 constexpr std::uint32_t kVendorId = 0x726f63;
 constexpr std::uint32_t kVendorPartId = 1;
 
+// Time stamps are in nanoseconds.
+constexpr std::uint64_t kClockKhz = 1'000'000;
+
 void fill_base(const device::Device& device, ibv_device_attr& attr) noexcept {
     std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", kVersion);
     attr.node_guid = htobe64(device::guid_of(device.where().gid));
@@ -81,7 +84,22 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     fill_base(device, full.orig_attr);
     full.device_cap_flags_ex = capabilities();
     full.phys_port_cnt_ex = 1;
+    full.completion_timestamp_mask = ~std::uint64_t{0};
+    full.hca_core_clock = kClockKhz;
     provider::copy_device_attributes(full, attr, attr_bytes);
+    return 0;
+}
+
+// The clock of the time stamps, as mlx5 gives it: all of it in the nanoseconds, so that it compares with
+// them.
+int query_rt_values(ibv_context* context, ibv_values_ex* values) noexcept {
+    if (context_of(context).gone()) {
+        return EIO;
+    }
+    values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK; // tells what there is
+    if (values->comp_mask != 0) {
+        values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(device::monotonic_now())};
+    }
     return 0;
 }
 

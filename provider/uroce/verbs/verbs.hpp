@@ -12,6 +12,7 @@ namespace sluice::uroce::verbs {
 // query.cpp
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t attr_bytes) noexcept;
+int query_rt_values(ibv_context* context, ibv_values_ex* values) noexcept;
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noexcept;
 ibv_mtu to_ibv_mtu(std::uint32_t bytes) noexcept;
 

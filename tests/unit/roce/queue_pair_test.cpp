@@ -345,6 +345,30 @@ TEST(completion_queue__resized__keeps_what_waits_in_order) {
     assert_false(queue.push({.wr_id = 8}));
 }
 
+Nanoseconds ticks = 0;
+
+TEST(completion_queue__with_time_stamps__keeps_that_of_each_push) {
+    ticks = 10;
+    CompletionQueue queue(3);
+    assert_false(queue.keeps_time());
+    queue.stamp_by([]() noexcept { return ticks++; });
+    assert_true(queue.keeps_time());
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+        assert_true(queue.push({.wr_id = id}));
+    }
+    assert_int_equal(queue.front_stamp(), 10);
+    queue.pop();
+    assert_true(queue.resize(9));
+    for (std::uint64_t id = 4; id <= 9; ++id) {
+        assert_true(queue.push({.wr_id = id}));
+    }
+    for (std::uint64_t id = 2; id <= 9; ++id) {
+        assert_int_equal(queue.front()->wr_id, id);
+        assert_int_equal(queue.front_stamp(), 9 + id);
+        queue.pop();
+    }
+}
+
 TEST(completion_queue__overflowed__has_ended_when_all_were_taken) {
     CompletionQueue queue(2);
     queue.push({.wr_id = 1});

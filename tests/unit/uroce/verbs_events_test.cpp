@@ -367,9 +367,67 @@ TEST(cq_ex__polled_piece_by_piece__says_the_same) {
         assert_int_equal(ibv_start_poll(cq, &attr), EINVAL);
     }
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-    init.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+    init.wc_flags = IBV_WC_EX_WITH_FLOW_TAG;
     assert_null(ibv_create_cq_ex(context.get(), &init));
     assert_int_equal(errno, EOPNOTSUPP);
+}
+
+std::uint64_t nanoseconds(clockid_t clock) {
+    timespec now{};
+    assert_int_equal(clock_gettime(clock, &now), 0);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t raw_clock(ibv_context* context) {
+    ibv_values_ex values{};
+    values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK | 1U << 7; // the second doesn't exist
+    assert_int_equal(ibv_query_rt_values_ex(context, &values), 0);
+    assert_int_equal(values.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+    assert_int_equal(values.raw_clock.tv_sec, 0);
+    return static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
+}
+
+TEST(cq_ex__with_time_stamps__tells_when_each_completed) {
+    const OpenContext context(open_uroce());
+    ibv_device_attr_ex device{};
+    assert_int_equal(ibv_query_device_ex(context.get(), nullptr, &device), 0);
+    assert_int_equal(device.hca_core_clock, 1'000'000); // kHz
+    assert_true(device.completion_timestamp_mask == ~std::uint64_t{0});
+    ibv_cq_init_attr_ex init{};
+    init.cqe = 4;
+    init.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    ibv_cq_ex* cq = ibv_create_cq_ex(context.get(), &init);
+    assert_non_null(cq);
+    {
+        End left(context.get()), right(context.get());
+        assert_int_equal(ibv_destroy_qp(left.qp), 0);
+        ibv_cq* plain = std::exchange(left.cq, ibv_cq_ex_to_cq(cq));
+        left.qp = left.make_qp({});
+        left.cq = plain;
+        connect(left, right);
+        std::array<std::uint64_t, 4> raw{}, wall{};
+        raw[0] = raw_clock(context.get());
+        wall[0] = nanoseconds(CLOCK_REALTIME);
+        for (std::size_t i = 1; i <= 3; ++i) {
+            assert_int_equal(left.send(IBV_WR_RDMA_WRITE, left.sge(0, 8), right), 0);
+            raw[i] = raw_clock(context.get()); // it has completed
+            wall[i] = nanoseconds(CLOCK_REALTIME);
+        }
+        assert_int_equal(ibv_resize_cq(ibv_cq_ex_to_cq(cq), 40), 0);
+        ibv_poll_cq_attr attr{};
+        assert_int_equal(ibv_start_poll(cq, &attr), 0);
+        for (std::size_t i = 1; i <= 3; ++i) {
+            const std::uint64_t stamp = ibv_wc_read_completion_ts(cq);
+            assert_true(raw[i - 1] <= stamp && stamp <= raw[i]);
+            // Two clocks, read one after the other by a thread that may lose its processor between.
+            constexpr std::uint64_t kBetweenNs = 5'000'000'000;
+            const std::uint64_t wallclock = ibv_wc_read_completion_wallclock_ns(cq);
+            assert_true(wall[0] <= wallclock + kBetweenNs && wallclock <= wall[i] + kBetweenNs);
+            assert_int_equal(ibv_next_poll(cq), i < 3 ? 0 : ENOENT);
+        }
+        ibv_end_poll(cq);
+    }
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 TEST(cq_ex__too_small__polling_ends_with_an_error) {
