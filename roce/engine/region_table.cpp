@@ -155,12 +155,19 @@ void RegionTable::remove_domain(std::uint32_t pd) noexcept {
     }
 }
 
+const RegionTable::Slot* RegionTable::region_of(std::uint32_t lkey, std::uint32_t pd,
+                                                std::uint32_t access) const noexcept {
+    const Slot* region = find(lkey);
+    const bool fits = region != nullptr && region->kind == Kind::kRegion && region->pd == pd &&
+                      (region->access & access) == access;
+    return fits ? region : nullptr;
+}
+
 std::optional<std::uint64_t> RegionTable::local(std::uint32_t lkey, std::uint32_t pd, std::uint64_t addr,
                                                 std::uint64_t len_bytes,
                                                 std::uint32_t access) const noexcept {
-    const Slot* region = find(lkey);
-    if (region == nullptr || region->kind != Kind::kRegion || region->pd != pd ||
-        (region->access & access) != access || !inside(addr, len_bytes, region->iova, region->len_bytes)) {
+    const Slot* region = region_of(lkey, pd, access);
+    if (region == nullptr || !inside(addr, len_bytes, region->iova, region->len_bytes)) {
         return std::nullopt;
     }
     return region->host_addr + (addr - region->iova);

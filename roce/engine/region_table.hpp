@@ -50,6 +50,11 @@ class RegionTable {
                                         std::uint64_t addr, std::uint64_t len_bytes,
                                         std::uint32_t access) const noexcept;
 
+    // Whether LKEY names a region of PD that allows ACCESS.
+    bool has(std::uint32_t lkey, std::uint32_t pd, std::uint32_t access) const noexcept {
+        return region_of(lkey, pd, access) != nullptr;
+    }
+
     // All bytes that the key opens, for a flush of the whole region.
     struct Extent {
         std::uint64_t host_addr;
@@ -85,6 +90,7 @@ class RegionTable {
     Result<Slot*> unused_region(std::uint32_t key);
     const Slot* find(std::uint32_t key) const noexcept;
     Slot* find(std::uint32_t key) noexcept;
+    const Slot* region_of(std::uint32_t lkey, std::uint32_t pd, std::uint32_t access) const noexcept;
     const Slot* usable_remotely(std::uint32_t rkey, std::uint32_t pd, std::uint32_t qpn,
                                 std::uint32_t access) const noexcept;
     void unbind(Slot& window) noexcept;

@@ -80,6 +80,7 @@ enum Access : std::uint32_t {
     kRemoteRead = 4,
     kRemoteAtomic = 8,
     kMwBindAllowed = 16,
+    kOnDemand = 64, // its pages may come later
     kFlushGlobal = 1 << 8,
     kFlushPersistent = 1 << 9,
 };

@@ -19,9 +19,11 @@ namespace sluice::uroce::verbs {
 namespace {
 
 constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-                                  IBV_ACCESS_HUGETLB | kRemoteAccessMask;
+                                  IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND | kRemoteAccessMask;
 // What the engine keeps.
-constexpr unsigned kEngineAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kRemoteAccessMask;
+constexpr unsigned kEngineAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND | kRemoteAccessMask;
+static_assert(unsigned{IBV_ACCESS_ON_DEMAND} == unsigned{engine::kOnDemand});
 
 constexpr unsigned kWritingAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -94,6 +96,11 @@ int check(const Range& range) noexcept {
     }
     if (range.host_addr + range.len_bytes < range.host_addr || range.iova + range.len_bytes < range.iova) {
         return EINVAL;
+    }
+    // Paged on demand, memory is looked at when it is used: it may come later, and all addresses may be
+    // meant.
+    if ((range.access & IBV_ACCESS_ON_DEMAND) != 0) {
+        return 0;
     }
     const bool is_written = (range.access & kWritingAccess) != 0;
     return is_mapped(range.host_addr, range.len_bytes) &&

@@ -29,6 +29,20 @@ constexpr std::uint32_t kVendorPartId = 1;
 // Time stamps are in nanoseconds.
 constexpr std::uint64_t kClockKhz = 1'000'000;
 
+// Nothing is pinned, whatever the transport.
+ibv_odp_caps paging() noexcept {
+    constexpr std::uint32_t kDatagrams =
+        IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+    constexpr std::uint32_t kUnreliableCaps = kDatagrams | IBV_ODP_SUPPORT_WRITE;
+    constexpr std::uint32_t kReliableCaps = kUnreliableCaps | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    ibv_odp_caps caps{};
+    caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    caps.per_transport_caps.rc_odp_caps = kReliableCaps;
+    caps.per_transport_caps.uc_odp_caps = kUnreliableCaps;
+    caps.per_transport_caps.ud_odp_caps = kDatagrams;
+    return caps;
+}
+
 void fill_base(const device::Device& device, ibv_device_attr& attr) noexcept {
     std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", kVersion);
     attr.node_guid = htobe64(device::guid_of(device.where().gid));
@@ -84,6 +98,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     fill_base(device, full.orig_attr);
     full.device_cap_flags_ex = capabilities();
     full.phys_port_cnt_ex = 1;
+    full.odp_caps = paging();
     full.completion_timestamp_mask = ~std::uint64_t{0};
     full.hca_core_clock = kClockKhz;
     provider::copy_device_attributes(full, attr, attr_bytes);

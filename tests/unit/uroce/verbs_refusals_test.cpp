@@ -207,9 +207,106 @@ TEST(wr_api__count_without_a_list_or_beyond_any__whole_chain_refused) {
     assert_true(pair.left.idle());
 }
 
+constexpr std::size_t kPage = 4096;
+constexpr int kOnDemand = kAllAccess | IBV_ACCESS_ON_DEMAND;
+
+// Writes 8 bytes of the left block to ADDRESS, by a region with this key.
+ibv_wc_status write_to(Connected& pair, std::uint64_t address, std::uint32_t rkey) {
+    ibv_sge sge = pair.left.sge(0, 8);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = address;
+    wr.wr.rdma.rkey = rkey;
+    assert_int_equal(pair.left.post(wr), 0);
+    return pair.left.wait().status;
+}
+
+TEST(reg_mr__paged_on_demand__memory_may_come_later) {
+    Connected pair;
+    auto* const place =
+        static_cast<std::uint8_t*>(mmap(nullptr, 3 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ibv_mr* const region = ibv_reg_mr(pair.right.pd, place, 3 * kPage, kOnDemand);
+    assert_non_null(region);
+    const auto address = reinterpret_cast<std::uintptr_t>(place);
+    assert_int_equal(mprotect(place + kPage, kPage, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(write_to(pair, address + kPage, region->rkey), IBV_WC_SUCCESS);
+    assert_memory_equal(place + kPage, pair.left.block.data(), 8);
+    // What may not be written to shows now: it wasn't looked at before.
+    assert_int_equal(mprotect(place, kPage, PROT_READ), 0);
+    assert_int_equal(write_to(pair, address, region->rkey), IBV_WC_REM_OP_ERR);
+    assert_int_equal(ibv_dereg_mr(region), 0);
+    munmap(place, 3 * kPage);
+}
+
+TEST(reg_mr__implicit__opens_all_addresses) {
+    Connected pair;
+    ibv_mr* const all = ibv_reg_mr(pair.right.pd, nullptr, SIZE_MAX, kOnDemand);
+    assert_non_null(all);
+    assert_int_equal(write_to(pair, pair.right.addr(100), all->rkey), IBV_WC_SUCCESS);
+    assert_memory_equal(pair.right.block.data() + 100, pair.left.block.data(), 8);
+    assert_int_equal(write_to(pair, 8, all->rkey), IBV_WC_REM_OP_ERR); // nothing is there
+    assert_int_equal(ibv_dereg_mr(all), 0);
+    expect_null(ibv_reg_mr(pair.right.pd, nullptr, SIZE_MAX, kAllAccess), EFAULT); // who would pin that?
+}
+
+TEST(advise_mr__each_mistake__has_its_errno) {
+    const OpenContext context(open_uroce());
+    const End end(context.get());
+    ibv_pd* const pd = end.pd;
+    auto* const memory = static_cast<std::uint8_t*>(
+        mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ibv_mr* const region = ibv_reg_mr(pd, memory, 4 * kPage, kOnDemand);
+    ibv_mr* const readable = ibv_reg_mr(pd, memory, 4 * kPage, int{IBV_ACCESS_ON_DEMAND});
+    assert_true(region != nullptr && readable != nullptr);
+    const auto advise = [&](const ibv_mr& mr, int advice, std::size_t offset, std::uint32_t len,
+                            std::uint32_t flags, std::uint32_t count = 1) {
+        ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory) + offset, len, mr.lkey};
+        return ibv_advise_mr(pd, static_cast<ibv_advise_mr_advice>(advice), flags, &sge, count);
+    };
+    const auto is_resident = [&](std::size_t page) {
+        unsigned char there = 0;
+        assert_int_equal(mincore(memory + page * kPage, kPage, &there), 0);
+        return (there & 1) != 0;
+    };
+    constexpr std::uint32_t kFlush = IBV_ADVISE_MR_FLAG_FLUSH;
+    assert_false(is_resident(1));
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, kPage, 8, kFlush), 0);
+    assert_false(is_resident(1));
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, kPage + 4, 8, kFlush), 0);
+    assert_true(is_resident(1) && !is_resident(0) && !is_resident(2));
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 3 * kPage, 0, kFlush), 0);
+    assert_int_equal(advise(*readable, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, 8, kFlush), EPERM);
+    assert_int_equal(advise(*end.mr, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 8, kFlush), EINVAL); // not on demand
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 4 * kPage - 4, 8, kFlush), EFAULT);
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 8, kFlush | 2), EOPNOTSUPP);
+    assert_int_equal(advise(*region, 77, 0, 8, kFlush), EOPNOTSUPP);
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 8, kFlush, 0), EINVAL);
+    munmap(memory + 2 * kPage, kPage);
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 2 * kPage, 8, kFlush), EFAULT);
+    assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 2 * kPage, 8, 0), 0);
+    assert_int_equal(ibv_dereg_mr(region), 0);
+    assert_int_equal(ibv_dereg_mr(readable), 0);
+    munmap(memory, 4 * kPage);
+}
+
+TEST(query_device__paging_on_demand__for_every_transport) {
+    const OpenContext context(open_uroce());
+    ibv_device_attr_ex device{};
+    assert_int_equal(ibv_query_device_ex(context.get(), nullptr, &device), 0);
+    assert_int_equal(device.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+    assert_int_equal(device.odp_caps.per_transport_caps.rc_odp_caps, 0x3f);
+    assert_int_equal(device.odp_caps.per_transport_caps.uc_odp_caps,
+                     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+                         IBV_ODP_SUPPORT_SRQ_RECV);
+    assert_int_equal(device.odp_caps.per_transport_caps.ud_odp_caps,
+                     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV);
+}
+
 // Adapters pin the pages, and learn then that they may not be written to.
 TEST(reg_mr__page_that_may_not_be_written__refused_for_writing_only) {
-    constexpr std::size_t kPage = 4096;
     const OpenContext context(open_uroce());
     ibv_pd* const pd = ibv_alloc_pd(context.get());
     for (const std::size_t pages : {std::size_t{3}, std::size_t{1024}}) { // asked for, and looked up
