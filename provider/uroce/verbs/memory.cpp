@@ -12,6 +12,7 @@
 #include "core/mappings.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/uroce/verbs/open.hpp"
+#include "provider/uroce/verbs/regions.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::uroce::verbs {
@@ -79,13 +80,6 @@ bool is_writable(std::uint64_t address, std::size_t len_bytes) noexcept {
     return !listed || *listed;
 }
 
-struct Range {
-    std::uint64_t host_addr;
-    std::uint64_t iova;
-    std::size_t len_bytes;
-    unsigned access;
-};
-
 int check(const Range& range) noexcept {
     if ((range.access & ~(kKnownAccess | kOptionalAccess)) != 0) {
         return EOPNOTSUPP;
@@ -131,6 +125,21 @@ void fill(MemoryRegion& region, ibv_pd* pd, const Range& range, std::uint32_t ke
     region.iova = range.iova;
 }
 
+MemoryRegion& region_of(abi::VerbsMr* mr) noexcept {
+    return *static_cast<MemoryRegion*>(mr);
+}
+
+// With its regions and windows.
+void leave_device(void* object, device::Device& device) noexcept {
+    const auto& domain = *static_cast<const Domain*>(object);
+    if (domain.users.load(std::memory_order_acquire) != 0) {
+        const device::Device::ProgressSession session(device);
+        session.engine().regions().remove_domain(domain.handle);
+    }
+}
+
+} // namespace
+
 std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexcept {
     const int error = is_gone(pd) ? EIO : check(range);
     if (error != 0) {
@@ -153,21 +162,6 @@ std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexce
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
     return region;
 }
-
-MemoryRegion& region_of(abi::VerbsMr* mr) noexcept {
-    return *static_cast<MemoryRegion*>(mr);
-}
-
-// With its regions and windows.
-void leave_device(void* object, device::Device& device) noexcept {
-    const auto& domain = *static_cast<const Domain*>(object);
-    if (domain.users.load(std::memory_order_acquire) != 0) {
-        const device::Device::ProgressSession session(device);
-        session.engine().regions().remove_domain(domain.handle);
-    }
-}
-
-} // namespace
 
 ibv_pd* alloc_pd(ibv_context* context) noexcept {
     if (context_of(context).gone()) {
@@ -319,6 +313,9 @@ int dereg_mr(abi::VerbsMr* mr) noexcept {
     }
     if (region.mapping != nullptr) {
         munmap(region.mapping, region.mapping_bytes);
+    }
+    if (region.device_memory != nullptr) {
+        region.device_memory->users.fetch_sub(1, std::memory_order_release);
     }
     domain_of(region.mr.pd).users.fetch_sub(1, std::memory_order_release);
     delete &region;

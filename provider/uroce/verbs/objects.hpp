@@ -31,7 +31,8 @@ constexpr std::uint32_t kMaxWr = 16384;
 constexpr std::uint32_t kMaxCqe = 1U << 20;
 constexpr std::uint32_t kMaxInlineBytes = 1024;
 constexpr std::uint32_t kMaxRdAtomic = 16;
-constexpr std::uint32_t kMaxObjects = 65536; // of kinds that only memory limits
+constexpr std::uint64_t kMaxDeviceMemory = std::uint64_t{64} << 20; // of one allocation
+constexpr std::uint32_t kMaxObjects = 65536;                        // of kinds that only memory limits
 constexpr std::uint8_t kPort = 1;
 
 // The mask of kinds of access that a region or a queue pair may be given.
@@ -53,9 +54,24 @@ struct ThreadDomain : provider::ThreadDomain {
     Membership membership;
 };
 
+// Pages that only copies and regions reach. The public part's copies are made by functions of ours.
+struct DeviceMemory : ibv_dm {
+    DeviceMemory() noexcept : ibv_dm{} {}
+    ~DeviceMemory();
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+    std::byte* bytes = nullptr;
+    std::size_t len_bytes = 0;
+    std::size_t mapped_bytes = 0;
+    Users users{0};
+    Membership membership;
+};
+
 struct MemoryRegion : provider::MemoryRegion {
     std::uint64_t iova = 0;
-    void* mapping = nullptr; // of a DMA buffer
+    DeviceMemory* device_memory = nullptr; // whose it is a part of
+    void* mapping = nullptr;               // of a DMA buffer
     std::size_t mapping_bytes = 0;
     Membership membership;
 };

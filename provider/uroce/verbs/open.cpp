@@ -120,7 +120,10 @@ abi::OpsTable make_ops() noexcept {
     ops.set(Slot::reg_dmabuf_mr, reg_dmabuf_mr);
     ops.set(Slot::rereg_mr, rereg_mr);
     ops.set(Slot::dereg_mr, dereg_mr);
+    ops.set(Slot::reg_dm_mr, reg_dm_mr);
     ops.set(Slot::advise_mr, advise_mr);
+    ops.set(Slot::alloc_dm, alloc_dm);
+    ops.set(Slot::free_dm, free_dm);
     ops.set(Slot::alloc_mw, alloc_mw);
     ops.set(Slot::dealloc_mw, dealloc_mw);
     ops.set(Slot::bind_mw, bind_mw);

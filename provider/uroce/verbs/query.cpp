@@ -99,6 +99,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     full.device_cap_flags_ex = capabilities();
     full.phys_port_cnt_ex = 1;
     full.odp_caps = paging();
+    full.max_dm_size = kMaxDeviceMemory;
     full.completion_timestamp_mask = ~std::uint64_t{0};
     full.hca_core_clock = kClockKhz;
     provider::copy_device_attributes(full, attr, attr_bytes);

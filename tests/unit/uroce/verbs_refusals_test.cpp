@@ -305,6 +305,63 @@ TEST(query_device__paging_on_demand__for_every_transport) {
                      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV);
 }
 
+ibv_dm* alloc_dm(ibv_context* context, std::size_t len, std::uint32_t log_align = 0,
+                 std::uint32_t comp_mask = 0) {
+    ibv_alloc_dm_attr attr{.length = len, .log_align_req = log_align, .comp_mask = comp_mask};
+    return ibv_alloc_dm(context, &attr);
+}
+
+TEST(device_memory__by_copies_and_by_peers__is_one_memory) {
+    Connected pair;
+    ibv_device_attr_ex device{};
+    assert_int_equal(ibv_query_device_ex(pair.first.get(), nullptr, &device), 0);
+    assert_int_equal(device.max_dm_size, 64 << 20);
+    ibv_dm* const dm = alloc_dm(pair.first.get(), 100, 6);
+    assert_non_null(dm);
+    std::array<std::uint8_t, 100> bytes{};
+    bytes.fill(9);
+    assert_int_equal(ibv_memcpy_from_dm(bytes.data(), dm, 0, 100), 0);
+    assert_true(std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == 0; }));
+    assert_int_equal(ibv_memcpy_to_dm(dm, 50, pair.left.block.data() + 200, 50), 0);
+    constexpr unsigned kAccess = unsigned{kAllAccess} | IBV_ACCESS_ZERO_BASED;
+    ibv_mr* const region = ibv_reg_dm_mr(pair.right.pd, dm, 40, 60, kAccess);
+    assert_non_null(region);
+    assert_null(region->addr);
+    assert_int_equal(region->length, 60);
+    assert_int_equal(write_to(pair, 0, region->rkey), IBV_WC_SUCCESS);
+    assert_int_equal(ibv_memcpy_from_dm(bytes.data(), dm, 40, 60), 0);
+    assert_memory_equal(bytes.data(), pair.left.block.data(), 8);
+    assert_int_equal(bytes[8], 0);
+    assert_memory_equal(bytes.data() + 10, pair.left.block.data() + 200, 50);
+    assert_int_equal(ibv_free_dm(dm), EBUSY);
+    assert_int_equal(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAllAccess),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(write_to(pair, 56, region->rkey), IBV_WC_REM_ACCESS_ERR); // four bytes too many
+    assert_int_equal(ibv_dereg_mr(region), 0);
+    assert_int_equal(ibv_free_dm(dm), 0);
+}
+
+TEST(device_memory__each_mistake__has_its_errno) {
+    const OpenContext context(open_uroce());
+    const OpenContext other(open_uroce());
+    expect_null(alloc_dm(context.get(), 0), EINVAL);
+    expect_null(alloc_dm(context.get(), (std::size_t{64} << 20) + 1), EINVAL);
+    expect_null(alloc_dm(context.get(), 8, 40), EINVAL);
+    expect_null(alloc_dm(context.get(), 8, 0, 1), EOPNOTSUPP);
+    ibv_pd* const pd = ibv_alloc_pd(context.get());
+    ibv_pd* const foreign = ibv_alloc_pd(other.get());
+    ibv_dm* const dm = alloc_dm(context.get(), 4096, 12);
+    std::array<std::uint8_t, 8> bytes{};
+    assert_int_equal(ibv_memcpy_to_dm(dm, 4089, bytes.data(), 8), EFAULT);
+    assert_int_equal(ibv_memcpy_from_dm(bytes.data(), dm, ~std::uint64_t{0}, 8), EFAULT);
+    expect_null(ibv_reg_dm_mr(pd, dm, 0, 8, int{IBV_ACCESS_LOCAL_WRITE}), EINVAL); // not zero based
+    expect_null(ibv_reg_dm_mr(pd, dm, 4089, 8, int{IBV_ACCESS_ZERO_BASED}), EINVAL);
+    expect_null(ibv_reg_dm_mr(foreign, dm, 0, 8, int{IBV_ACCESS_ZERO_BASED}), EINVAL);
+    assert_int_equal(ibv_free_dm(dm), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_dealloc_pd(foreign), 0);
+}
+
 // Adapters pin the pages, and learn then that they may not be written to.
 TEST(reg_mr__page_that_may_not_be_written__refused_for_writing_only) {
     const OpenContext context(open_uroce());
