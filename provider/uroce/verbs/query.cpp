@@ -100,6 +100,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     full.phys_port_cnt_ex = 1;
     full.odp_caps = paging();
     full.max_dm_size = kMaxDeviceMemory;
+    // Towards the host's own: the CPU's instructions, on eight bytes. There is no operation that swaps alone.
+    full.pci_atomic_caps.fetch_add = full.pci_atomic_caps.compare_swap =
+        IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
     full.completion_timestamp_mask = ~std::uint64_t{0};
     full.hca_core_clock = kClockKhz;
     provider::copy_device_attributes(full, attr, attr_bytes);

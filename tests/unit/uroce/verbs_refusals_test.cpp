@@ -292,6 +292,15 @@ TEST(advise_mr__each_mistake__has_its_errno) {
     munmap(memory, 4 * kPage);
 }
 
+TEST(query_device__atomics_towards_the_host__of_eight_bytes) {
+    const OpenContext context(open_uroce());
+    ibv_device_attr_ex device{};
+    assert_int_equal(ibv_query_device_ex(context.get(), nullptr, &device), 0);
+    assert_int_equal(device.pci_atomic_caps.fetch_add, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP);
+    assert_int_equal(device.pci_atomic_caps.compare_swap, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP);
+    assert_int_equal(device.pci_atomic_caps.swap, 0);
+}
+
 TEST(query_device__paging_on_demand__for_every_transport) {
     const OpenContext context(open_uroce());
     ibv_device_attr_ex device{};
