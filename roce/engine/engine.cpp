@@ -46,13 +46,13 @@ Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
 }
 
 // A seat that nobody can guess, and above it a tag that the seat hasn't had for as long as there are others:
-// connections that have ended keep their numbers for seconds. 0 and 1 are taken by the standard, and other
-// processes of the address have their share.
+// connections that have ended keep their numbers for seconds. 0, 1 and the last are taken by the standard,
+// and other processes of the address have their share.
 std::uint32_t Engine::next_number(std::uint32_t index) noexcept {
     std::uint32_t qpn = 0;
     do {
         qpn = tags_(index, slots_[index].lives++) << std::popcount(index_mask_) | index;
-    } while (qpn <= wire::kGsiQpn || !share_.owns(qpn));
+    } while (qpn <= wire::kGsiQpn || qpn == kMulticastQpn || !share_.owns(qpn));
     return qpn;
 }
 
@@ -99,6 +99,7 @@ void Engine::destroy_queue_pair(QueuePair& qp) noexcept {
     const std::uint32_t index = index_of(qp.qpn());
     deadlines_.set(index, kNever);
     regions_.forget_queue_pair(qp.qpn());
+    groups_.forget(qp);
     slots_[index].qp.reset(); // if it is in the ready list, take_ready() will skip it
     if (index <= index_mask_) {
         free_.give_back(index);
@@ -150,6 +151,10 @@ void Engine::receive(const InPacket& in, const Moment& now) noexcept {
     if (in.packet.info().transport == wire::Transport::kCnp) {
         return; // nothing here reacts to congestion
     }
+    if (in.packet.bth.dest_qpn == kMulticastQpn) {
+        receive_multicast(in, now);
+        return;
+    }
     const std::uint32_t index = index_of(in.packet.bth.dest_qpn);
     QueuePair* qp = find(in.packet.bth.dest_qpn);
     if (qp == nullptr) {
@@ -163,6 +168,23 @@ void Engine::receive(const InPacket& in, const Moment& now) noexcept {
     qp->receive(in, now);
     make_ready(index);
     reschedule(index);
+}
+
+// 9.8.3: a copy for each that hears the group. No queue pair has this number.
+void Engine::receive_multicast(const InPacket& in, const Moment& now) noexcept {
+    if (in.packet.info().transport != wire::Transport::kUd || !groups_.hears(in.destination)) {
+        ++counters_.dropped_unknown_qp;
+        return;
+    }
+    if (!pkey_matches(in.packet.bth.pkey)) {
+        ++counters_.dropped_wrong_peer;
+        return;
+    }
+    groups_.for_each(in.destination, [&](QueuePair& qp) {
+        if (!qp.is_own_multicast(in)) {
+            qp.receive(in, now);
+        }
+    });
 }
 
 bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {

@@ -26,6 +26,7 @@
 #include "roce/engine/deadlines.hpp"
 #include "roce/engine/free_slots.hpp"
 #include "roce/engine/in_packet.hpp"
+#include "roce/engine/multicast.hpp"
 #include "roce/engine/queue_pair.hpp"
 #include "roce/engine/share.hpp"
 
@@ -44,6 +45,7 @@ class Engine {
     Engine(const EngineConfig& config, Memory& memory, EventSink& events);
 
     RegionTable& regions() noexcept { return regions_; }
+    MulticastGroups& groups() noexcept { return groups_; }
     const Counters& counters() const noexcept { return counters_; }
 
     Result<QueuePair*> create_queue_pair(const QpConfig& config);
@@ -92,6 +94,7 @@ class Engine {
     Result<QueuePair*> make_at(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
     std::uint32_t index_of(std::uint32_t qpn) const noexcept;
     std::uint32_t next_number(std::uint32_t index) noexcept;
+    void receive_multicast(const InPacket& in, const Moment& now) noexcept;
     void make_ready(std::uint32_t index) noexcept;
     std::uint32_t take_ready() noexcept;
     void reschedule(std::uint32_t index) noexcept;
@@ -109,6 +112,7 @@ class Engine {
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
     Deadlines deadlines_;
+    MulticastGroups groups_;
     std::vector<std::uint32_t> unsettled_; // seats; its memory is reserved
 };
 

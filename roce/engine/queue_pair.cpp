@@ -30,6 +30,7 @@ QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& reg
     : context_{regions,         memory, events,    counters, *config.send_cq,
                *config.recv_cq, qpn,    config.pd, {},       config.min_silence},
       owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
+      blocks_own_multicast_(config.blocks_own_multicast),
       own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
       receives_(config.srq != nullptr ? *config.srq : own_receives_),
       sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,

@@ -39,7 +39,8 @@ struct QpConfig {
     std::uint32_t max_inline = 0;
     bool signal_all = false;
     Nanoseconds min_silence = 0;
-    void* owner = nullptr; // the caller's own
+    bool blocks_own_multicast = false; // of UD: what it sends to a group that it hears doesn't come back
+    void* owner = nullptr;             // the caller's own
 };
 
 class QueuePair {
@@ -70,6 +71,11 @@ class QueuePair {
     Post post_receive(const RecvWr& wr) noexcept; // kInvalid with an SRQ
 
     void receive(const InPacket& in, const Moment& now) noexcept;
+    // Whether this queue pair sent the packet, and doesn't want to hear itself.
+    bool is_own_multicast(const InPacket& in) const noexcept {
+        return blocks_own_multicast_ && in.packet.deth.src_qpn == context_.qpn &&
+               in.source == context_.attr.local;
+    }
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
@@ -114,6 +120,7 @@ class QueuePair {
     QpType type_;
     QpState state_ = QpState::kReset;
     bool has_srq_;
+    bool blocks_own_multicast_;
     ReceiveQueue own_receives_;
     ReceiveQueue& receives_; // own or shared
     bool drained_told_ = false;

@@ -59,6 +59,10 @@ bool is_unicast(const engine::Address& address) noexcept {
     return address.gid[0] != 0xff && address != engine::Address{};
 }
 
+bool is_multicast(const engine::Address& address) noexcept {
+    return engine::is_ipv4(address) ? (address.gid[12] & 0xf0) == 0xe0 : address.gid[0] == 0xff;
+}
+
 std::array<std::uint8_t, 4> ipv4_bytes(const engine::Address& address) noexcept {
     std::array<std::uint8_t, 4> bytes{};
     std::copy_n(address.gid.begin() + engine::kMappedPrefix.size(), bytes.size(), bytes.begin());

@@ -17,6 +17,8 @@ namespace sluice::roce::socket {
 bool is_link_local(const engine::Address& address) noexcept; // of IPv6
 // Of one host, and not "any": something to bind to or to send to.
 bool is_unicast(const engine::Address& address) noexcept;
+// Of a group: 224.0.0.0/4, or ff00::/8.
+bool is_multicast(const engine::Address& address) noexcept;
 
 std::array<std::uint8_t, 4> ipv4_bytes(const engine::Address& address) noexcept;
 engine::Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept;

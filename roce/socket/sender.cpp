@@ -27,7 +27,9 @@ Sender::Sender(int socket, const engine::Address& local, unsigned scope, engine:
 
 bool Sender::append(const engine::OutPacket& packet, bool damage) noexcept {
     const std::size_t packet_bytes = flat_bytes(packet);
-    Run* const run = packet_bytes <= kMaxPacketBytes ? run_for(packet, packet_bytes, damage) : nullptr;
+    // Listeners to a group take packets one by one, and the kernel would number those of a run.
+    const bool alone = damage || is_multicast(packet.destination);
+    Run* const run = packet_bytes <= kMaxPacketBytes ? run_for(packet, packet_bytes, alone) : nullptr;
     if (run == nullptr) {
         counters_.lost.add();
         return false;
@@ -45,7 +47,7 @@ bool Sender::append(const engine::OutPacket& packet, bool damage) noexcept {
     if (recorder_ != nullptr) {
         recorder_->record(frame, flat);
     }
-    run->open = !damage && packet_bytes == run->segment_bytes && use_gso_;
+    run->open = !alone && packet_bytes == run->segment_bytes && use_gso_;
     run->bytes += static_cast<std::uint32_t>(packet_bytes);
     ++run->packets;
     used_bytes_ += packet_bytes;

@@ -51,6 +51,27 @@ Result<void> set_ipv6(int socket_fd) {
     return set_options(socket_fd, kOptions);
 }
 
+// Datagrams to groups leave through DEVICE. They may pass as many routers as those that rdma_cm makes paths
+// for.
+Result<void> send_groups_through(int socket_fd, const engine::Address& local, const NetworkDevice& device) {
+    constexpr int kHops = 64;
+    const int index = static_cast<int>(device.index);
+    if (!engine::is_ipv4(local)) {
+        const Option options[] = {
+            {IPPROTO_IPV6, IPV6_MULTICAST_IF, index, "IPV6_MULTICAST_IF"},
+            {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kHops, "IPV6_MULTICAST_HOPS"},
+        };
+        return set_options(socket_fd, options);
+    }
+    ip_mreqn through{};
+    through.imr_ifindex = index;
+    if (setsockopt(socket_fd, IPPROTO_IP, IP_MULTICAST_IF, &through, sizeof through) != 0) {
+        return Error::from_errno(errno, "setting IP_MULTICAST_IF of a UDP socket");
+    }
+    constexpr Option kOptions[] = {{IPPROTO_IP, IP_MULTICAST_TTL, kHops, "IP_MULTICAST_TTL"}};
+    return set_options(socket_fd, kOptions);
+}
+
 // What the system doesn't grant isn't an error: it costs speed only. FORCE needs privileges.
 void set_buffers(int socket_fd, std::uint32_t bytes) noexcept {
     const int value = static_cast<int>(bytes);
@@ -145,6 +166,12 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const PortConfig& config, engine:
 
 std::unique_ptr<UdpPort> UdpPort::on(Descriptor socket_fd, const PortConfig& config,
                                      const NetworkDevice& device, engine::Memory& memory) {
+    // Without that, datagrams to groups can't be sent, and everything else can.
+    const Result<void> chosen = send_groups_through(socket_fd.get(), config.local, device);
+    if (!chosen) {
+        SLUICE_LOG(kInfo, "uroce", "%s: no multicast: %s", to_text(config.local).data(),
+                   chosen.error().text());
+    }
     int granted = 0;
     socklen_t granted_bytes = sizeof granted;
     (void)getsockopt(socket_fd.get(), SOL_SOCKET, SO_RCVBUF, &granted, &granted_bytes);

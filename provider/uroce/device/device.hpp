@@ -12,7 +12,7 @@
 // This unit knows the engine, the link and the seam to its neighbours. It knows neither libibverbs nor the
 // connection manager nor the registry: what they need of it is a function or an interface of this header.
 //
-// Lock order: a completion queue's, then a device's; within it an inbox's.
+// Lock order: that of multicast groups; a completion queue's, then a device's; within it an inbox's.
 #pragma once
 
 #include <memory>
@@ -136,6 +136,14 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     void before_completion(engine::CompletionQueue& queue) noexcept; // with the lock held
     void end_queue(engine::CompletionQueue& queue) noexcept;
 
+    // QP hears the multicast group from now on; twice is once. May throw bad_alloc. The device's lock is
+    // free.
+    Result<void> attach(engine::QueuePair& qp, const engine::Address& group);
+    // False: it didn't hear that.
+    bool detach(engine::QueuePair& qp, const engine::Address& group) noexcept;
+    // After a queue pair has ended.
+    void leave_unheard_groups() noexcept;
+
     std::uint32_t new_domain() noexcept { return domains_.fetch_add(1, std::memory_order_relaxed); }
 
     struct DeliveryCounters {
@@ -190,6 +198,9 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     bool take_from_link(bool polled) noexcept;
     bool advance_if_due() noexcept;
     bool read_link(const engine::Moment& now) noexcept;
+    void take_link() noexcept;
+    Result<void> hear_locked(const engine::Address& group) SLUICE_TSA(requires_capability(changing_groups_));
+    void leave_unheard_groups_locked() noexcept SLUICE_TSA(requires_capability(changing_groups_));
     void flush_link() noexcept;
     bool hold_back() noexcept;
     void wake_programs() noexcept;
@@ -223,6 +234,8 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     bool timer_fired_ = false;                  // so that deadlines are looked at with the exact clock
     std::atomic<engine::Nanoseconds> wake_at_{engine::kNever}; // what the progress thread's timer is set to
     std::atomic<std::uint32_t> domains_{1};
+    Mutex changing_groups_;               // of multicast: those that link_ hears and those in engine_
+    std::atomic<bool> has_groups_{false}; // or had some
     std::atomic<bool> poisoned_{false};
     DeliveryCounters deliveries_;
     SysfsDirectory directory_;

@@ -16,6 +16,9 @@
 
 namespace sluice::uroce::device {
 
+// Of one device that it hears: each costs a descriptor.
+inline constexpr std::uint32_t kMaxMulticastGroups = 64;
+
 class Link {
   public:
     // Takes what arrived, packet by packet.
@@ -56,6 +59,16 @@ class Link {
     virtual int fd() const noexcept = 0;
     // This is the child of a fork: the address is the parent's alone.
     virtual void abandon() noexcept = 0;
+
+    // Hears the packets to GROUP, too: fetch() and deliver() have them. Not while a thread is between those
+    // two. Gives a descriptor that is readable when one has arrived, and the link's. kExists: it is heard
+    // already.
+    virtual Result<int> join(const engine::Address& /*group*/) {
+        return Error(ErrorKind::kNotSupported, "this device has no way to multicast groups");
+    }
+    // Of those that it hears, it leaves all that LISTENS doesn't say yes to.
+    using Listens = bool (*)(const void* whom, const engine::Address& group) noexcept;
+    virtual void leave_groups(Listens /*listens*/, const void* /*whom*/) noexcept {}
 
     // What follows is as it is where the address is this process's alone.
 

@@ -86,6 +86,11 @@ Result<void> ProgressThread::watch(int fd) const {
     return {};
 }
 
+Result<void> ProgressThread::watch_also(int fd) {
+    const LockGuard guard(starting_);
+    return watch(fd);
+}
+
 Result<void> ProgressThread::start_locked(int link_fd) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

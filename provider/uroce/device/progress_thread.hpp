@@ -55,6 +55,8 @@ class ProgressThread {
 
     // Once; later calls find it running. LINK_FD may be -1.
     Result<void> start(int link_fd);
+    // Progress is made when FD is readable, too, until it is closed. After start().
+    Result<void> watch_also(int fd);
     // Not later than WHEN, progress is made. Does nothing before start().
     void wake_at(engine::Nanoseconds when) noexcept;
     // The thread is another process's: this is the child of a fork.

@@ -42,11 +42,15 @@ Result<std::unique_ptr<UdpLink>> UdpLink::open(const engine::Address& local, eng
     if (!port) {
         return std::move(port).error();
     }
-    return std::make_unique<UdpLink>(shared ? *std::move(shared) : nullptr, *std::move(port));
+    return std::make_unique<UdpLink>(shared ? *std::move(shared) : nullptr, *std::move(port), recorder);
 }
 
 bool UdpLink::fetch() noexcept {
-    return port_->receiver().fetch(socket::Receiver::kMaxMessages) != 0;
+    bool any = port_->receiver().fetch(socket::Receiver::kMaxMessages) != 0;
+    for (const auto& multicast : multicasts_) {
+        any = multicast->receiver().fetch(socket::Receiver::kMaxMessages) != 0 || any;
+    }
+    return any;
 }
 
 void UdpLink::deliver(Receiver& receiver) noexcept {
@@ -57,10 +61,45 @@ void UdpLink::deliver(Receiver& receiver) noexcept {
             group_->hand_on(in);
         }
     });
+    for (const auto& multicast : multicasts_) {
+        multicast->receiver().deliver([&](const engine::InPacket& in) { receiver.packet(in); });
+    }
+}
+
+// Each process has a socket of its own for a group, and the kernel gives each of them a copy.
+Result<int> UdpLink::join(const engine::Address& group) {
+    for (const auto& multicast : multicasts_) {
+        if (multicast->group() == group) {
+            return Error(ErrorKind::kExists, "the group is heard already");
+        }
+    }
+    if (multicasts_.size() == kMaxMulticastGroups) {
+        return Error(ErrorKind::kInsufficientResources, "64 multicast groups are joined; leave one first");
+    }
+    if (engine::is_ipv4(group) != engine::is_ipv4(port_->local())) {
+        return Error::format(
+            ErrorKind::kInvalidArgument, 0,
+            "%s can't hear %s: a device of IPv4 hears ::ffff:224.0.0.0 to ::ffff:239.255.255.255, "
+            "one of IPv6 the others",
+            socket::to_text(port_->local()).data(), socket::to_text(group).data());
+    }
+    auto joined = socket::MulticastPort::join(group, port_->network_device(), recorder_);
+    if (!joined) {
+        return std::move(joined).error();
+    }
+    multicasts_.push_back(*std::move(joined));
+    return multicasts_.back()->descriptor();
+}
+
+void UdpLink::leave_groups(Listens listens, const void* whom) noexcept {
+    std::erase_if(multicasts_, [&](const auto& multicast) { return !listens(whom, multicast->group()); });
 }
 
 void UdpLink::abandon() noexcept {
     port_->abandon();
+    for (const auto& multicast : multicasts_) {
+        multicast->abandon();
+    }
     if (group_ != nullptr) {
         group_->abandon();
     }

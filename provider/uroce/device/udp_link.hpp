@@ -4,9 +4,12 @@
 // that share the address.
 #pragma once
 
+#include <vector>
+
 #include "provider/uroce/device/link.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/group/group.hpp"
+#include "roce/socket/multicast_port.hpp"
 #include "roce/socket/udp_port.hpp"
 
 namespace sluice::uroce::device {
@@ -18,8 +21,9 @@ class UdpLink final : public Link, group::Arrivals {
                                                  socket::PcapRecorder* recorder);
 
     // GROUP is null where the address is this process's alone.
-    UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port) noexcept
-        : group_(std::move(group)), port_(std::move(port)) {}
+    UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port,
+            socket::PcapRecorder* recorder) noexcept
+        : group_(std::move(group)), port_(std::move(port)), recorder_(recorder) {}
 
     bool append(const engine::OutPacket& packet, bool damaged) noexcept override {
         return port_->sender().append(packet, damaged);
@@ -30,6 +34,8 @@ class UdpLink final : public Link, group::Arrivals {
     int fd() const noexcept override { return port_->descriptor(); }
     void abandon() noexcept override;
 
+    Result<int> join(const engine::Address& group) override;
+    void leave_groups(Listens listens, const void* whom) noexcept override;
     Result<void> start(Receiver& receiver) override;
     void stop() noexcept override;
     engine::Share share() const noexcept override;
@@ -55,6 +61,8 @@ class UdpLink final : public Link, group::Arrivals {
 
     std::unique_ptr<group::Group> group_;
     std::unique_ptr<socket::UdpPort> port_;
+    socket::PcapRecorder* recorder_;
+    std::vector<std::unique_ptr<socket::MulticastPort>> multicasts_;
     Receiver* receiver_ = nullptr;
 };
 

@@ -162,6 +162,7 @@ struct Qp : provider::WrQueuePair {
     // What modify() was told and the engine doesn't keep; guarded by the device's lock.
     ibv_qp_init_attr init{};
     ibv_qp_attr attributes{};
+    bool blocks_own_multicast = false;
     std::uint32_t events_reported = 0;
     Membership membership;
 };

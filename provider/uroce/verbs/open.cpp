@@ -140,6 +140,8 @@ abi::OpsTable make_ops() noexcept {
     ops.set(Slot::modify_qp, modify_qp);
     ops.set(Slot::query_qp, query_qp);
     ops.set(Slot::destroy_qp, destroy_qp);
+    ops.set(Slot::attach_mcast, attach_mcast);
+    ops.set(Slot::detach_mcast, detach_mcast);
     ops.set(Slot::post_send, post_send);
     ops.set(Slot::post_recv, post_recv);
     ops.set(Slot::create_srq, create_srq);

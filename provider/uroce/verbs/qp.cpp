@@ -42,6 +42,7 @@ engine::QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& ini
             .max_recv_sge = init.cap.max_recv_sge,
             .max_inline = init.cap.max_inline_data,
             .signal_all = init.sq_sig_all != 0,
+            .blocks_own_multicast = qp.blocks_own_multicast,
             .owner = &qp};
 }
 
@@ -91,11 +92,14 @@ int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noe
 }
 
 void leave_device(void* object, device::Device& device) noexcept {
-    const device::Device::ProgressSession session(device);
-    session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
+    {
+        const device::Device::ProgressSession session(device);
+        session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
+    }
+    device.leave_unheard_groups();
 }
 
-Qp* create(ibv_pd* pd, const ibv_qp_init_attr& wanted) noexcept {
+Qp* create(ibv_pd* pd, const ibv_qp_init_attr& wanted, std::uint32_t create_flags = 0) noexcept {
     const int error = context_of(pd->context).gone() ? EIO : check(pd, wanted);
     if (error != 0) {
         return fail_with<Qp>(error);
@@ -106,6 +110,7 @@ Qp* create(ibv_pd* pd, const ibv_qp_init_attr& wanted) noexcept {
     if (qp == nullptr) {
         return fail_with<Qp>(ENOMEM);
     }
+    qp->blocks_own_multicast = (create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
     if (const int failed = make_engine_part(*qp, pd, init)) {
         return fail_with<Qp>(failed);
     }
@@ -129,11 +134,13 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
-    constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    // Naming no special wish by the mask of one is no wish.
-    constexpr std::uint32_t kZero = IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    if ((attr->comp_mask & ~(kKnown | kZero)) != 0 ||
-        ((attr->comp_mask & kZero) != 0 && attr->create_flags != 0)) {
+    constexpr std::uint32_t kKnown =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    const std::uint32_t create_flags =
+        (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr->create_flags : 0;
+    const std::uint32_t known_flags =
+        number_of(attr->qp_type) == IBV_QPT_UD ? std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB} : 0;
+    if ((attr->comp_mask & ~kKnown) != 0 || (create_flags & ~known_flags) != 0) {
         return fail_with<ibv_qp>(EOPNOTSUPP);
     }
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context) {
@@ -143,13 +150,15 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
     if (extended && (attr->send_ops_flags & ~supported_wr_ops(number_of(attr->qp_type))) != 0) {
         return fail_with<ibv_qp>(EOPNOTSUPP);
     }
-    Qp* qp = create(attr->pd, {.qp_context = attr->qp_context,
-                               .send_cq = attr->send_cq,
-                               .recv_cq = attr->recv_cq,
-                               .srq = attr->srq,
-                               .cap = attr->cap,
-                               .qp_type = attr->qp_type,
-                               .sq_sig_all = attr->sq_sig_all});
+    Qp* qp = create(attr->pd,
+                    {.qp_context = attr->qp_context,
+                     .send_cq = attr->send_cq,
+                     .recv_cq = attr->recv_cq,
+                     .srq = attr->srq,
+                     .cap = attr->cap,
+                     .qp_type = attr->qp_type,
+                     .sq_sig_all = attr->sq_sig_all},
+                    create_flags);
     if (qp == nullptr) {
         return nullptr;
     }
@@ -233,7 +242,9 @@ std::uint32_t leave_engine(Qp& qp) noexcept {
 int destroy_qp(ibv_qp* ibqp) noexcept {
     Qp& qp = qp_of(ibqp);
     if (!qp.owner().gone()) {
-        provider::await_events(ibqp->mutex, ibqp->cond, ibqp->events_completed, leave_engine(qp));
+        const std::uint32_t events_read = leave_engine(qp);
+        qp.owner().device.leave_unheard_groups();
+        provider::await_events(ibqp->mutex, ibqp->cond, ibqp->events_completed, events_read);
     }
     use_all(ibqp->pd, qp.init, -1);
     delete &qp;

@@ -66,6 +66,9 @@ void fill_base(const device::Device& device, ibv_device_attr& attr) noexcept {
     attr.atomic_cap = IBV_ATOMIC_GLOB; // the CPU's own instructions
     attr.max_mw = device::Device::kMaxRegions;
     attr.max_ah = kMaxObjects;
+    attr.max_mcast_grp = device::kMaxMulticastGroups;
+    attr.max_mcast_qp_attach = device::Device::kMaxQueuePairs;
+    attr.max_total_mcast_qp_attach = device::kMaxMulticastGroups * device::Device::kMaxQueuePairs;
     attr.max_srq = kMaxObjects;
     attr.max_srq_wr = kMaxWr;
     attr.max_srq_sge = engine::kMaxSge;

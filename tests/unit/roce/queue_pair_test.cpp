@@ -155,6 +155,89 @@ TEST(datagram__arrives__behind_forty_bytes_with_its_source) {
     assert_int_equal(pair.room[241], 0);
 }
 
+// Two queue pairs at the right, a group, and the left's packets to it.
+struct GroupOfTwo {
+    explicit GroupOfTwo(bool blocking = false) {
+        QpConfig config = usual_config(line.net.right);
+        config.type = QpType::kUd;
+        config.blocks_own_multicast = blocking;
+        QpAttributes attributes = line.right->attributes();
+        other = *line.net.right.engine.create_queue_pair(config);
+        assert_true(bring_up(*other, attributes));
+    }
+    // From a queue pair of SOURCE to TO.
+    void put(const Address& source, std::uint32_t sender, const Address& to, std::uint32_t qkey = 0x11111111,
+             std::uint8_t opcode = wire::kUdSendOnly) {
+        wire::Packet packet;
+        packet.bth.opcode = opcode;
+        packet.bth.dest_qpn = kMulticastQpn;
+        packet.deth = {.qkey = qkey, .src_qpn = sender};
+        const wire::Grh grh{};
+        line.net.right.engine.receive({packet, source, to, grh}, line.net.now);
+    }
+    int heard(QueuePair& qp) {
+        int count = 0;
+        while (const auto received = Bench::poll(line.net.right.recv_cq)) {
+            count += received->qpn == qp.qpn() ? 1 : 100;
+        }
+        return count;
+    }
+    void receive(QueuePair& qp) {
+        const Sge sge = {Bench::addr(line.room), 300, line.right_key};
+        assert_true(qp.post_receive({9, {&sge, 1}}) == Post::kPosted);
+    }
+    MulticastGroups& groups() { return line.net.right.engine.groups(); }
+
+    Datagrams line;
+    QueuePair* other = nullptr;
+    Address group = address(77);
+};
+
+TEST(multicast__heard_by_those_that_are_attached__each_gets_a_copy) {
+    GroupOfTwo two;
+    QueuePair& right = *two.line.right;
+    two.groups().attach(two.group, right);
+    two.groups().attach(two.group, right); // twice is once
+    two.receive(right);
+    two.receive(right);
+    two.receive(*two.other);
+    two.put(two.line.net.left.where, 5, two.group);
+    assert_int_equal(two.heard(right), 1);
+    two.put(two.line.net.left.where, 5, address(78)); // another group
+    two.put(two.line.net.left.where, 5, two.group, 0x22222222);
+    two.put(two.line.net.left.where, 5, two.group, 0x11111111, wire::kRcSendOnly);
+    assert_int_equal(two.heard(right), 0);
+    assert_true(two.groups().detach(two.group, right));
+    assert_false(two.groups().detach(two.group, right));
+    two.groups().attach(two.group, *two.other);
+    two.put(two.line.net.left.where, 5, two.group);
+    assert_int_equal(two.heard(*two.other), 1);
+    two.groups().attach(address(78), right);
+    two.receive(*two.other);
+    two.put(two.line.net.left.where, 5, two.group); // not the right one's group
+    assert_int_equal(two.heard(*two.other), 1);
+    two.line.net.right.engine.destroy_queue_pair(*two.other);
+    assert_false(two.groups().hears(two.group));
+    two.put(two.line.net.left.where, 5, two.group); // nobody is left
+    assert_int_equal(two.heard(right), 0);
+}
+
+TEST(multicast__of_ones_own__heard_unless_blocked) {
+    for (const bool blocking : {false, true}) {
+        GroupOfTwo two(blocking);
+        QueuePair& other = *two.other;
+        two.groups().attach(two.group, other);
+        for (int i = 0; i < 3; ++i) {
+            two.receive(other);
+        }
+        two.put(two.line.net.right.where, other.qpn(), two.group);
+        assert_int_equal(two.heard(other), blocking ? 0 : 1);
+        two.put(two.line.net.left.where, other.qpn(), two.group); // the same number elsewhere
+        two.put(two.line.net.right.where, other.qpn() + 1, two.group);
+        assert_int_equal(two.heard(other), 2);
+    }
+}
+
 TEST(datagram__privileged_qkey__the_senders_own_is_used) {
     Datagrams pair;
     pair.receive(300);

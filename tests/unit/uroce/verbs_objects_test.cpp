@@ -661,12 +661,8 @@ TEST(destroy__in_the_wrong_order__busy) {
     assert_int_equal(ibv_dealloc_td(td), 0);
 }
 
-TEST(multicast__not_there__refused) {
+TEST(comp_channel__made_by_libibverbs__not_there) {
     const OpenContext context(open_uroce());
-    const End end(context.get());
-    union ibv_gid group {};
-    group.raw[0] = 0xff;
-    assert_int_equal(ibv_attach_mcast(end.qp, &group, 0), EOPNOTSUPP);
     assert_null(ibv_create_comp_channel(context.get()));
 }
 
