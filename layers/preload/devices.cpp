@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "layers/preload/devices.hpp"
 
-#include <sluice/sluice.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 
 namespace sluice::layers::preload {
-
-namespace {
 
 std::vector<sluice_uroce_device> present_devices() {
     std::vector<sluice_uroce_device> present;
@@ -22,7 +17,10 @@ std::vector<sluice_uroce_device> present_devices() {
     return present;
 }
 
-} // namespace
+// Unlike any of the kernel's, whose names end in a number.
+std::string verbs_file_of(const std::string& device) {
+    return "uverbs-" + device;
+}
 
 Devices& Devices::instance() {
     static Devices& instance = *new Devices(); // other destructors may still list
@@ -34,6 +32,12 @@ ibv_device* Devices::listed_locked(const std::string& name, std::uint64_t guid) 
     if (listed == nullptr) {
         listed = std::make_unique<ListedDevice>();
         std::snprintf(listed->device.name, sizeof listed->device.name, "%s", name.c_str());
+        const std::string file = verbs_file_of(name);
+        std::snprintf(listed->device.dev_name, sizeof listed->device.dev_name, "%s", file.c_str());
+        std::snprintf(listed->device.dev_path, sizeof listed->device.dev_path,
+                      "/sys/class/infiniband_verbs/%s", file.c_str());
+        std::snprintf(listed->device.ibdev_path, sizeof listed->device.ibdev_path, "/sys/class/infiniband/%s",
+                      name.c_str());
         listed->device.node_type = IBV_NODE_CA;
         listed->device.transport_type = IBV_TRANSPORT_IB;
     }

@@ -8,16 +8,23 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sluice/sluice.h>
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/result.hpp"
 #include "core/sync.hpp"
 
 namespace sluice::layers::preload {
+
+// Those that `sluice devices` lists, and an interface has their address.
+std::vector<sluice_uroce_device> present_devices();
+// The name of a device's file in /dev/infiniband.
+std::string verbs_file_of(const std::string& device);
 
 // A device of uroce's that isn't open. Functions of libibverbs that get one read what libibverbs keeps behind
 // its public part: nothing is there.

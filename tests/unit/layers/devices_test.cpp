@@ -36,6 +36,16 @@ TEST(list__uroce_device__is_the_last_and_has_its_name) {
     assert_int_equal(ibv_get_device_index(const_cast<ibv_device*>(device)), -1);
 }
 
+// Where programs look for a device's files; `sluice run` shows them there.
+TEST(list__uroce_device__names_its_files) {
+    int count = -1;
+    const List list(ibv_get_device_list(&count));
+    const ibv_device* device = own_device(list, count);
+    assert_string_equal(device->dev_name, "uverbs-uroce0");
+    assert_string_equal(device->dev_path, "/sys/class/infiniband_verbs/uverbs-uroce0");
+    assert_string_equal(device->ibdev_path, "/sys/class/infiniband/uroce0");
+}
+
 TEST(list__no_place_for_the_count__still_null_terminated) {
     const List list(ibv_get_device_list(nullptr));
     assert_non_null(list.get());
