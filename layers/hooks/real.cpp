@@ -15,7 +15,9 @@ namespace {
 // The next in the order of the program's libraries; libraries that it has loaded later aren't among those.
 class Library {
   public:
-    explicit Library(const char* name) noexcept : handle_(dlopen(name, RTLD_LAZY)) {}
+    // WITNESS is a function of its that no layer stands before.
+    Library(const char* name, const char* witness) noexcept
+        : handle_(behind_drop_in(dlopen(name, RTLD_LAZY), witness)) {}
 
     template<typename Function>
     Library& need(const char* name, Function& function) noexcept {
@@ -38,19 +40,31 @@ class Library {
     bool complete() const noexcept { return complete_; }
 
   private:
+    // By its name we may get a drop-in, in which our own functions are found first. What it stands for has
+    // the witness.
+    static void* behind_drop_in(void* handle, const char* witness) noexcept {
+        void* const address = handle != nullptr ? dlsym(handle, witness) : nullptr;
+        Dl_info its{};
+        void* const found = address != nullptr && dladdr(address, &its) != 0
+                                ? dlopen(its.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                                : nullptr;
+        return found != nullptr ? found : handle;
+    }
+
     void* const handle_; // never closed: what it gave is called until the end
     bool complete_ = true;
 };
 
 std::optional<RealVerbs> find_verbs() noexcept {
     RealVerbs verbs;
-    Library library("libibverbs.so.1");
+    Library library("libibverbs.so.1", "ibv_get_device_name");
     library.want("ibv_get_device_index", verbs.get_device_index)
         .need("ibv_get_device_list", verbs.get_device_list)
         .need("ibv_free_device_list", verbs.free_device_list)
         .need("ibv_get_device_guid", verbs.get_device_guid)
         .need("ibv_open_device", verbs.open_device)
         .need("ibv_alloc_pd", verbs.alloc_pd)
+        .need("ibv_create_comp_channel", verbs.create_comp_channel)
         .need("ibv_create_cq", verbs.create_cq)
         .need("ibv_destroy_cq", verbs.destroy_cq)
         .need("ibv_destroy_comp_channel", verbs.destroy_comp_channel)
@@ -64,7 +78,7 @@ std::optional<RealVerbs> find_verbs() noexcept {
 
 std::optional<RealCm> find_cm() noexcept {
     RealCm cm;
-    Library library("librdmacm.so.1");
+    Library library("librdmacm.so.1", "rdma_event_str");
     library.need("rdma_create_event_channel", cm.create_event_channel)
         .need("rdma_destroy_event_channel", cm.destroy_event_channel)
         .need("rdma_create_id", cm.create_id)

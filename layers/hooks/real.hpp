@@ -17,6 +17,7 @@ struct RealVerbs {
     decltype(&::ibv_get_device_index) get_device_index = nullptr; // null: a libibverbs older than 1.9
     decltype(&::ibv_open_device) open_device = nullptr;
     decltype(&::ibv_alloc_pd) alloc_pd = nullptr;
+    decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
     decltype(&::ibv_create_cq) create_cq = nullptr;
     decltype(&::ibv_destroy_cq) destroy_cq = nullptr;
     decltype(&::ibv_destroy_comp_channel) destroy_comp_channel = nullptr;

@@ -95,7 +95,17 @@ ibv_context* ibv_open_device(ibv_device* device) {
 }
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-    return sluice_create_comp_channel(context);
+    // For a device of the kernel's libsluice asks libibverbs, by a name that may lead here again: a
+    // drop-in's.
+    thread_local bool asked = false;
+    if (asked) {
+        const hooks::RealVerbs* const real = hooks::real_verbs();
+        return real != nullptr ? real->create_comp_channel(context) : nullptr;
+    }
+    asked = true;
+    ibv_comp_channel* const channel = sluice_create_comp_channel(context);
+    asked = false;
+    return channel;
 }
 
 #pragma GCC visibility pop
