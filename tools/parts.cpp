@@ -22,15 +22,23 @@ std::string own_directory() {
 
 } // namespace
 
-std::string find_part(const Part& part) {
+std::string find_part_or_nothing(const Part& part) {
     const std::string here = own_directory() + "/";
     for (const char* path : {part.built, part.installed}) {
         if (access((here + path).c_str(), R_OK) == 0) {
             return std::filesystem::weakly_canonical(here + path).string();
         }
     }
-    throw Failure(kExitFailure,
-                  std::string("its part '") + part.installed + "' is missing; install the command again");
+    return {};
+}
+
+std::string find_part(const Part& part) {
+    std::string found = find_part_or_nothing(part);
+    if (found.empty()) {
+        throw Failure(kExitFailure,
+                      std::string("its part '") + part.installed + "' is missing; install the command again");
+    }
+    return found;
 }
 
 } // namespace sluice::tools

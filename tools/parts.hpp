@@ -15,8 +15,11 @@ struct Part {
 inline constexpr Part kProviderProbe{"provider-probe", SLUICE_LIBEXEC_FROM_BIN "/provider-probe"};
 inline constexpr Part kPreload{"../layers/preload/libsluice-preload.so",
                                SLUICE_LIB_FROM_BIN "/libsluice-preload.so"};
+inline constexpr Part kDropIns{"../layers/dropin/drop-in", SLUICE_LIB_FROM_BIN "/drop-in"};
 
 // Throws a Failure when the part isn't there.
 std::string find_part(const Part& part);
+// Empty when the part isn't there, as in builds for sanitizers.
+std::string find_part_or_nothing(const Part& part);
 
 } // namespace sluice::tools

@@ -322,7 +322,8 @@ class Ranks {
         Rank& rank = *ranks_.back();
         const Facts facts = facts_of(number, addresses_, port_);
         std::vector<std::string> command = parts_[std::min<std::size_t>(number, parts_.size() - 1)];
-        std::vector<std::string> variables = {options_.preload, "SLUICE_UROCE=uroce0=" + addresses_[number]};
+        std::vector<std::string> variables = options_.environment;
+        variables.push_back("SLUICE_UROCE=uroce0=" + addresses_[number]);
         for (std::string& word : command) {
             word = filled_in(word, facts);
         }

@@ -10,8 +10,8 @@ namespace sluice::tools {
 
 struct RankOptions {
     unsigned ranks = 2;
-    unsigned timeout_seconds = 0; // 0: none
-    std::string preload;          // "LD_PRELOAD=..."
+    unsigned timeout_seconds = 0;         // 0: none
+    std::vector<std::string> environment; // "LD_PRELOAD=...": what shows uroce's devices
 };
 
 // COMMAND may have several parts, separated by ":": rank N gets the Nth, and all behind the last one that.

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <sstream>
 
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
@@ -80,19 +81,49 @@ int run_with_rxe(const std::vector<std::string>& command) {
     }
 }
 
-// Behind what is preloaded already: a sanitizer's runtime wants to be the first.
-std::string preload_with(const std::string& library) {
-    if (library.find_first_of(" :") != std::string::npos) {
-        throw Failure(kExitFailure, "run: LD_PRELOAD can't name " + library +
+std::string part_for_loader(const std::string& path, const char* variable) {
+    if (path.find_first_of(" :") != std::string::npos) {
+        throw Failure(kExitFailure, "run: " + std::string(variable) + " can't name " + path +
                                         ": move the installation to a path without spaces and colons");
     }
+    return path;
+}
+
+// Behind what is preloaded already: a sanitizer's runtime wants to be the first.
+std::string preload_with(const std::string& library) {
     const char* const others = std::getenv("LD_PRELOAD");
     return "LD_PRELOAD=" +
            (others == nullptr || *others == '\0' ? library : std::string(others) + ":" + library);
 }
 
+// Whether the loader would take libibverbs or librdmacm from one of FOLDERS: somebody's own, which ours don't
+// stand for.
+bool has_libraries(const std::string& folders) {
+    std::istringstream list(folders);
+    for (std::string folder; std::getline(list, folder, ':');) {
+        for (const char* name : {"/libibverbs.so.1", "/librdmacm.so.1"}) {
+            if (access((folder + name).c_str(), F_OK) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// What the loader needs to be told, so that a command finds uroce's devices.
+std::vector<std::string> loader_environment() {
+    std::vector<std::string> environment{preload_with(part_for_loader(find_part(kPreload), "LD_PRELOAD"))};
+    const std::string drop_ins = part_for_loader(find_part_or_nothing(kDropIns), "LD_LIBRARY_PATH");
+    const char* const others = std::getenv("LD_LIBRARY_PATH");
+    const std::string folders = others != nullptr ? others : "";
+    if (!drop_ins.empty() && !has_libraries(folders)) {
+        environment.push_back("LD_LIBRARY_PATH=" + drop_ins + (folders.empty() ? "" : ":" + folders));
+    }
+    return environment;
+}
+
 int run_with_uroce(std::vector<std::string> command) {
-    std::vector<std::string> environment = environment_with({preload_with(find_part(kPreload))});
+    std::vector<std::string> environment = environment_with(loader_environment());
     execvpe(command.front().c_str(), pointers_to(command).data(), pointers_to(environment).data());
     const int error = errno;
     tell_why_not(command.front(), error);
@@ -114,10 +145,9 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
         throw Failure(kExitUsage, "run: --pair and --ranks are for uroce; leave out --device rxe");
     }
     if (ranks != 0) {
-        return run_ranks({.ranks = ranks,
-                          .timeout_seconds = how.timeout_seconds,
-                          .preload = preload_with(find_part(kPreload))},
-                         command);
+        return run_ranks(
+            {.ranks = ranks, .timeout_seconds = how.timeout_seconds, .environment = loader_environment()},
+            command);
     }
     return how.device == "uroce" ? run_with_uroce(command) : run_with_rxe(command);
 }

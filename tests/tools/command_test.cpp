@@ -405,6 +405,31 @@ TEST(run__uroce__command_sees_a_library_behind_those_preloaded_already) {
     assert_true(alone.out.starts_with("/") && alone.out.ends_with("/libsluice-preload.so\n"));
 }
 
+void make_program(const std::string& path, const char* content) {
+    std::ofstream(path) << content;
+    assert_int_equal(chmod(path.c_str(), 0755), 0);
+}
+
+TEST(run__uroce__loader_is_told_of_the_drop_ins_first) {
+    const char* const print = "echo $LD_LIBRARY_PATH";
+    setenv("LD_LIBRARY_PATH", "/nowhere", 1);
+    const Ran others = run({"run", "--device", "uroce", "--", "sh", "-c", print});
+    unsetenv("LD_LIBRARY_PATH");
+    assert_true(others.out.starts_with("/") && others.out.ends_with("/drop-in:/nowhere\n"));
+    const Ran alone = run({"run", "--device", "uroce", "--", "sh", "-c", print});
+    assert_true(alone.out.starts_with("/") && alone.out.ends_with("/drop-in\n"));
+}
+
+// They would stand for the system's.
+TEST(run__uroce__somebody_s_own_libibverbs_comes_first) {
+    const Machine machine;
+    make_program(machine.root() + "/libibverbs.so.1", "");
+    setenv("LD_LIBRARY_PATH", machine.root().c_str(), 1);
+    const Ran ran = run({"run", "--device", "uroce", "--", "sh", "-c", "echo $LD_LIBRARY_PATH"});
+    unsetenv("LD_LIBRARY_PATH");
+    assert_string_equal(ran.out.c_str(), (machine.root() + "\n").c_str());
+}
+
 TEST(run__uroce__status_is_the_command_s) {
     assert_int_equal(run({"run", "--device", "uroce", "--", "sh", "-c", "exit 42"}).status, 42);
     const Ran missing = run({"run", "--device", "uroce", "--", "no-such-command"});
