@@ -11,6 +11,9 @@
 #include <fstream>
 #include <iostream>
 
+#include "tools/executable.hpp"
+#include "tools/output.hpp"
+
 namespace sluice::tools {
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -37,6 +40,16 @@ std::vector<std::string> environment_with(std::vector<std::string> added) {
 
 void tell_why_not(const std::string& command, int error) {
     std::cerr << "sluice: " << command << ": " << std::strerror(error) << '\n';
+}
+
+void look_first(const std::string& command) {
+    const Obstacle obstacle = obstacle_to_preloading(command);
+    if (obstacle.is_final) {
+        throw Failure(kExitNotExecutable, "run: " + obstacle.why);
+    }
+    if (!obstacle.why.empty()) {
+        std::cerr << "sluice: run: " << obstacle.why << '\n';
+    }
 }
 
 pid_t start(std::vector<std::string> command, std::vector<std::string> environment,

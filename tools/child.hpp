@@ -11,8 +11,7 @@
 
 namespace sluice::tools {
 
-// As shells say it.
-inline constexpr int kNotExecutable = 126;
+// As shells say it; what can't be executed is kExitNotExecutable.
 inline constexpr int kNotFound = 127;
 inline constexpr int kBySignal = 128;
 
@@ -43,6 +42,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts);
 // Ours, with ADDED in place of variables of the same names.
 std::vector<std::string> environment_with(std::vector<std::string> added);
 void tell_why_not(const std::string& command, int error);
+// Tells, in one line, what keeps a preloaded library out of COMMAND. Throws that as a Failure where nothing
+// can come of the command.
+void look_first(const std::string& command);
 
 struct Streams {
     int out = 1;

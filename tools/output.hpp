@@ -14,7 +14,8 @@ enum ExitStatus {
     kExitOk = 0,
     kExitFailure = 1,
     kExitUsage = 2,
-    kExitNoDevice = 3, // or none can be made
+    kExitNoDevice = 3,        // or none can be made
+    kExitNotExecutable = 126, // of `sluice run`, as shells say it
 };
 
 // Ends the command: TEXT goes to standard error.

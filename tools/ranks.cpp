@@ -292,6 +292,9 @@ class Ranks {
     Ranks& operator=(const Ranks&) = delete;
 
     int run() {
+        for (const auto& part : parts_) {
+            look_first(part.front());
+        }
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         start_next();
         const Clock::time_point others_start = Clock::now() + kServersHeadStart;
@@ -338,7 +341,7 @@ class Ranks {
         rank.err.started();
         if (rank.process < 0) {
             rank.has_ended = true;
-            fail(error == ENOENT ? kNotFound : kNotExecutable);
+            fail(error == ENOENT ? kNotFound : kExitNotExecutable);
         }
     }
 

@@ -51,7 +51,7 @@ int run_command(const std::vector<std::string>& command, std::vector<std::string
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t child = start(command, environment_with(std::move(environment)), signals);
     if (child < 0) {
-        return errno == ENOENT ? kNotFound : kNotExecutable;
+        return errno == ENOENT ? kNotFound : kExitNotExecutable;
     }
     const int status = wait_for(child, signals);
     end_what_was_left(); // a process that keeps the device open would keep it from going
@@ -123,11 +123,12 @@ std::vector<std::string> loader_environment() {
 }
 
 int run_with_uroce(std::vector<std::string> command) {
+    look_first(command.front());
     std::vector<std::string> environment = environment_with(loader_environment());
     execvpe(command.front().c_str(), pointers_to(command).data(), pointers_to(environment).data());
     const int error = errno;
     tell_why_not(command.front(), error);
-    return error == ENOENT ? kNotFound : kNotExecutable;
+    return error == ENOENT ? kNotFound : kExitNotExecutable;
 }
 
 } // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The `sluice` command as a person or a script calls it.
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -428,6 +430,67 @@ TEST(run__uroce__somebody_s_own_libibverbs_comes_first) {
     const Ran ran = run({"run", "--device", "uroce", "--", "sh", "-c", "echo $LD_LIBRARY_PATH"});
     unsetenv("LD_LIBRARY_PATH");
     assert_string_equal(ran.out.c_str(), (machine.root() + "\n").c_str());
+}
+
+TEST(run__static_program__runs_and_says_that_it_sees_no_device) {
+    const Ran ran = run({"run", "--device", "uroce", "--", TEST_STATIC});
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(ran.out.c_str(), "it runs\n");
+    assert_contains(ran.err, "sluice: run: " TEST_STATIC " is linked statically");
+    const Ran pair = run({"run", "--pair", "--", TEST_STATIC});
+    assert_contains(pair.err, "is linked statically");
+}
+
+TEST(run__script_for_static_program__says_that_its_interpreter_sees_no_device) {
+    const Machine machine;
+    for (const char* line : {"#!" TEST_STATIC " -e\n", "#! /usr/bin/env -S " TEST_STATIC "\n"}) {
+        make_program(machine.root() + "/script", line);
+        const Ran ran = run({"run", "--device", "uroce", "--", machine.root() + "/script"});
+        assert_string_equal(ran.out.c_str(), "it runs\n");
+        assert_contains(ran.err, TEST_STATIC " is linked statically");
+    }
+    make_program(machine.root() + "/script", "#!/bin/sh\necho it runs\n");
+    const Ran dynamic = run({"run", "--device", "uroce", "--", machine.root() + "/script"});
+    assert_string_equal(dynamic.out.c_str(), "it runs\n");
+    assert_string_equal(dynamic.err.c_str(), "");
+}
+
+TEST(run__setuid_program__not_started) {
+    const Machine machine;
+    const std::string copy = machine.root() + "/copy";
+    std::filesystem::copy_file("/bin/echo", copy);
+    // Its owner isn't whoever runs it.
+    if (geteuid() != 0 || chown(copy.c_str(), 1, 1) != 0 || chmod(copy.c_str(), 04755) != 0) {
+        skip();
+    }
+    const Ran ran = run({"run", "--device", "uroce", "--", copy, "it ran"});
+    assert_int_equal(ran.status, 126);
+    assert_string_equal(ran.out.c_str(), "");
+    assert_contains(ran.err, copy + " runs as its file's owner (setuid)");
+    assert_int_equal(chmod(copy.c_str(), 0755), 0);
+    assert_string_equal(run({"run", "--device", "uroce", "--", copy, "it ran"}).out.c_str(), "it ran\n");
+}
+
+// As ping has them: CAP_NET_RAW, effective.
+TEST(run__program_with_capabilities__not_started_by_others_than_root) {
+    const Machine machine;
+    const std::string copy = machine.root() + "/copy";
+    std::filesystem::copy_file("/bin/echo", copy);
+    const vfs_ns_cap_data capability{
+        VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE, {{1U << CAP_NET_RAW, 0}, {0, 0}}, 0};
+    if (geteuid() != 0 || chmod(machine.root().c_str(), 0755) != 0 ||
+        setxattr(copy.c_str(), "security.capability", &capability, XATTR_CAPS_SZ_2, 0) != 0) {
+        skip();
+    }
+    assert_string_equal(run({"run", "--device", "uroce", "--", copy, "it ran"}).out.c_str(), "it ran\n");
+    if (access("/usr/bin/setpriv", X_OK) != 0 || !strangers_reach(TEST_COMMAND)) {
+        skip();
+    }
+    const Ran ran = run_program("/usr/bin/setpriv", {"--reuid=65534", "--clear-groups", TEST_COMMAND, "run",
+                                                     "--device", "uroce", "--", copy, "it ran"});
+    assert_int_equal(ran.status, 126);
+    assert_string_equal(ran.out.c_str(), "");
+    assert_contains(ran.err, copy + " has capabilities of its file");
 }
 
 TEST(run__uroce__status_is_the_command_s) {

@@ -67,17 +67,22 @@ inline Ran run(std::vector<std::string> arguments) {
     return run_program(TEST_COMMAND, std::move(arguments));
 }
 
+// Whether every user may enter the directories above PATH.
+inline bool strangers_reach(const char* path) {
+    bool reachable = true;
+    for (std::filesystem::path at = path; at.has_relative_path(); at = at.parent_path()) {
+        const auto mode = std::filesystem::status(at).permissions();
+        reachable = reachable && (mode & std::filesystem::perms::others_exec) != std::filesystem::perms::none;
+    }
+    return reachable;
+}
+
 // The command with the rights of a user nobody, run by root. Nothing where that can't be: without
 // root or that user, or in a build tree, which the copy loads its libraries from, that a stranger
 // may not enter.
 inline std::optional<Ran> run_setuid(std::vector<std::string> arguments) {
     const passwd* nobody = getpwnam("nobody");
-    bool reachable = true;
-    for (std::filesystem::path at = TEST_COMMAND; at.has_relative_path(); at = at.parent_path()) {
-        const auto mode = std::filesystem::status(at).permissions();
-        reachable = reachable && (mode & std::filesystem::perms::others_exec) != std::filesystem::perms::none;
-    }
-    if (geteuid() != 0 || nobody == nullptr || !reachable) {
+    if (geteuid() != 0 || nobody == nullptr || !strangers_reach(TEST_COMMAND)) {
         print_message("needs root, a user nobody, and a build tree that everybody may enter\n");
         return std::nullopt;
     }

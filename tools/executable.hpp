@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the loader will do with a command's file: whether a library can be preloaded into it.
+#pragma once
+
+#include <string>
+
+namespace sluice::tools {
+
+struct Obstacle {
+    std::string why; // a sentence about the file, with its path; empty: there is none
+    // Whether nothing can come of the command. Otherwise it may start others, which get what is preloaded.
+    bool is_final = false;
+};
+
+// COMMAND is found as execvp() finds it; a script stands for its interpreter. What can't be found or read is
+// no obstacle: starting it tells why.
+Obstacle obstacle_to_preloading(const std::string& command);
+
+} // namespace sluice::tools
