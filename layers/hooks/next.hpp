@@ -21,7 +21,11 @@ class Next {
     Function* get() noexcept {
         Function* found = found_.load(std::memory_order_relaxed); // code, which is there before all of us
         if (found == nullptr) {
-            found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
+            void* address = dlsym(RTLD_NEXT, name_);
+            if (address == nullptr) { // a drop-in brought the layer, behind the library that has it
+                address = dlsym(RTLD_DEFAULT, name_);
+            }
+            found = reinterpret_cast<Function*>(address);
             found_.store(found, std::memory_order_relaxed);
         }
         return found;

@@ -8,16 +8,21 @@
 #include <cstring>
 #include <optional>
 
+#include "layers/hooks/next.hpp"
+
 namespace sluice::layers::hooks {
 
 namespace {
+
+// A layer may stand before it, too.
+constinit Next<void*(const char*, int) noexcept> next_dlopen("dlopen");
 
 // The next in the order of the program's libraries; libraries that it has loaded later aren't among those.
 class Library {
   public:
     // WITNESS is a function of its that no layer stands before.
     Library(const char* name, const char* witness) noexcept
-        : handle_(behind_drop_in(dlopen(name, RTLD_LAZY), witness)) {}
+        : handle_(behind_drop_in(next_dlopen.get()(name, RTLD_LAZY), witness)) {}
 
     template<typename Function>
     Library& need(const char* name, Function& function) noexcept {
@@ -46,7 +51,7 @@ class Library {
         void* const address = handle != nullptr ? dlsym(handle, witness) : nullptr;
         Dl_info its{};
         void* const found = address != nullptr && dladdr(address, &its) != 0
-                                ? dlopen(its.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                                ? next_dlopen.get()(its.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
                                 : nullptr;
         return found != nullptr ? found : handle;
     }
