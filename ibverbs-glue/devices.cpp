@@ -30,7 +30,7 @@ std::vector<T> or_none(Result<std::vector<T>> found, const char* what) {
 void list_uroce(std::vector<Device>& devices) {
     sluice_uroce_device uroce{};
     for (unsigned i = 0; sluice_describe_uroce(i, &uroce, sizeof uroce) == 0; ++i) {
-        if (uroce.interface[0] != '\0') {
+        if (uroce.is_hidden == 0) {
             const std::optional<Address> address = Address::from_text(uroce.address);
             devices.push_back(
                 Device{uroce.name, "", address ? std::vector{*address} : std::vector<Address>()});

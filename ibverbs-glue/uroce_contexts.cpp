@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ibverbs-glue/uroce_contexts.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sluice/sluice.h>
 #include <sys/socket.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "core/descriptor.hpp"
 #include "core/settings.hpp"
@@ -22,19 +25,41 @@ constexpr int kHosts = 254;
 constexpr std::uint16_t kRocePort = 4791;
 
 // The holder of a port is found with each description, by a walk through /proc: too slow for each listener
-// and each peer. What the variable said is looked at again, what the file said is not.
+// and each peer. What the variable says and which addresses there are is looked at again, what the file said
+// is not.
 struct KnownAddresses {
     Mutex mutex;
     std::vector<ListedAddress> addresses SLUICE_TSA(guarded_by(mutex));
-    std::optional<std::string> variable SLUICE_TSA(guarded_by(mutex));
+    std::optional<std::string> origin SLUICE_TSA(guarded_by(mutex));
 };
+
+// What the list follows from.
+std::string origin_of_list() {
+    const char* const variable = setting_value(Setting::kUroce);
+    std::string origin = variable == nullptr ? "" : variable;
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) {
+        return origin;
+    }
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+        const Result<Address> address = Address::from(entry->ifa_addr);
+        if (address && (entry->ifa_flags & IFF_UP) != 0) {
+            origin += std::string(" ") + entry->ifa_name + "=" + address->to_string();
+        }
+    }
+    return origin;
+}
 
 std::vector<ListedAddress> describe_addresses() {
     std::vector<ListedAddress> addresses;
     sluice_uroce_device device{};
     for (unsigned index = 0; sluice_describe_uroce(index, &device, sizeof device) == 0; ++index) {
         if (const std::optional<Address> address = Address::from_text(device.address)) {
-            addresses.push_back({*address, std::strcmp(device.origin, "default") != 0});
+            const bool is_given = std::strcmp(device.origin, "default") != 0;
+            if (is_given || device.is_hidden == 0) {
+                addresses.push_back({*address, is_given});
+            }
         }
     }
     return addresses;
@@ -44,42 +69,40 @@ std::vector<ListedAddress> describe_addresses() {
 
 std::vector<ListedAddress> listed_uroce_addresses() {
     static KnownAddresses& known = *new KnownAddresses();
-    const char* const now = setting_value(Setting::kUroce);
-    const std::string variable = now == nullptr ? "" : now;
+    const std::string origin = origin_of_list();
     const LockGuard guard(known.mutex);
-    if (known.variable != variable) {
+    if (known.origin != origin) {
         known.addresses = describe_addresses();
-        known.variable = variable;
+        known.origin = origin;
     }
     return known.addresses;
 }
 
-namespace {
-
-std::vector<Address> uroce_addresses(bool given) {
+std::vector<Address> given_uroce_addresses() {
     std::vector<Address> addresses;
     for (const ListedAddress& listed : listed_uroce_addresses()) {
-        if (listed.is_given == given) {
+        if (listed.is_given) {
             addresses.push_back(listed.address);
         }
     }
     return addresses;
 }
 
-} // namespace
-
-std::vector<Address> given_uroce_addresses() {
-    return uroce_addresses(true);
-}
-
 std::vector<Address> default_uroce_addresses() {
-    return uroce_addresses(false);
+    std::vector<Address> addresses;
+    for (const ListedAddress& listed : listed_uroce_addresses()) {
+        if (!listed.is_given && listed.address.is_loopback()) {
+            addresses.push_back(listed.address);
+        }
+    }
+    return addresses;
 }
 
 bool is_uroce_address(const Address& address) {
     return address.is_loopback() ||
-           std::ranges::any_of(given_uroce_addresses(),
-                               [&address](const Address& given) { return given.is_same_host(address); });
+           std::ranges::any_of(listed_uroce_addresses(), [&address](const ListedAddress& listed) {
+               return listed.address.is_same_host(address);
+           });
 }
 
 std::optional<Address> source_towards(const Address& peer) {

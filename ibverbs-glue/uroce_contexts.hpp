@@ -23,16 +23,16 @@ struct ListedAddress {
     bool is_given; // by somebody, and not by default
 };
 
-// Those of the devices that `sluice devices` lists.
+// Those of the devices that `sluice devices` lists, without those by default that programs aren't shown.
 std::vector<ListedAddress> listed_uroce_addresses();
 
 // The addresses that somebody gave to uroce's devices.
 std::vector<Address> given_uroce_addresses();
 
-// And those that nobody gave.
+// The loopback addresses that nobody gave.
 std::vector<Address> default_uroce_addresses();
 
-// Loopback addresses, and those that somebody gave.
+// Loopback addresses, and those of listed devices.
 bool is_uroce_address(const Address& address);
 
 // Where packets to PEER would leave from; nothing if there is no way.
@@ -73,6 +73,16 @@ class UroceContexts {
             contexts_.emplace(text, Entry{*std::move(context), address.with_port(0)}).first->second);
     }
 
+    std::vector<Found> all_open() {
+        const LockGuard guard(mutex_);
+        forget_after_fork_locked();
+        std::vector<Found> all;
+        for (const auto& [text, entry] : contexts_) {
+            all.push_back(found_in(entry));
+        }
+        return all;
+    }
+
     // One that PEER can be reached from; nothing if that is no matter of uroce's.
     Result<std::optional<Found>> towards(const Address& peer) {
         if (peer.is_loopback()) {
@@ -110,7 +120,7 @@ class UroceContexts {
     }
 
     Result<Found> near_loopback(const Address& peer) {
-        if (const std::optional<Found> open = any_open()) {
+        if (const std::optional<Found> open = open_loopback()) {
             return *open;
         }
         if (Result<Found> given = first_of(given_uroce_addresses())) {
@@ -123,10 +133,13 @@ class UroceContexts {
         return first_of(loopback_neighbours(peer));
     }
 
-    std::optional<Found> any_open() {
-        const LockGuard guard(mutex_);
-        forget_after_fork_locked();
-        return contexts_.empty() ? std::nullopt : std::optional(found_in(contexts_.begin()->second));
+    std::optional<Found> open_loopback() {
+        for (const Found& open : all_open()) {
+            if (open.address.is_loopback()) {
+                return open;
+            }
+        }
+        return std::nullopt;
     }
 
     bool knows(const Address& address) {

@@ -26,6 +26,7 @@ ExitStatus run_uroce_dump(const Options& options, const std::string& file);
 
 struct RunOptions {
     std::string device; // its type: rxe or uroce; empty: rxe, or uroce for several ranks
+    bool local = false; // of uroce, the loopback device alone
     bool pair = false;
     unsigned ranks = 0; // 0: the command itself
     unsigned timeout_seconds = 0;

@@ -106,6 +106,7 @@ struct CommandLine {
                             [this] { return run_run(options, how, to_run); });
         run->add_option("--device", how.device, "Its type, rxe unless said")
             ->check(CLI::IsMember({"rxe", "uroce"}));
+        run->add_flag("--local", how.local, "With uroce's loopback device only, and none of an interface");
         CLI::Option* const pair =
             run->add_flag("--pair", how.pair, "Two copies over uroce, with one output and one exit status");
         run->add_option("--ranks", how.ranks, "So many copies")->check(CLI::Range(1U, 64U))->excludes(pair);

@@ -122,9 +122,13 @@ std::vector<std::string> loader_environment() {
     return environment;
 }
 
-int run_with_uroce(std::vector<std::string> command) {
+int run_with_uroce(std::vector<std::string> command, bool local) {
     look_first(command.front());
-    std::vector<std::string> environment = environment_with(loader_environment());
+    std::vector<std::string> variables = loader_environment();
+    if (local) {
+        variables.emplace_back("SLUICE_UROCE=lo");
+    }
+    std::vector<std::string> environment = environment_with(std::move(variables));
     execvpe(command.front().c_str(), pointers_to(command).data(), pointers_to(environment).data());
     const int error = errno;
     tell_why_not(command.front(), error);
@@ -142,6 +146,9 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
         throw Failure(kExitUsage,
                       "run: --timeout belongs to --pair and --ranks; timeout(1) is for one command");
     }
+    if (how.local && how.device == "rxe") {
+        throw Failure(kExitUsage, "run: --local is for uroce; leave out --device rxe");
+    }
     if (ranks != 0 && how.device == "rxe") {
         throw Failure(kExitUsage, "run: --pair and --ranks are for uroce; leave out --device rxe");
     }
@@ -150,7 +157,7 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
             {.ranks = ranks, .timeout_seconds = how.timeout_seconds, .environment = loader_environment()},
             command);
     }
-    return how.device == "uroce" ? run_with_uroce(command) : run_with_rxe(command);
+    return how.device == "uroce" || how.local ? run_with_uroce(command, how.local) : run_with_rxe(command);
 }
 
 } // namespace sluice::tools

@@ -3,17 +3,48 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+
+#include "layers/hooks/real.hpp"
+#include "layers/preload/contexts.hpp"
 
 namespace sluice::layers::preload {
+
+namespace {
+
+// A device that isn't listed, and is open because a program connects over its address.
+sluice_uroce_device describe(const Found& open, std::uint64_t guid) {
+    sluice_uroce_device device{};
+    std::snprintf(device.name, sizeof device.name, "%s", open.context->device->name);
+    std::snprintf(device.interface, sizeof device.interface, "lo");
+    std::snprintf(device.address, sizeof device.address, "%s", open.address.to_string().c_str());
+    device.node_guid = guid;
+    return device;
+}
+
+void add_open(std::vector<sluice_uroce_device>& present) {
+    const hooks::RealVerbs* const real = hooks::real_verbs();
+    for (const Found& open : contexts().all_open()) {
+        ibv_device* const device = open.context->device;
+        const bool is_listed = std::ranges::any_of(
+            present, [device](const auto& one) { return std::strcmp(one.name, device->name) == 0; });
+        if (real != nullptr && !is_listed) {
+            present.push_back(describe(open, real->get_device_guid(device)));
+        }
+    }
+}
+
+} // namespace
 
 std::vector<sluice_uroce_device> present_devices() {
     std::vector<sluice_uroce_device> present;
     sluice_uroce_device device{};
     for (unsigned index = 0; sluice_describe_uroce(index, &device, sizeof device) == 0; ++index) {
-        if (device.interface[0] != '\0') {
+        if (device.is_hidden == 0) {
             present.push_back(device);
         }
     }
+    add_open(present);
     return present;
 }
 

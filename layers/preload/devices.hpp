@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The devices that a program is shown: the kernel's, and behind them uroce's, those that `sluice devices`
-// lists and that can be opened because an interface has their address.
+// lists and that an interface has and rdma_rxe leaves; and those that this program's ids are bound to,
+// because what librdmacm returns must be in the list (ADR 64).
 //
 // A uroce device in the list is a name for what opening it makes: a context of libsluice's, whose own device
 // is another structure with the same name. It lives until the process ends, so that a program may keep it.
@@ -21,7 +22,7 @@
 
 namespace sluice::layers::preload {
 
-// Those that `sluice devices` lists, and an interface has their address.
+// Those that programs see: the listed ones, and others that are open.
 std::vector<sluice_uroce_device> present_devices();
 // The name of a device's file in /dev/infiniband.
 std::string verbs_file_of(const std::string& device);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/socket/address_list.hpp"
 
+#include <net/if.h>
+
 #include "roce/socket/address.hpp"
 #include "roce/socket/words.hpp"
 
@@ -11,11 +13,11 @@ Error fail(std::string_view item, const char* why) {
     return Error::format(ErrorKind::kInvalidArgument, 0, "SLUICE_UROCE: %s: %s", quoted(item).c_str(), why);
 }
 
-Result<DeviceAddress> parse_item(std::string_view item) {
+Result<DeviceAddress> parse_address_item(std::string_view item) {
     const std::size_t equals = item.find('=');
     const auto number = device_number(item.substr(0, equals));
-    if (equals == std::string_view::npos || !number) {
-        return fail(item, "an entry is uroceN=ADDRESS, with N from 0 to 253");
+    if (!number) {
+        return fail(item, "an entry is the name of an interface, or uroceN=ADDRESS, with N from 0 to 253");
     }
     const Result<engine::Address> address = parse_address(item.substr(equals + 1));
     if (!address) {
@@ -25,6 +27,40 @@ Result<DeviceAddress> parse_item(std::string_view item) {
         return fail(item, "a device needs an address of one host, and listens nowhere else");
     }
     return DeviceAddress{.number = *number, .address = *address};
+}
+
+// As the kernel allows them. What is called like a device of ours has lost its address.
+bool can_be_interface(std::string_view item) noexcept {
+    return !item.empty() && item.size() < IF_NAMESIZE && !item.starts_with("uroce") && item != "." &&
+           item != ".." && std::ranges::none_of(item, [](char c) {
+               return static_cast<unsigned char>(c) <= ' ' || c == '\x7f' || c == '/' || c == ':';
+           });
+}
+
+Result<void> add_interface(std::string_view item, DeviceList& list) {
+    if (!can_be_interface(item)) {
+        return fail(item, "an entry is the name of an interface, or uroceN=ADDRESS, with N from 0 to 253");
+    }
+    if (std::ranges::find(list.interfaces, item) != list.interfaces.end()) {
+        return fail(item, "this interface stands there twice");
+    }
+    list.interfaces.emplace_back(item);
+    return {};
+}
+
+Result<void> add_address(std::string_view item, DeviceList& list) {
+    Result<DeviceAddress> one = parse_address_item(item);
+    if (!one) {
+        return std::move(one).error();
+    }
+    const auto clashes = [&](const DeviceAddress& other) {
+        return other.number == one->number || other.address == one->address;
+    };
+    if (std::ranges::any_of(list.addresses, clashes)) {
+        return fail(item, "this device or this address stands there twice");
+    }
+    list.addresses.push_back(*one);
+    return {};
 }
 
 } // namespace
@@ -40,21 +76,20 @@ std::optional<unsigned> device_number(std::string_view name) noexcept {
     return is_plain ? number : std::nullopt;
 }
 
-Result<std::vector<DeviceAddress>> parse_address_list(const char* text) {
-    std::vector<DeviceAddress> list;
+Result<DeviceList> parse_device_list(const char* text) {
+    DeviceList list;
     for (std::string_view rest = text == nullptr ? "" : text; !rest.empty();) {
         const std::string_view item = take_word(rest, ',');
-        Result<DeviceAddress> one = parse_item(item);
-        if (!one) {
-            return std::move(one).error();
+        Result<void> added =
+            item.find('=') == std::string_view::npos ? add_interface(item, list) : add_address(item, list);
+        if (!added) {
+            return std::move(added).error();
         }
-        const auto clashes = [&](const DeviceAddress& other) {
-            return other.number == one->number || other.address == one->address;
-        };
-        if (std::ranges::any_of(list, clashes)) {
-            return fail(item, "this device or this address stands there twice");
-        }
-        list.push_back(*one);
+    }
+    const bool has_first =
+        std::ranges::find(list.addresses, 0U, &DeviceAddress::number) != list.addresses.end();
+    if (has_first && std::ranges::find(list.interfaces, "lo") != list.interfaces.end()) {
+        return fail("lo", "this is uroce0, which has another address there");
     }
     return list;
 }

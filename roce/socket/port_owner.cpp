@@ -113,7 +113,16 @@ std::optional<std::string> find_process(const FileTree& tree, const std::string&
     return found == processes->end() ? std::nullopt : std::optional(*found);
 }
 
+bool is_kernels(const FileTree& tree, const Holder& holder) {
+    return holder.every_address && holder.user == "0" && tree.exists("/sys/module/rdma_rxe");
+}
+
 } // namespace
+
+bool is_kernels_port(const FileTree& tree, const engine::Address& address) {
+    const auto holder = find_holder(tree, address);
+    return holder && is_kernels(tree, *holder) && !find_process(tree, holder->inode);
+}
 
 std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address) {
     const auto holder = find_holder(tree, address);
@@ -127,7 +136,7 @@ std::optional<std::string> find_port_owner(const FileTree& tree, const engine::A
         }
         return "process " + *process + " (" + tree.read_line("/proc/" + *process + "/comm") + ")";
     }
-    if (holder->every_address && holder->user == "0" && tree.exists("/sys/module/rdma_rxe")) {
+    if (is_kernels(tree, *holder)) {
         return "the kernel's rdma_rxe, which has it on every address of its network namespace (`rdma link` "
                "lists its devices)";
     }

@@ -74,8 +74,8 @@ enum rpma_util_ibv_context_type {
  * address is opened, with RPMA_UTIL_IBV_CONTEXT_REMOTE one from which it can be reached. The context stays
  * open until the process ends; asked again, the function gives the same. It must not be closed.
  *
- * Addresses of the loopback net 127.0.0.0/8, and those that SLUICE_UROCE or sluice.conf gives to a uroce
- * device, are such devices': RDMA without hardware, kernel module or privileges. To reach one of another
+ * Addresses of the loopback net 127.0.0.0/8, and those of the uroce devices that `sluice devices` lists, are
+ * such devices': RDMA without hardware, kernel module or privileges. To reach one of another
  * process on this machine, one on another loopback address is opened.
  *
  * Returns: 0, or one of the errors below.

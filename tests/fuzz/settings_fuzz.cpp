@@ -2,6 +2,8 @@
 //
 // Texts of uroce's settings: the first byte chooses the parser. What is accepted is used, and what is
 // refused must say so in a line that may go to a terminal.
+#include <net/if.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -47,14 +49,17 @@ void check_faults(const std::string& text) {
 }
 
 void check_addresses(const std::string& text) {
-    const auto list = parse_address_list(text.c_str());
+    const auto list = parse_device_list(text.c_str());
     if (!list) {
         check_error(list.error());
         return;
     }
-    must(list->size() <= kMostDevices);
-    for (const DeviceAddress& one : *list) {
-        must(one.number < kMostDevices && std::ranges::count(*list, one) == 1);
+    must(list->addresses.size() <= kMostDevices);
+    for (const DeviceAddress& one : list->addresses) {
+        must(one.number < kMostDevices && std::ranges::count(list->addresses, one) == 1);
+    }
+    for (const std::string& one : list->interfaces) {
+        must(one.size() < IF_NAMESIZE && std::ranges::count(list->interfaces, one) == 1);
     }
 }
 

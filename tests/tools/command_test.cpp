@@ -493,6 +493,14 @@ TEST(run__program_with_capabilities__not_started_by_others_than_root) {
     assert_contains(ran.err, copy + " has capabilities of its file");
 }
 
+TEST(run__local__uroce_with_the_loopback_device_alone) {
+    setenv("SLUICE_UROCE", "uroce0=10.0.0.1", 1);
+    const Ran ran = run({"run", "--local", "--", "sh", "-c", "echo $SLUICE_UROCE $LD_PRELOAD"});
+    unsetenv("SLUICE_UROCE");
+    assert_true(ran.out.starts_with("lo /"));
+    assert_int_equal(run({"run", "--local", "--device", "rxe", "--", "true"}).status, 2);
+}
+
 TEST(run__uroce__status_is_the_command_s) {
     assert_int_equal(run({"run", "--device", "uroce", "--", "sh", "-c", "exit 42"}).status, 42);
     const Ran missing = run({"run", "--device", "uroce", "--", "no-such-command"});

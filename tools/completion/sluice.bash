@@ -44,7 +44,7 @@ _sluice() {
                 register) words="$devices --name $words" ;;
             esac
             ;;
-        run) words="--device --pair --ranks --timeout --help -- " ;;
+        run) words="--device --local --pair --ranks --timeout --help -- " ;;
         provider)
             case $subcommand in
                 '') words="status enable disable $words" ;;

@@ -243,10 +243,11 @@ struct ibv_comp_channel;
 
 /*
  * Opens the device with this name or address: "uroce0" to "uroce253", which are 127.0.0.1 to
- * 127.0.0.254 unless SLUICE_UROCE or sluice.conf says otherwise, or any IPv4 or IPv6 address of this machine;
- * NULL is uroce0. Contexts of one address share one device. ibv_close_device() closes. Null with errno set
- * when it can't be opened, and the log says why: EINVAL for what is neither, ENOENT for an address that no
- * interface has, EOPNOTSUPP without a fitting libibverbs (rdma-core 37 or later).
+ * 127.0.0.254 unless SLUICE_UROCE or sluice.conf says otherwise; "uroce_eth0" for the first address of the
+ * interface eth0; or any IPv4 or IPv6 address of this machine. NULL is uroce0. Contexts of one address share
+ * one device. ibv_close_device() closes. Null with errno set when it can't be opened, and the log says why:
+ * EINVAL for what is neither, ENOENT for an address that no interface has, EOPNOTSUPP without a fitting
+ * libibverbs (rdma-core 37 or later).
  *
  * After fork() a context works in the parent only. In the child every call on it fails with EIO;
  * destroying and closing give the child's memory back.
@@ -257,18 +258,19 @@ struct ibv_context* sluice_open_uroce(const char* name_or_address);
 struct sluice_uroce_device {
     char name[64];      /* "uroce0" */
     char address[64];   /* "127.0.0.1" */
-    char origin[128];   /* where its address comes from: "default", "SLUICE_UROCE", or the file and line */
+    char origin[128];   /* who chose it: "default", "SLUICE_UROCE", or the file and line */
     char interface[32]; /* that has the address; empty: none has, and the device can't be opened */
     char used_by[160];  /* the holder that keeps its UDP port from this user; empty: it can be opened */
     uint32_t path_mtu;  /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
-    uint32_t reserved;
+    uint32_t is_hidden; /* 1: programs aren't shown it: it has no interface, or rdma_rxe has its UDP port */
     uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */
 };
 
 /*
- * The device at INDEX: 0, 1, ... until ENOENT. These are uroce0 and those that SLUICE_UROCE or sluice.conf
- * gives an address; the others are there just as well, each at its own loopback address. Opens nothing.
- * EINVAL and EPROTO when the variable or the file can't be understood; the log says where.
+ * The device at INDEX: 0, 1, ... until ENOENT. These are uroce0 and one for each interface that is up and has
+ * an address, or what SLUICE_UROCE or sluice.conf says instead; other numbers are there just as well, each at
+ * its own loopback address. Opens nothing. EINVAL and EPROTO when the variable or the file can't be
+ * understood; the log says where.
  */
 int sluice_describe_uroce(unsigned index, struct sluice_uroce_device* device, size_t size);
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which names mean which addresses. This is the one place that knows: uroceN is what SLUICE_UROCE says,
-// or else sluice.conf, or else 127.0.0.(N+1); and any IPv4 or IPv6 address of this machine may stand
-// for itself.
+// Which names mean which addresses, and which devices are listed (ADR 64). This is the one place that knows:
+// uroceN is what SLUICE_UROCE says, or else sluice.conf, or else 127.0.0.(N+1); uroce_IF is the first address
+// of the interface IF; and any IPv4 or IPv6 address of this machine may stand for itself.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "core/file_tree.hpp"
+#include "provider/uroce/device/interfaces.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/socket/address.hpp"
 
@@ -25,16 +26,19 @@ struct LocalAddress {
     std::uint32_t path_mtu() const noexcept { return socket::active_mtu(interface_mtu); }
 };
 
-// A name that somebody gave an address, or uroce0, which is always there.
+// A device that is listed.
 struct NamedAddress {
-    unsigned number = 0; // of uroceN
+    std::string name; // "uroce0", "uroce_eth0"
     engine::Address address;
     std::string origin; // "SLUICE_UROCE", a line of sluice.conf, or "default"
-    std::string name() const { return "uroce" + std::to_string(number); }
 };
 
-// In the order of their numbers. The errors of the variable and of the file.
-Result<std::vector<NamedAddress>> named_addresses(const FileTree& tree = FileTree());
+// In the order in which they are listed: numbers, then interfaces; or as a variable has it that names
+// interfaces. The errors of the variable and of the file.
+Result<std::vector<NamedAddress>> named_addresses();
+// The same of another machine.
+Result<std::vector<NamedAddress>> named_addresses(const FileTree& tree,
+                                                  const std::vector<Interface>& interfaces);
 
 // Whether a device of ours can have this name.
 bool is_device_name(std::string_view name) noexcept;

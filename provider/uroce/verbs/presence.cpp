@@ -21,7 +21,7 @@ Result<sluice_uroce_device> describe_device(unsigned index) {
     }
     const device::NamedAddress& one = (*named)[index];
     sluice_uroce_device device{};
-    put_text(device.name, one.name());
+    put_text(device.name, one.name);
     put_text(device.address, socket::to_text(one.address).data());
     put_text(device.origin, one.origin);
     device.node_guid = htobe64(device::guid_of(one.address));
@@ -33,6 +33,8 @@ Result<sluice_uroce_device> describe_device(unsigned index) {
         put_text(device.interface, found->name.data());
         device.path_mtu = socket::active_mtu(found->mtu);
     }
+    const bool is_held = device.used_by[0] != '\0' && socket::is_kernels_port(FileTree(), one.address);
+    device.is_hidden = device.interface[0] == '\0' || is_held ? 1 : 0;
     return device;
 }
 

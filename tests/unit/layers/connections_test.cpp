@@ -6,11 +6,13 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -449,6 +451,28 @@ TEST(devices__of_librdmacm__have_uroce_s) {
     assert_null(list[count]);
     assert_string_equal(ibv_get_device_name(list[count - 1]->device), "uroce0");
     rdma_free_devices(list);
+}
+
+// Programs that look for an id's device in the list, as libfabric does, find it.
+TEST(devices__of_an_address_that_nobody_gave__are_in_both_lists) {
+    const Channel channel(rdma_create_event_channel());
+    const Id id = make_id(channel);
+    sockaddr_in address = address_at(0);
+    assert_int_equal(
+        inet_pton(AF_INET, sluice::test::Loopback::instance().next_address().c_str(), &address.sin_addr), 1);
+    assert_int_equal(rdma_bind_addr(id.get(), any(address)), 0);
+    const std::string name = ibv_get_device_name(id->verbs->device);
+    assert_true(name.starts_with("uroce-127."));
+    const auto is_it = [&name](ibv_device* device) { return name == ibv_get_device_name(device); };
+    int count = 0;
+    ibv_device** const listed = ibv_get_device_list(&count);
+    assert_int_equal(std::count_if(listed, listed + count, is_it), 1);
+    ibv_device* const device = *std::find_if(listed, listed + count, is_it);
+    assert_true(ibv_get_device_guid(device) == ibv_get_device_guid(id->verbs->device));
+    ibv_free_device_list(listed);
+    ibv_context** const open = rdma_get_devices(&count);
+    assert_int_equal(std::count(open, open + count, id->verbs), 1);
+    rdma_free_devices(open);
 }
 
 } // namespace

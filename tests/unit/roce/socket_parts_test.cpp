@@ -64,13 +64,18 @@ TEST(address__unicast__one_host_only) {
 }
 
 TEST(address_list__entries__in_their_order) {
-    const auto list = parse_address_list("uroce1=10.0.0.1,uroce0=2001:db8::7,uroce253=127.0.0.9");
+    const auto list = parse_device_list("uroce1=10.0.0.1,uroce0=2001:db8::7,uroce253=127.0.0.9");
     assert_true(list.ok());
-    assert_true(*list == (std::vector<DeviceAddress>{{1, address("10.0.0.1")},
-                                                     {0, address("2001:db8::7")},
-                                                     {253, address("127.0.0.9")}}));
-    assert_true(parse_address_list(nullptr)->empty());
-    assert_true(parse_address_list("")->empty());
+    assert_true(list->addresses == (std::vector<DeviceAddress>{{1, address("10.0.0.1")},
+                                                               {0, address("2001:db8::7")},
+                                                               {253, address("127.0.0.9")}}));
+    assert_true(list->interfaces.empty());
+    assert_true(parse_device_list(nullptr)->addresses.empty());
+    assert_true(parse_device_list("")->interfaces.empty());
+    const auto mixed = parse_device_list("eth1,uroce1=10.0.0.1,lo,br-0a1b.7");
+    assert_true(mixed.ok());
+    assert_int_equal(mixed->addresses.size(), 1);
+    assert_true(mixed->interfaces == (std::vector<std::string>{"eth1", "lo", "br-0a1b.7"}));
 }
 
 TEST(address_list__wrong_entry__error_shows_it_and_says_why) {
@@ -86,8 +91,10 @@ TEST(address_list__wrong_entry__error_shows_it_and_says_why) {
           Case{" uroce0=10.0.0.1", "uroceN=ADDRESS"}, Case{"uroce0=host", "no IPv4 or IPv6 address"},
           Case{"uroce0=", "no IPv4 or IPv6 address"}, Case{"uroce0=0.0.0.0", "address of one host"},
           Case{"uroce0=ff02::1", "address of one host"}, Case{"uroce0=10.0.0.1,uroce0=10.0.0.2", "twice"},
-          Case{"uroce0=10.0.0.1,uroce1=::ffff:10.0.0.1", "twice"}}) {
-        const auto list = parse_address_list(one.text);
+          Case{"uroce0=10.0.0.1,uroce1=::ffff:10.0.0.1", "twice"}, Case{"eth0,lo,eth0", "twice"},
+          Case{"lo,uroce0=10.0.0.1", "another address"}, Case{"a/b", "name of an interface"},
+          Case{"an-interface-name", "name of an interface"}}) {
+        const auto list = parse_device_list(one.text);
         assert_false(list.ok());
         assert_non_null(std::strstr(list.error().text(), "SLUICE_UROCE: '"));
         assert_non_null(std::strstr(list.error().text(), one.why));
@@ -148,9 +155,15 @@ TEST(port_owner__kernel_driver__told_from_an_invisible_process) {
                         "a process of user 0 that /proc doesn't let us see");
     machine.write("/sys/module/rdma_rxe/refcnt", "1\n");
     assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "rdma_rxe"));
+    const sluice::FileTree tree(machine.root());
+    assert_true(is_kernels_port(tree, address("127.0.0.9")));
+    machine.write("/proc/4711/comm", "rxe-like\n");
+    machine.add("/proc/4711/fd/5 -> socket:[4242]");
+    assert_false(is_kernels_port(tree, address("127.0.0.9")));
     for (const int user : {0, 1000}) { // it never takes single addresses
-        machine.write("/proc/net/udp", kTableHead + row(local_9().c_str(), user, 4242));
+        machine.write("/proc/net/udp", kTableHead + row(local_9().c_str(), user, 4243));
         assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "a process of user"));
+        assert_false(is_kernels_port(tree, address("127.0.0.9")));
     }
 }
 

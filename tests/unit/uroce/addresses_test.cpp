@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which name is which address: by SLUICE_UROCE, by sluice.conf, and by nobody.
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,14 +27,14 @@ struct Variable {
 };
 
 void assert_named(const NamedAddress& one, const char* name, const char* address, const char* origin) {
-    assert_string_equal(one.name().c_str(), name);
+    assert_string_equal(one.name.c_str(), name);
     assert_string_equal(socket::to_text(one.address).data(), address);
     assert_string_equal(one.origin.c_str(), origin);
 }
 
 TEST(named__nobody_says_anything__uroce0_alone) {
     const Machine machine;
-    const auto named = named_addresses(FileTree(machine.root()));
+    const auto named = named_addresses(FileTree(machine.root()), {});
     assert_true(named.ok());
     assert_int_equal(named->size(), 1);
     assert_named(named->front(), "uroce0", "127.0.0.1", "default");
@@ -44,7 +45,7 @@ TEST(named__variable_and_file__the_variable_wins) {
     machine.write("/etc/sluice/sluice.conf",
                   "[device uroce3]\naddress = 10.0.0.3\n[device uroce1]\naddress = 10.0.0.1\n");
     const Variable variable("uroce3=10.9.9.9,uroce0=fd00::1");
-    const auto named = named_addresses(FileTree(machine.root()));
+    const auto named = named_addresses(FileTree(machine.root()), {});
     assert_true(named.ok());
     assert_int_equal(named->size(), 3);
     assert_named((*named)[0], "uroce0", "fd00::1", "SLUICE_UROCE");
@@ -52,16 +53,84 @@ TEST(named__variable_and_file__the_variable_wins) {
     assert_named((*named)[2], "uroce3", "10.9.9.9", "SLUICE_UROCE");
 }
 
+std::vector<Interface> two_interfaces() {
+    return {{.name = "eth0", .index = 2, .addresses = {*socket::parse_address("10.0.0.1")}},
+            {.name = "eth1", .index = 3, .addresses = {*socket::parse_address("fd00::7")}}};
+}
+
+TEST(named__interfaces__are_devices_unless_somebody_gave_an_address) {
+    const Machine machine;
+    const FileTree tree(machine.root());
+    const auto by_default = named_addresses(tree, two_interfaces());
+    assert_true(by_default.ok());
+    assert_int_equal(by_default->size(), 3);
+    assert_named((*by_default)[0], "uroce0", "127.0.0.1", "default");
+    assert_named((*by_default)[1], "uroce_eth0", "10.0.0.1", "default");
+    assert_named((*by_default)[2], "uroce_eth1", "fd00::7", "default");
+    {
+        const Variable variable("uroce2=127.9.9.9");
+        assert_int_equal(named_addresses(tree, two_interfaces())->size(), 2);
+    }
+    machine.write("/etc/sluice/sluice.conf", "[device uroce3]\naddress = 10.0.0.3\n");
+    const auto by_file = named_addresses(tree, two_interfaces());
+    assert_int_equal(by_file->size(), 2);
+    assert_named((*by_file)[1], "uroce3", "10.0.0.3", "/etc/sluice/sluice.conf:2");
+}
+
+TEST(named__variable_names_interfaces__these_in_its_order_and_nothing_else) {
+    const Machine machine;
+    machine.write("/etc/sluice/sluice.conf", "[device uroce0]\naddress = 10.0.0.3\n");
+    const FileTree tree(machine.root());
+    {
+        const Variable variable("eth1,lo,eth0");
+        const auto named = named_addresses(tree, two_interfaces());
+        assert_true(named.ok());
+        assert_int_equal(named->size(), 3);
+        assert_named((*named)[0], "uroce_eth1", "fd00::7", "SLUICE_UROCE");
+        assert_named((*named)[1], "uroce0", "127.0.0.1", "SLUICE_UROCE");
+        assert_named((*named)[2], "uroce_eth0", "10.0.0.1", "SLUICE_UROCE");
+    }
+    const Variable variable("lo");
+    const auto local = named_addresses(tree, two_interfaces());
+    assert_int_equal(local->size(), 1);
+    assert_named(local->front(), "uroce0", "127.0.0.1", "SLUICE_UROCE");
+}
+
+TEST(kernel_device__on_an_interface__found_by_what_belongs_to_the_namespace) {
+    const Machine machine;
+    const FileTree tree(machine.root());
+    machine.write("/sys/class/net/eth0/address", "02:fc:00:00:00:01\n");
+    machine.write("/sys/class/net/eth0/device/infiniband/mlx5_0/node_type", "1: CA\n");
+    machine.write("/sys/class/net/bond0/lower_eth0/device/infiniband/mlx5_0/node_type", "1: CA\n");
+    machine.write("/sys/class/net/eth1/address", "a2:df:26:e5:dd:1e\n");
+    machine.write("/sys/class/net/eth2/address", "a2:df:26:e5:dd:1f\n");
+    machine.write("/sys/class/infiniband/siw0/ports/1/gids/0", "a2df:26e5:dd1e:0000:0000:0000:0000:0000\n");
+    // The name of another namespace's interface.
+    machine.write("/sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/0", "eth2\n");
+    assert_true(has_kernel_device(tree, "eth0"));
+    assert_true(has_kernel_device(tree, "bond0"));
+    assert_true(has_kernel_device(tree, "eth1"));
+    assert_false(has_kernel_device(tree, "eth2"));
+    assert_false(has_kernel_device(tree, "eth3"));
+}
+
+TEST(resolve__interface__without_an_address_or_unknown__says_so) {
+    const auto unknown = resolve("uroce_nowhere7");
+    assert_false(unknown.ok());
+    assert_int_equal(unknown.error().os_errno(), ENODEV);
+    assert_non_null(std::strstr(unknown.error().text(), "nowhere7"));
+}
+
 TEST(named__what_is_wrong__refused_with_the_place) {
     const Machine machine;
     machine.write("/etc/sluice/sluice.conf", "[device uroce1]\naddress = 224.0.0.1\n");
-    const auto multicast = named_addresses(FileTree(machine.root()));
+    const auto multicast = named_addresses(FileTree(machine.root()), {});
     assert_false(multicast.ok());
     assert_non_null(std::strstr(multicast.error().text(), "sluice.conf:2"));
     machine.write("/etc/sluice/sluice.conf", "[device uroce999]\naddress = 10.0.0.1\n");
-    assert_false(named_addresses(FileTree(machine.root())).ok());
+    assert_false(named_addresses(FileTree(machine.root()), {}).ok());
     const Variable variable("uroce0=nowhere");
-    const auto named = named_addresses(FileTree(Machine().root()));
+    const auto named = named_addresses(FileTree(Machine().root()), {});
     assert_false(named.ok());
     assert_non_null(std::strstr(named.error().text(), "nowhere"));
 }
@@ -87,10 +156,10 @@ TEST(resolve__nobody_says_anything__loopback_addresses) {
 }
 
 TEST(device_name__ours__and_no_others) {
-    for (const char* const name : {"uroce0", "uroce253", "uroce-10.0.0.1"}) {
+    for (const char* const name : {"uroce0", "uroce253", "uroce-10.0.0.1", "uroce_eth0"}) {
         assert_true(is_device_name(name));
     }
-    for (const char* const name : {"uroce", "uroce254", "uroce00", "rxe0", ""}) {
+    for (const char* const name : {"uroce", "uroce254", "uroce00", "uroce_", "rxe0", ""}) {
         assert_false(is_device_name(name));
     }
 }
