@@ -129,7 +129,8 @@ void Group::hand_on(const engine::InPacket& in) noexcept {
     const std::uint32_t seat = owner_of(in.packet);
     std::array<std::uint8_t, wire::kMaxHeaderBytes> headers{};
     static constexpr std::array<std::uint8_t, 4> kPadding{};
-    PacketHead head{.source_port = in.source_port, .source = in.source, .grh = in.grh};
+    PacketHead head{
+        .source_port = in.source_port, .source = in.source, .destination = in.destination, .grh = in.grh};
     const std::size_t header_bytes = wire::write_headers(in.packet, headers);
     const iovec pieces[] = {
         {.iov_base = &head, .iov_len = sizeof head},
@@ -328,10 +329,13 @@ void Group::send_sockets(int descriptor) noexcept {
 void Group::take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept {
     wire::Packet packet;
     if (wire::parse(transport, packet) == wire::Refusal::kNone && owns(packet)) {
-        arrivals_->catch_up();
+        // Data isn't held up: what the seat's own socket has by now came later, or at another address.
+        if (packet.bth.dest_qpn <= wire::kGsiQpn) {
+            arrivals_->catch_up();
+        }
         arrivals_->arrived({.packet = packet,
                             .source = head.source,
-                            .destination = config_.local,
+                            .destination = head.destination,
                             .grh = head.grh,
                             .source_port = static_cast<std::uint16_t>(head.source_port)});
     }

@@ -50,6 +50,7 @@ struct PacketHead {
     Kind kind = kKind;
     std::uint32_t source_port = 0;
     engine::Address source;
+    engine::Address destination; // the group's, or a further one of its device
     wire::Grh grh{};
 };
 
