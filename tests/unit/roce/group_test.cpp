@@ -574,6 +574,7 @@ bool join_and_die_at(const engine::Address& address, int call) {
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSTOPPED(status));
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL); // it must not outlive this process
     for (int stops = 0; WIFSTOPPED(status); ++stops) {
         if (stops == call) {
             kill(child, SIGKILL);
