@@ -192,7 +192,9 @@ Result<engine::Address> address_of(const char* text, const std::vector<Given>& g
     if (std::string_view(text).starts_with(kInterfacePrefix)) {
         return address_of_interface(text + kInterfacePrefix.size());
     }
-    Result<engine::Address> address = socket::parse_address(text);
+    // The name that an address has which no device is listed for leads to it, too.
+    const bool is_name = std::string_view(text).starts_with(kAddressPrefix);
+    Result<engine::Address> address = socket::parse_address(is_name ? text + kAddressPrefix.size() : text);
     if (!address) {
         return Error::format(ErrorKind::kInvalidArgument, 0,
                              "\"%.80s\" is no device: say uroce0 to uroce%u, uroce_IF for an interface IF, "

@@ -150,6 +150,9 @@ TEST(resolve__name_with_another_address__that_and_no_other) {
 TEST(resolve__nobody_says_anything__loopback_addresses) {
     assert_string_equal(resolve("127.0.0.8")->name.c_str(), "uroce7");
     assert_string_equal(resolve("127.0.1.8")->name.c_str(), "uroce-127.0.1.8");
+    const auto by_name = resolve("uroce-127.0.1.8");
+    assert_true(by_name.ok());
+    assert_string_equal(socket::to_text(by_name->gid).data(), "127.0.1.8");
     for (const char* const wrong : {"uroce254", "uroce07", "uroce", "uroce-1", "rxe0", ""}) {
         assert_false(resolve(wrong).ok());
     }
