@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layers/cmdev/takeover.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "core/boundary.hpp"
+#include "core/log.hpp"
+#include "layers/cmdev/commands.hpp"
+#include "layers/cmdev/devices.hpp"
+#include "layers/cmdev/file.hpp"
+#include "layers/cmdev/imports.hpp"
+
+namespace sluice::layers::cmdev {
+
+namespace {
+
+// librdmacm has it in /dev/infiniband, under the name that the kernel gives.
+bool is_rdma_cm(const char* path) noexcept {
+    constexpr std::string_view kName = "/rdma_cm";
+    return std::string_view(path).ends_with(kName);
+}
+
+Result<int> open_file(Descriptor kernels) {
+    if (kernels.get() >= 0) {
+        // What the kernel has to report must not make us wait when another thread has taken it.
+        (void)fcntl(kernels.get(), F_SETFL, fcntl(kernels.get(), F_GETFL) | O_NONBLOCK);
+    }
+    Result<std::shared_ptr<File>> file = File::make(std::move(kernels));
+    if (!file) {
+        return std::move(file).error();
+    }
+    const int fd = (*file)->fd();
+    files::add(*std::move(file));
+    return fd;
+}
+
+int fail(const Error& error) noexcept {
+    errno = error.to_errno();
+    return -1;
+}
+
+int open_in_place(const char* path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode =
+        (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(rest, int)) : 0; // as it is promoted
+    va_end(rest);
+    const int fd = open(path, flags, mode);
+    if (!is_rdma_cm(path)) {
+        return fd;
+    }
+    const Result<int> made = at_boundary("open", [fd] { return open_file(Descriptor(fd)); });
+    return made ? *made : fail(made.error());
+}
+
+// For good, where nothing is to come any more, as the kernel's file lets a thread wait whose descriptor is
+// closed. False, with errno: it was interrupted.
+bool wait_for_event(File& file) {
+    const Descriptor own(fcntl(file.fd(), F_DUPFD_CLOEXEC, 0)); // the other may become another file's
+    while (file.is_closed()) {
+        (void)poll(nullptr, 0, -1);
+    }
+    pollfd waiting = {.fd = own.get(), .events = POLLIN, .revents = 0};
+    return own.get() >= 0 && poll(&waiting, 1, -1) >= 0;
+}
+
+// A thread that is cancelled unwinds, which the boundary would end the program for.
+class NotCancelled {
+  public:
+    NotCancelled() noexcept { (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NotCancelled() { (void)pthread_setcancelstate(before_, nullptr); }
+    NotCancelled(const NotCancelled&) = delete;
+    NotCancelled& operator=(const NotCancelled&) = delete;
+
+  private:
+    int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+Result<Answer> execute_at_boundary(const std::shared_ptr<File>& file,
+                                   std::span<const std::byte> written) noexcept {
+    const NotCancelled guard;
+    return at_boundary("write", [&] { return execute(file, written); });
+}
+
+} // namespace
+
+ssize_t write_command(const std::shared_ptr<File>& file, const void* data, std::size_t bytes) {
+    const std::span written(static_cast<const std::byte*>(data), bytes);
+    for (;;) {
+        const Result<Answer> answer = execute_at_boundary(file, written);
+        if (answer && *answer == Answer::kDone) {
+            return static_cast<ssize_t>(bytes);
+        }
+        const ssize_t done = answer ? write(file->kernels(), data, bytes) : fail(answer.error());
+        const bool is_to_wait =
+            done < 0 && errno == EAGAIN && waits(written) && (fcntl(file->fd(), F_GETFL) & O_NONBLOCK) == 0;
+        if (!is_to_wait || !wait_for_event(*file)) {
+            return done;
+        }
+    }
+}
+
+namespace {
+
+ssize_t write_in_place(int fd, const void* data, std::size_t bytes) {
+    const Result<files::Entry> entry =
+        at_boundary("write", [fd]() -> Result<files::Entry> { return files::find(fd); });
+    if (!entry) {
+        return fail(entry.error());
+    }
+    if (entry->is_parents) {
+        errno = EIO; // a device is its process's
+        return -1;
+    }
+    return entry->file != nullptr ? write_command(entry->file, data, bytes) : write(fd, data, bytes);
+}
+
+int close_in_place(int fd) {
+    const Result<files::Entry> entry =
+        at_boundary("close", [fd]() -> Result<files::Entry> { return files::take(fd); });
+    if (entry && entry->file != nullptr) {
+        const NotCancelled guard;
+        (void)at_boundary("close", [&]() -> Result<void> {
+            end(*entry->file);
+            return {};
+        });
+    }
+    return close(fd);
+}
+
+// The number that netlink may have given to librdmacm for the device, where there is no node for it.
+dev_t kernels_number() noexcept {
+    unsigned major_number = 0;
+    unsigned minor_number = 0;
+    if (FILE* const file = std::fopen("/sys/class/misc/rdma_cm/dev", "re")) {
+        (void)!std::fscanf(file, "%u:%u", &major_number, &minor_number); // NOLINT(cert-err34-c): 0:0 then
+        (void)std::fclose(file);
+    }
+    return makedev(major_number, minor_number);
+}
+
+int fstat_in_place(int fd, struct stat* status) {
+    const Result<files::Entry> entry =
+        at_boundary("fstat", [fd]() -> Result<files::Entry> { return files::find(fd); });
+    if (!entry || entry->file == nullptr) {
+        return fstat(fd, status);
+    }
+    if (entry->file->kernels() >= 0) {
+        return fstat(entry->file->kernels(), status);
+    }
+    *status = {};
+    status->st_mode = S_IFCHR | S_IRUSR | S_IWUSR;
+    status->st_rdev = kernels_number();
+    return 0;
+}
+
+// glibc's name for it before 2.33.
+int fxstat_in_place(int /*version*/, int fd, struct stat* status) {
+    return fstat_in_place(fd, status);
+}
+
+template<typename Function>
+void* address_of(Function* function) noexcept {
+    return reinterpret_cast<void*>(function);
+}
+
+bool is_librdmacm(const link_map& library) noexcept {
+    const std::string_view path = library.l_name;
+    const std::size_t slash = path.rfind('/');
+    return path.substr(slash == std::string_view::npos ? 0 : slash + 1).starts_with("librdmacm");
+}
+
+} // namespace
+
+bool take_over_librdmacm(const void* caller) noexcept {
+    Dl_info info{};
+    void* found = nullptr;
+    if (dladdr1(caller, &info, &found, RTLD_DL_LINKMAP) == 0 || found == nullptr) {
+        return false;
+    }
+    const auto& library = *static_cast<const link_map*>(found);
+    if (!is_librdmacm(library)) {
+        return false;
+    }
+    const std::array imports = {
+        // With 64 bits, the two that each of these comes in are one.
+        Import{.name = "open", .replacement = address_of(open_in_place)},
+        Import{.name = "open64", .replacement = address_of(open_in_place)},
+        Import{.name = "write", .replacement = address_of(write_in_place)},
+        Import{.name = "close", .replacement = address_of(close_in_place)},
+        Import{.name = "fstat", .replacement = address_of(fstat_in_place)},
+        Import{.name = "fstat64", .replacement = address_of(fstat_in_place)},
+        Import{.name = "__fxstat", .replacement = address_of(fxstat_in_place)},
+        Import{.name = "__fxstat64", .replacement = address_of(fxstat_in_place)},
+        Import{.name = "ibv_get_device_list", .replacement = address_of(list_devices)},
+        Import{.name = "ibv_free_device_list", .replacement = address_of(free_device_list)},
+        Import{.name = "ibv_get_device_guid", .replacement = address_of(device_guid)},
+        Import{.name = "ibv_get_device_index", .replacement = address_of(device_index)},
+        Import{.name = "ibv_open_device", .replacement = address_of(open_device)},
+    };
+    constexpr std::size_t kLeast = 8; // one open, one fstat, and no index before libibverbs 1.9
+    const std::size_t count = replace_imports(library, imports, kLeast);
+    if (count < kLeast) {
+        SLUICE_LOG(kWarning, "preload",
+                   "%s isn't built like a librdmacm that we know: it imports %zu of the functions that it "
+                   "needs for its "
+                   "device, and there should be %zu; uroce can't connect its programs",
+                   library.l_name, count, kLeast);
+    }
+    return true;
+}
+
+} // namespace sluice::layers::cmdev
