@@ -3,6 +3,7 @@
 
 #include <sluice/sluice.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "ibverbs-glue/adaptors.hpp"
@@ -32,6 +33,11 @@ Result<std::vector<Found>> all_contexts() {
             all.push_back(*found);
         } else {
             last = std::move(found).error();
+        }
+    }
+    for (const Found& open : contexts().all_open()) {
+        if (std::ranges::find(all, open.context, &Found::context) == all.end()) {
+            all.push_back(open);
         }
     }
     if (all.empty()) {

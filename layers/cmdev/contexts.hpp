@@ -28,8 +28,8 @@ using Found = Contexts::Found;
 
 Contexts& contexts();
 
-// One for each device that is listed and can be had: what the wildcard address means. The error of the last
-// that can't, when there is none.
+// One for each device that is listed and can be had, and those that are open anyway: what the wildcard
+// address means. The error of the last that can't be had, when there is none.
 Result<std::vector<Found>> all_contexts();
 
 } // namespace sluice::layers::cmdev

@@ -8,9 +8,12 @@
 #include <cerrno>
 
 #include "core/boundary.hpp"
+#include "layers/cmdev/devices.hpp"
+#include "layers/cmdev/takeover.hpp"
 #include "layers/hooks/real.hpp"
 #include "layers/preload/devices.hpp"
 
+namespace cmdev = sluice::layers::cmdev;
 namespace hooks = sluice::layers::hooks;
 
 using sluice::at_boundary;
@@ -36,9 +39,8 @@ ibv_device** ibv_get_device_list(int* num_devices) {
     if (real == nullptr) {
         return nullptr;
     }
-    // librdmacm connects the kernel's.
-    if (hooks::is_in_librdmacm(__builtin_return_address(0))) {
-        return real->get_device_list(num_devices);
+    if (cmdev::take_over_librdmacm(__builtin_return_address(0))) {
+        return cmdev::list_devices(num_devices);
     }
     int count = 0;
     ibv_device** const theirs = real->get_device_list(&count);

@@ -5,15 +5,16 @@
 #include <cstdio>
 #include <cstring>
 
+#include "layers/cmdev/contexts.hpp"
 #include "layers/hooks/real.hpp"
-#include "layers/preload/contexts.hpp"
+
 
 namespace sluice::layers::preload {
 
 namespace {
 
 // A device that isn't listed, and is open because a program connects over its address.
-sluice_uroce_device describe(const Found& open, std::uint64_t guid) {
+sluice_uroce_device describe(const cmdev::Found& open, std::uint64_t guid) {
     sluice_uroce_device device{};
     std::snprintf(device.name, sizeof device.name, "%s", open.context->device->name);
     std::snprintf(device.interface, sizeof device.interface, "lo");
@@ -24,7 +25,7 @@ sluice_uroce_device describe(const Found& open, std::uint64_t guid) {
 
 void add_open(std::vector<sluice_uroce_device>& present) {
     const hooks::RealVerbs* const real = hooks::real_verbs();
-    for (const Found& open : contexts().all_open()) {
+    for (const cmdev::Found& open : cmdev::contexts().all_open()) {
         ibv_device* const device = open.context->device;
         const bool is_listed = std::ranges::any_of(
             present, [device](const auto& one) { return std::strcmp(one.name, device->name) == 0; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What stands before librdmacm: both sides in one process, on one device, through librdmacm's own header.
+// librdmacm as it is, over uroce: both sides in one process, on one device.
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -28,7 +28,9 @@ using Channel =
     std::unique_ptr<rdma_event_channel,
                     decltype([](rdma_event_channel* channel) { rdma_destroy_event_channel(channel); })>;
 using Id = std::unique_ptr<rdma_cm_id, decltype([](rdma_cm_id* id) {
-                               rdma_destroy_qp(id);
+                               if (id->qp != nullptr) {
+                                   rdma_destroy_qp(id);
+                               }
                                assert_int_equal(rdma_destroy_id(id), 0);
                            })>;
 using Event =
@@ -425,17 +427,12 @@ TEST(what_uroce_has_not__is_an_error_and_no_more) {
     assert_int_equal(errno, EINVAL);
 }
 
-TEST(id__in_no_state_for_it__invalid) {
+TEST(resolve__address_of_nobody__no_such_device) {
     if (access("/dev/infiniband/rdma_cm", F_OK) == 0) {
-        skip(); // then librdmacm answers
+        skip(); // then the kernel answers
     }
     const Channel channel(rdma_create_event_channel());
     const Id id = make_id(channel);
-    rdma_conn_param wanted = parameters("");
-    assert_int_equal(rdma_connect(id.get(), &wanted), -1);
-    assert_int_equal(errno, EINVAL);
-    assert_int_equal(rdma_resolve_route(id.get(), 1), -1);
-    assert_int_equal(errno, EINVAL);
     sockaddr_in peer{};
     peer.sin_family = AF_INET;
     assert_int_equal(inet_pton(AF_INET, "192.0.2.1", &peer.sin_addr), 1);
