@@ -8,7 +8,6 @@
 #include "layers/cmdev/contexts.hpp"
 #include "layers/hooks/real.hpp"
 
-
 namespace sluice::layers::preload {
 
 namespace {
