@@ -14,7 +14,7 @@
 
 #include "core/log.hpp"
 #include "ibverbs-glue/adaptors.hpp"
-#include "layers/cmdev/devices.hpp"
+#include "layers/hooks/real.hpp"
 
 namespace sluice::layers::cmdev {
 
@@ -136,11 +136,12 @@ std::uint16_t port_or_any(std::uint16_t port) noexcept {
 }
 
 Result<Id::Device> device_of(const Found& found) {
-    const Result<std::uint64_t> guid = show_device(found.address, found.context);
-    if (!guid) {
-        return guid.error().clone();
+    const hooks::RealVerbs* const real = hooks::real_verbs();
+    if (real == nullptr) {
+        return Error(ErrorKind::kNotSupported, "there is no libibverbs", ENOSYS);
     }
-    return Id::Device{.context = found.context, .address = found.address, .guid = *guid};
+    const std::uint64_t guid = real->get_device_guid(found.context->device);
+    return Id::Device{.context = found.context, .address = found.address, .guid = guid};
 }
 
 Result<void> bind_to(Id& id, const Found& found, std::uint16_t port) {

@@ -19,7 +19,6 @@
 #include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "layers/cmdev/commands.hpp"
-#include "layers/cmdev/devices.hpp"
 #include "layers/cmdev/file.hpp"
 #include "layers/cmdev/imports.hpp"
 
@@ -185,15 +184,15 @@ bool is_librdmacm(const link_map& library) noexcept {
 
 } // namespace
 
-bool take_over_librdmacm(const void* caller) noexcept {
+void take_over_librdmacm(const void* caller) noexcept {
     Dl_info info{};
     void* found = nullptr;
     if (dladdr1(caller, &info, &found, RTLD_DL_LINKMAP) == 0 || found == nullptr) {
-        return false;
+        return;
     }
     const auto& library = *static_cast<const link_map*>(found);
     if (!is_librdmacm(library)) {
-        return false;
+        return;
     }
     const std::array imports = {
         // With 64 bits, the two that each of these comes in are one.
@@ -205,22 +204,15 @@ bool take_over_librdmacm(const void* caller) noexcept {
         Import{.name = "fstat64", .replacement = address_of(fstat_in_place)},
         Import{.name = "__fxstat", .replacement = address_of(fxstat_in_place)},
         Import{.name = "__fxstat64", .replacement = address_of(fxstat_in_place)},
-        Import{.name = "ibv_get_device_list", .replacement = address_of(list_devices)},
-        Import{.name = "ibv_free_device_list", .replacement = address_of(free_device_list)},
-        Import{.name = "ibv_get_device_guid", .replacement = address_of(device_guid)},
-        Import{.name = "ibv_get_device_index", .replacement = address_of(device_index)},
-        Import{.name = "ibv_open_device", .replacement = address_of(open_device)},
     };
-    constexpr std::size_t kLeast = 8; // one open, one fstat, and no index before libibverbs 1.9
+    constexpr std::size_t kLeast = 4; // open, write, close and fstat, each under one of its names
     const std::size_t count = replace_imports(library, imports, kLeast);
     if (count < kLeast) {
         SLUICE_LOG(kWarning, "preload",
-                   "%s isn't built like a librdmacm that we know: it imports %zu of the functions that it "
-                   "needs for its "
-                   "device, and there should be %zu; uroce can't connect its programs",
+                   "%s isn't built like a librdmacm that we know: it imports %zu of the functions that its "
+                   "device needs, and there should be %zu; uroce can't connect its programs",
                    library.l_name, count, kLeast);
     }
-    return true;
 }
 
 } // namespace sluice::layers::cmdev

@@ -12,9 +12,9 @@
 
 namespace sluice::layers::cmdev {
 
-// Whether CALLER, an address in code, is librdmacm's; then its calls come here from now on. To be asked when
-// a library wants the list of devices, which librdmacm does before all else, and also if it was loaded late.
-bool take_over_librdmacm(const void* caller) noexcept;
+// If CALLER, an address in code, is in librdmacm, that library's calls come here from now on. To be called
+// when somebody asks for the list of devices: librdmacm does so before all else, also if it was loaded late.
+void take_over_librdmacm(const void* caller) noexcept;
 
 class File;
 

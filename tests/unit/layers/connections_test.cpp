@@ -466,6 +466,9 @@ TEST(devices__of_an_address_that_nobody_gave__are_in_both_lists) {
     assert_int_equal(std::count_if(listed, listed + count, is_it), 1);
     ibv_device* const device = *std::find_if(listed, listed + count, is_it);
     assert_true(ibv_get_device_guid(device) == ibv_get_device_guid(id->verbs->device));
+    ibv_context* const opened = ibv_open_device(device);
+    assert_non_null(opened);
+    assert_int_equal(ibv_close_device(opened), 0);
     ibv_free_device_list(listed);
     ibv_context** const open = rdma_get_devices(&count);
     assert_int_equal(std::count(open, open + count, id->verbs), 1);
