@@ -111,7 +111,7 @@ void remove_if_stale(int base, const char* name) noexcept {
     }
 }
 
-// The directories of this process. A program may end without having closed its devices, whose destructors
+// The directories of this process. A program may end without having closed its devices; their destructors
 // don't run then.
 class Present {
   public:

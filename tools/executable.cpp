@@ -130,14 +130,13 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
     const char* const privileges = privileges_of(path);
     if (privileges != nullptr) {
         return {path + " " + privileges +
-                    ", so that the loader preloads nothing: run it as a user who has these "
-                    "rights already, or a copy of it without them",
+                    ", so that the loader preloads nothing: run it as a user who has these rights already, "
+                    "or a copy of it without them",
                 true};
     }
     if (!is_of_our_architecture(header)) {
         return {path + " is built for another architecture, and the loader passes over our library: only "
-                       "programs that "
-                       "it starts may find uroce's devices",
+                       "programs that it starts may find uroce's devices",
                 false};
     }
     const std::string loader = loader_of(file, header);
@@ -146,8 +145,7 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
     }
     if (loader.empty() && !is_loader(path)) {
         return {path + " is linked statically, and has no loader that could preload our library: only "
-                       "programs that it "
-                       "starts may find uroce's devices; link it with libibverbs.so",
+                       "programs that it starts may find uroce's devices; link it with libibverbs.so",
                 false};
     }
     return {};

@@ -24,8 +24,10 @@ using sluice::layers::preload::Redirected;
 
 namespace {
 
-bool brings_mode(int flags) noexcept {
-    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+// Of the arguments behind FLAGS, which are the mode of a file that is to be made, or none.
+mode_t mode_among(va_list& rest, int flags) noexcept {
+    const bool makes_file = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+    return makes_file ? va_arg(rest, mode_t) : 0;
 }
 
 using Filter = int (*)(const dirent*);
@@ -57,49 +59,37 @@ char* __realpath_chk(const char* path, char* resolved, size_t room) noexcept;
 
 int open(const char* path, int flags, ...) {
     static constinit Next<int(const char*, int, ...)> next("open");
-    mode_t mode = 0;
-    if (brings_mode(flags)) {
-        va_list rest;
-        va_start(rest, flags);
-        mode = va_arg(rest, mode_t);
-        va_end(rest);
-    }
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = mode_among(rest, flags);
+    va_end(rest);
     return next.call(-1, Redirected(path, __builtin_return_address(0)).get(), flags, mode);
 }
 
 int open64(const char* path, int flags, ...) {
     static constinit Next<int(const char*, int, ...)> next("open64");
-    mode_t mode = 0;
-    if (brings_mode(flags)) {
-        va_list rest;
-        va_start(rest, flags);
-        mode = va_arg(rest, mode_t);
-        va_end(rest);
-    }
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = mode_among(rest, flags);
+    va_end(rest);
     return next.call(-1, Redirected(path, __builtin_return_address(0)).get(), flags, mode);
 }
 
 int openat(int directory, const char* path, int flags, ...) {
     static constinit Next<int(int, const char*, int, ...)> next("openat");
-    mode_t mode = 0;
-    if (brings_mode(flags)) {
-        va_list rest;
-        va_start(rest, flags);
-        mode = va_arg(rest, mode_t);
-        va_end(rest);
-    }
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = mode_among(rest, flags);
+    va_end(rest);
     return next.call(-1, directory, Redirected(path, __builtin_return_address(0)).get(), flags, mode);
 }
 
 int openat64(int directory, const char* path, int flags, ...) {
     static constinit Next<int(int, const char*, int, ...)> next("openat64");
-    mode_t mode = 0;
-    if (brings_mode(flags)) {
-        va_list rest;
-        va_start(rest, flags);
-        mode = va_arg(rest, mode_t);
-        va_end(rest);
-    }
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = mode_among(rest, flags);
+    va_end(rest);
     return next.call(-1, directory, Redirected(path, __builtin_return_address(0)).get(), flags, mode);
 }
 
