@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 #include "layers/cmdev/commands.hpp"
 #include "layers/cmdev/file.hpp"
 #include "layers/cmdev/imports.hpp"
+#include "layers/hooks/real.hpp"
 
 namespace sluice::layers::cmdev {
 
@@ -171,6 +173,28 @@ int fxstat_in_place(int /*version*/, int fd, struct stat* status) {
     return fstat_in_place(fd, status);
 }
 
+// rsockets send to their own queue pair by the LID of their port, which is 0 on Ethernet, and give up a
+// socket of datagrams without such an address handle. There the same is said by the port's own GID.
+ibv_ah* create_ah_in_place(ibv_pd* pd, ibv_ah_attr* attr) {
+    const hooks::RealVerbs* const real = hooks::real_verbs();
+    if (real == nullptr) {
+        return nullptr;
+    }
+    ibv_ah* const made = real->create_ah(pd, attr);
+    if (made != nullptr || attr->is_global != 0 || attr->dlid != 0) {
+        return made;
+    }
+    const int error = errno;
+    ibv_ah_attr with_route = *attr;
+    with_route.is_global = 1;
+    with_route.grh.hop_limit = 1;
+    if (real->query_gid(pd->context, attr->port_num, 0, &with_route.grh.dgid) != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real->create_ah(pd, &with_route);
+}
+
 template<typename Function>
 void* address_of(Function* function) noexcept {
     return reinterpret_cast<void*>(function);
@@ -213,6 +237,9 @@ void take_over_librdmacm(const void* caller) noexcept {
                    "device needs, and there should be %zu; uroce can't connect its programs",
                    library.l_name, count, kLeast);
     }
+    const std::array of_datagrams = {
+        Import{.name = "ibv_create_ah", .replacement = address_of(create_ah_in_place)}};
+    (void)replace_imports(library, of_datagrams, of_datagrams.size());
 }
 
 } // namespace sluice::layers::cmdev

@@ -67,7 +67,9 @@ std::optional<RealVerbs> find_verbs() noexcept {
         .need("ibv_free_device_list", verbs.free_device_list)
         .need("ibv_get_device_guid", verbs.get_device_guid)
         .need("ibv_open_device", verbs.open_device)
-        .need("ibv_create_comp_channel", verbs.create_comp_channel);
+        .need("ibv_create_comp_channel", verbs.create_comp_channel)
+        .need("ibv_create_ah", verbs.create_ah)
+        .need("ibv_query_gid", verbs.query_gid);
     return library.complete() ? std::optional(verbs) : std::nullopt;
 }
 

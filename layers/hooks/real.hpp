@@ -15,6 +15,8 @@ struct RealVerbs {
     decltype(&::ibv_get_device_index) get_device_index = nullptr; // null: a libibverbs older than 1.9
     decltype(&::ibv_open_device) open_device = nullptr;
     decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
+    decltype(&::ibv_create_ah) create_ah = nullptr;
+    decltype(&::ibv_query_gid) query_gid = nullptr;
 };
 
 // Null without a libibverbs; errno is ENOSYS then.
