@@ -81,8 +81,10 @@ bool fits(int needed, int allowed, int mask) noexcept {
 
 constexpr unsigned kQpAccess = kRemoteAccessMask | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 
+// 0 for what is no MTU. A program that doesn't set it has any number there.
 std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
-    return 128U << static_cast<unsigned>(mtu);
+    const auto number = static_cast<unsigned>(mtu);
+    return number >= IBV_MTU_256 && number <= IBV_MTU_4096 ? 128U << number : 0;
 }
 
 } // namespace
@@ -168,10 +170,11 @@ int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ib
 int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noexcept {
     constexpr std::uint8_t kMaxTimeout = 31;
     const auto bad = [mask](int attribute, bool is_bad) { return (mask & attribute) != 0 && is_bad; };
+    const std::uint32_t wanted_mtu = mtu_bytes(attr.path_mtu);
     const bool wrong =
         bad(IBV_QP_PORT, attr.port_num != kPort) || bad(IBV_QP_PKEY_INDEX, attr.pkey_index != 0) ||
         bad(IBV_QP_ACCESS_FLAGS, (attr.qp_access_flags & ~kQpAccess) != 0) ||
-        bad(IBV_QP_PATH_MTU, mtu_bytes(attr.path_mtu) > path_mtu) ||
+        bad(IBV_QP_PATH_MTU, wanted_mtu == 0 || wanted_mtu > path_mtu) ||
         bad(IBV_QP_DEST_QPN, attr.dest_qp_num > 0xffffff) ||
         bad(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic > kMaxRdAtomic) ||
         bad(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic > kMaxRdAtomic) ||

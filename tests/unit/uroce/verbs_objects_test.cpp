@@ -528,6 +528,7 @@ TEST(modify__wrong_masks_and_values__refused_with_nothing_changed) {
     };
     assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.path_mtu = static_cast<ibv_mtu>(6); }));
     assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.path_mtu = static_cast<ibv_mtu>(0); }));
+    assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.path_mtu = static_cast<ibv_mtu>(0x5d37'4400); }));
     assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.dest_qp_num = 1 << 24; }));
     assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.max_dest_rd_atomic = 17; }));
     assert_true(refuses_rtr([](ibv_qp_attr& wrong) { wrong.min_rnr_timer = 32; }));
