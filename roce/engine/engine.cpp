@@ -38,7 +38,10 @@ Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
     if (!index) {
         return Error(ErrorKind::kInsufficientResources, "no room for another queue pair; destroy one first");
     }
-    Result<QueuePair*> made = make_at(*index, next_number(*index), config);
+    const std::optional<std::uint32_t> number = next_number(*index);
+    Result<QueuePair*> made = number ? make_at(*index, *number, config)
+                                     : Error(ErrorKind::kInsufficientResources,
+                                             "no number of this process's share was found for a queue pair");
     if (!made) {
         free_.give_back(*index);
     }
@@ -48,12 +51,16 @@ Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
 // A seat that nobody can guess, and above it a tag that the seat hasn't had for as long as there are others:
 // connections that have ended keep their numbers for seconds. 0, 1 and the last are taken by the standard,
 // and other processes of the address have their share.
-std::uint32_t Engine::next_number(std::uint32_t index) noexcept {
-    std::uint32_t qpn = 0;
-    do {
-        qpn = tags_(index, slots_[index].lives++) << std::popcount(index_mask_) | index;
-    } while (qpn <= wire::kGsiQpn || qpn == kMulticastQpn || !share_.owns(qpn));
-    return qpn;
+// Not without end: the words of a share come from another process.
+std::optional<std::uint32_t> Engine::next_number(std::uint32_t index) noexcept {
+    const int index_bits = std::popcount(index_mask_);
+    for (std::uint32_t tries = 0; tries < 1U << (kQpnBits - index_bits); ++tries) {
+        const std::uint32_t qpn = tags_(index, slots_[index].lives++) << index_bits | index;
+        if (qpn > wire::kGsiQpn && qpn != kMulticastQpn && share_.owns(qpn)) {
+            return qpn;
+        }
+    }
+    return std::nullopt;
 }
 
 Result<QueuePair*> Engine::create_gsi(const QpConfig& config) {

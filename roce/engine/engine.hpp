@@ -93,7 +93,7 @@ class Engine {
 
     Result<QueuePair*> make_at(std::uint32_t index, std::uint32_t qpn, const QpConfig& config);
     std::uint32_t index_of(std::uint32_t qpn) const noexcept;
-    std::uint32_t next_number(std::uint32_t index) noexcept;
+    std::optional<std::uint32_t> next_number(std::uint32_t index) noexcept;
     void receive_multicast(const InPacket& in, const Moment& now) noexcept;
     void make_ready(std::uint32_t index) noexcept;
     std::uint32_t take_ready() noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The numbers of one address are shared by the processes that have it open: each number belongs to one of
-// kShares, by a mix with three secret words. A process draws numbers until one falls on its own share, so no
+// kShares, by a mix with four secret words. A process draws numbers until one falls on its own share, so no
 // two processes have the same number, and a stranger learns nothing about a number from who has it.
 //
 // The mix uses what a classic BPF program can do, too: steering.cpp has the same one for the kernel. Change
@@ -17,7 +17,7 @@ class Share {
   public:
     static constexpr int kBits = 6;
     static constexpr std::uint32_t kShares = 1U << kBits;
-    using Words = std::array<std::uint32_t, 3>;
+    using Words = std::array<std::uint32_t, 4>;
 
     // All numbers: of a process that has its address for itself.
     constexpr Share() noexcept = default;
@@ -36,7 +36,8 @@ class Share {
     static constexpr std::uint32_t share_of(const Words& words, std::uint32_t number) noexcept {
         std::uint32_t mixed = (number ^ words[0]) * (words[1] | 1);
         mixed = (mixed ^ mixed >> kFirstShift) * (words[2] | 1);
-        return (mixed ^ mixed >> kSecondShift) >> (32 - kBits);
+        mixed = (mixed ^ mixed >> kSecondShift) * (words[3] | 1);
+        return mixed >> (32 - kBits);
     }
     static constexpr int kFirstShift = 15, kSecondShift = 13;
 

@@ -22,7 +22,7 @@ struct Welcome {
     static constexpr Kind kKind = Kind::kWelcome;
     Kind kind = kKind;
     std::uint32_t version = kVersion;
-    static constexpr std::uint32_t kVersion = 2;
+    static constexpr std::uint32_t kVersion = 3;
 };
 
 // From a visitor that holds the joining lock.

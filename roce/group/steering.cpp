@@ -43,6 +43,7 @@ Result<void> steer(int socket_fd, const Share::Words& words) {
         statement(BPF_MISC | BPF_TAX, 0),
         statement(BPF_ALU | BPF_RSH | BPF_K, Share::kSecondShift),
         statement(BPF_ALU | BPF_XOR | BPF_X, 0),
+        statement(BPF_ALU | BPF_MUL | BPF_K, words[3] | 1),
         statement(BPF_ALU | BPF_RSH | BPF_K, 32 - Share::kBits),
         statement(BPF_ALU | BPF_ADD | BPF_K, 1),
         statement(BPF_RET | BPF_A, 0),

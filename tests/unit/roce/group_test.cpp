@@ -258,7 +258,7 @@ Error refused_join(const engine::Address& address) {
 
 TEST(numbers__of_64_shares__each_has_one_owner_and_all_have_some) {
     Random random(kSeed);
-    const engine::Share::Words words = {0x12345678, 0x9abcdef0, 0x0badcafe};
+    const engine::Share::Words words = {0x12345678, 0x9abcdef0, 0x0badcafe, 0x2f6e2b1d};
     std::array<int, kSeats> owned{};
     for (int i = 0; i < 64'000; ++i) {
         const auto number = static_cast<std::uint32_t>(random.next()) & 0xffffff;
@@ -270,6 +270,23 @@ TEST(numbers__of_64_shares__each_has_one_owner_and_all_have_some) {
     }
     for (const int count : owned) {
         assert_in_range(count, 700, 1300); // of 1000
+    }
+}
+
+// A process draws the numbers of a slot until one is its own. With one multiplication less these words left
+// some seats without any.
+TEST(numbers__of_one_slot__each_share_has_some) {
+    constexpr std::uint32_t kSlots = 4096;
+    for (const engine::Share::Words& words :
+         {engine::Share::Words{0x1b30caf4, 0x21f3908f, 0x1e01fde2, 0x16889b6f},
+          {0x2efc226f, 0x355e56ed, 0x6f11c320, 0x50ad8f49}}) {
+        for (std::uint32_t slot = 0; slot < kSlots; slot += 64) {
+            std::array<int, kSeats> owned{};
+            for (std::uint32_t tag = 0; tag < (1U << 24) / kSlots; ++tag) {
+                ++owned[engine::Share::share_of(words, tag * kSlots + slot)];
+            }
+            assert_true(*std::ranges::min_element(owned) > 0);
+        }
     }
 }
 

@@ -563,7 +563,7 @@ TEST(create__again_and_again__no_number_comes_twice) {
 // Engines of several processes at one address: no two give out the same number, and their share takes
 // nothing from what a stranger has to guess.
 TEST(create__with_a_share__numbers_of_that_share_only_and_every_bit_differs) {
-    const Share::Words words = {0x01234567, 0x89abcdef, 0x5a5aa5a5};
+    const Share::Words words = {0x01234567, 0x89abcdef, 0x5a5aa5a5, 0x0f1e2d3c};
     HoledMemory memory;
     EventLog events;
     CompletionQueue cq(4);
@@ -588,6 +588,22 @@ TEST(create__with_a_share__numbers_of_that_share_only_and_every_bit_differs) {
         }
     }
     assert_int_equal(ones & zeros, 0xffffff);
+}
+
+// With these words all numbers belong to one share.
+TEST(create__with_a_share_without_numbers__refused) {
+    HoledMemory memory;
+    EventLog events;
+    CompletionQueue cq(4);
+    Engine engine({.max_queue_pairs = 4096,
+                   .max_regions = 4,
+                   .secret = RandomKey::repeatable(1),
+                   .share = Share({0, 0, 0, 0}, 5)},
+                  memory, events);
+    const auto made = engine.create_queue_pair({.send_cq = &cq, .recv_cq = &cq});
+    assert_false(made.ok());
+    assert_int_equal(static_cast<int>(made.error().kind()),
+                     static_cast<int>(ErrorKind::kInsufficientResources));
 }
 
 // A stranger who knows some numbers of a device doesn't know a bit of the next one: over many devices every
