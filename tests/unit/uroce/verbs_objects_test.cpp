@@ -217,11 +217,12 @@ TEST(regions__made_and_changed__check_what_they_are_told) {
     assert_int_equal(errno, EINVAL);
     assert_null(ibv_reg_mr_iova(pd, block, 16, ~std::uint64_t{0} - 8, 0U));
     assert_int_equal(errno, EINVAL);
-    void* hole = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    munmap(static_cast<char*>(hole) + 4096, 4096);
-    assert_null(ibv_reg_mr(pd, hole, 3 * 4096, 0));
+    constexpr std::size_t kPage = 4096;
+    void* hole = mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(static_cast<char*>(hole) + kPage, kPage);
+    assert_null(ibv_reg_mr(pd, hole, 3 * kPage, 0));
     assert_int_equal(errno, EFAULT);
-    munmap(hole, 3 * 4096);
+    munmap(hole, 3 * kPage);
     ibv_mr* empty = ibv_reg_mr(pd, block, 0, 0);
     assert_non_null(empty);
     assert_int_equal(ibv_dereg_mr(empty), 0);
