@@ -60,6 +60,7 @@ void Lifecycle::expect_answer(Connection& c, engine::Nanoseconds within, engine:
 }
 
 void Lifecycle::enter(Connection& c, State state) noexcept {
+    counters_.ended += c.state == State::kEstablished && state != State::kEstablished ? 1 : 0;
     c.state = state;
     c.ask_often_until = 0;
     listeners_.leave(c);
@@ -67,6 +68,7 @@ void Lifecycle::enter(Connection& c, State state) noexcept {
 }
 
 void Lifecycle::establish(Connection& c) noexcept {
+    counters_.established += c.state != State::kEstablished ? 1 : 0;
     enter(c, State::kEstablished);
     c.established = true;
     c.give_up_at = engine::kNever;

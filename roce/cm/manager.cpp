@@ -16,7 +16,8 @@ Error wrong_state(const char* text) noexcept {
 } // namespace
 
 ConnectionManager::ConnectionManager(const ManagerConfig& config)
-    : config_(config), random_(config.secret), listeners_(config.max_listeners, config.claims),
+    : config_(config), counters_(config.counters != nullptr ? *config.counters : own_counters_),
+      random_(config.secret), listeners_(config.max_listeners, config.claims),
       connections_(config_, counters_), lifecycle_(config_, counters_, random_, listeners_, connections_),
       receiver_(config_, counters_, random_, listeners_, connections_, lifecycle_) {}
 

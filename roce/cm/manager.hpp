@@ -95,7 +95,8 @@ class ConnectionManager {
 
     // Those behind refer to those before them.
     const ManagerConfig config_;
-    ManagerCounters counters_;
+    ManagerCounters own_counters_;
+    ManagerCounters& counters_;
     RandomNumbers random_;
     Listeners listeners_;
     Connections connections_;

@@ -369,6 +369,7 @@ void Receiver::on(const wire::CmRej& rej, const In& in) noexcept {
         return;
     }
     const bool was_up = c->established;
+    counters_.rejects_in += was_up ? 0 : 1;
     if (!c->orphan) {
         Event& event = lifecycle_.add_event(*c, was_up ? EventType::kDisconnected : EventType::kRejected);
         event.reason = rej.reason;
@@ -476,6 +477,7 @@ void Receiver::on(const wire::CmSidrRep& rep, const In& in) noexcept {
         ++counters_.dropped_unknown;
         return;
     }
+    counters_.rejects_in += rep.status == kSidrValid ? 0 : 1;
     if (!c->orphan) {
         Event& event =
             lifecycle_.add_event(*c, rep.status == kSidrValid ? EventType::kResolved : EventType::kRejected);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/count.hpp"
 #include "core/random.hpp"
 #include "roce/cm/port_claims.hpp"
 #include "roce/engine/share.hpp"
@@ -177,31 +178,35 @@ struct OutMad {
     Mad bytes{};
 };
 
+// What happened, and why messages were dropped.
+struct ManagerCounters {
+    Count mads_in;
+    Count mads_out;
+    Count repeats_out;   // because no answer came
+    Count duplicates_in; // answered again, or not, without a second effect
+    Count dropped_malformed;
+    Count dropped_unknown; // ids, ports or a state to which the message says nothing
+    Count dropped_backlog; // no room at the listener, or one that may be back in a moment
+    Count dropped_busy;    // events or answers had no room
+    Count rejects_out;
+    Count stale_in;            // used a name that a connection has
+    Count time_wait_cut_short; // to make room
+    Count rejects_in;
+    Count established; // connections that got as far as that
+    Count ended;       // of those
+};
+
 struct ManagerConfig {
     std::uint64_t guid = 0;               // of the device
     RandomKey secret{};                   // what ids, sequence numbers and ports come from
     std::uint32_t max_connections = 4096; // those that are ending included
     std::uint32_t max_listeners = 256;
     std::uint8_t max_path_mtu = 5;
-    std::uint8_t max_rd_atomic = 16; // both ways
-    std::uint8_t ack_delay = 15;     // as rxe: 134 ms
-    engine::Share share{};           // of the ids that connections may have
-    PortClaims* claims = nullptr;    // outlives the manager; null: every port is this process's
-};
-
-// What happened, and why messages were dropped.
-struct ManagerCounters {
-    std::uint64_t mads_in = 0;
-    std::uint64_t mads_out = 0;
-    std::uint64_t repeats_out = 0;   // because no answer came
-    std::uint64_t duplicates_in = 0; // answered again, or not, without a second effect
-    std::uint64_t dropped_malformed = 0;
-    std::uint64_t dropped_unknown = 0; // ids, ports or a state to which the message says nothing
-    std::uint64_t dropped_backlog = 0; // no room at the listener, or one that may be back in a moment
-    std::uint64_t dropped_busy = 0;    // events or answers had no room
-    std::uint64_t rejects_out = 0;
-    std::uint64_t stale_in = 0;            // used a name that a connection has
-    std::uint64_t time_wait_cut_short = 0; // to make room
+    std::uint8_t max_rd_atomic = 16;     // both ways
+    std::uint8_t ack_delay = 15;         // as rxe: 134 ms
+    engine::Share share{};               // of the ids that connections may have
+    PortClaims* claims = nullptr;        // outlives the manager; null: every port is this process's
+    ManagerCounters* counters = nullptr; // where it counts; outlives it. Null: in itself
 };
 
 } // namespace sluice::roce::cm

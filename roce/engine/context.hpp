@@ -5,7 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
+#include "core/count.hpp"
 #include "roce/engine/completion_queue.hpp"
 #include "roce/engine/memory.hpp"
 #include "roce/engine/out_packet.hpp"
@@ -15,20 +17,25 @@
 namespace sluice::roce::engine {
 
 struct Counters {
-    std::uint64_t packets_in = 0;
-    std::uint64_t packets_out = 0;
-    std::uint64_t dropped_unknown_qp = 0;
-    std::uint64_t dropped_wrong_peer = 0;  // source, pkey, qkey or transport of another
-    std::uint64_t dropped_wrong_port = 0;  // the peer's address, and not the port that it sends from
-    std::uint64_t dropped_wrong_state = 0; // queue pair isn't ready for this
-    std::uint64_t dropped_no_room = 0; // replies waiting, or a message without a receive that nobody tells of
-    std::uint64_t dropped_messages = 0; // UC: broken off, or of no use here
-    std::uint64_t duplicates = 0;
-    std::uint64_t out_of_sequence = 0;
-    std::uint64_t timeouts = 0;
-    std::uint64_t rewinds = 0; // for whatever reason
-    std::uint64_t rnr_naks_in = 0;
-    std::uint64_t stray_responses = 0;
+    Count packets_in;
+    Count packets_out;
+    Count dropped_unknown_qp;
+    Count dropped_wrong_peer;  // source, pkey, qkey or transport of another
+    Count dropped_wrong_port;  // the peer's address, and not the port that it sends from
+    Count dropped_wrong_state; // queue pair isn't ready for this
+    Count dropped_no_room;     // replies waiting, or a message without a receive that nobody tells of
+    Count dropped_messages;    // UC: broken off, or of no use here
+    Count duplicates;
+    Count out_of_sequence;
+    Count timeouts;
+    Count rewinds; // for whatever reason
+    Count rnr_naks_in;
+    Count stray_responses;
+    Count rnr_naks_out;
+    Count packets_again;     // sent once more, because of a timeout or a NAK
+    Count messages_sent;     // requests that ended well, whether or not their completion was asked for
+    Count messages_received; // requests of peers that were executed, and datagrams that were stored
+    std::array<Count, kStatuses> completions; // by Status
 };
 
 struct QpContext {
@@ -46,6 +53,7 @@ struct QpContext {
 
     void complete(CompletionQueue& queue, Completion completion) noexcept {
         completion.qpn = qpn;
+        ++counters.completions[static_cast<std::size_t>(completion.status)];
         const bool broken = queue.overflowed();
         if (!queue.push(completion) && !broken) {
             events.event(AsyncEvent::kCqError, qpn);

@@ -73,6 +73,7 @@ void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexc
     Completion completion =
         completion_of(packet, receive_.wr_id, WcOpcode::kRecv, static_cast<std::uint32_t>(len));
     completion.status = stored ? Status::kSuccess : Status::kLocalProtection;
+    context_.counters.messages_received += stored ? 1 : 0;
     completion.flags |= kWithGrh;
     completion.src_qpn = packet.deth.src_qpn;
     context_.complete(context_.recv_cq, completion);

@@ -23,6 +23,7 @@ constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
 
 Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
     : regions_(config.max_regions, config.secret.derive("memory keys")), memory_(memory), events_(events),
+      counters_(config.counters != nullptr ? *config.counters : own_counters_),
       slots_(std::bit_ceil(std::clamp<std::uint32_t>(
                  config.max_queue_pairs, 2, config.share.is_all() ? kMaxQueuePairs : kMaxSharedQueuePairs)) +
              1),

@@ -38,6 +38,7 @@ struct EngineConfig {
     RandomKey secret{};                   // what queue pair numbers and keys come from
     Share share{};                        // of the numbers that queue pairs may have
     Nanoseconds min_silence = 0;          // of a peer, before a connection ends
+    Counters* counters = nullptr;         // where it counts; outlives it. Null: in itself
 };
 
 class Engine {
@@ -102,7 +103,8 @@ class Engine {
     RegionTable regions_;
     Memory& memory_;
     EventSink& events_;
-    Counters counters_;
+    Counters own_counters_;
+    Counters& counters_;
     std::vector<Slot> slots_; // by the low bits of the number; the last is queue pair 1's
     std::uint32_t index_mask_;
     FreeSlots free_;

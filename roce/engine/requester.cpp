@@ -199,6 +199,8 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
     const std::uint32_t end = psn_add(entry.first_psn, cursor_packet_);
     if (psn_distance(end, sent_limit_) > 0) {
         sent_limit_ = end;
+    } else {
+        ++context_.counters.packets_again;
     }
     if (cursor_packet_ == entry.packets) {
         ++cursor_;

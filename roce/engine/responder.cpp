@@ -162,6 +162,7 @@ Responder::Verdict Responder::send(const Packet& packet) noexcept {
     expected_psn_ = psn_add(expected_psn_, 1);
     if (info.ends()) {
         msn_ = psn_add(msn_, 1);
+        ++context_.counters.messages_received;
         finish_receive(packet, WcOpcode::kRecv, received_bytes_);
     }
     acknowledged_psn_ = packet.bth.psn;
@@ -205,6 +206,7 @@ Responder::Verdict Responder::write(const Packet& packet) noexcept {
     expected_psn_ = psn_add(expected_psn_, 1);
     if (info.ends()) {
         msn_ = psn_add(msn_, 1);
+        ++context_.counters.messages_received;
         if (info.has(wire::kHasImmDt) && take_receive()) {
             finish_receive(packet, WcOpcode::kRecvWriteImm, write_bytes_);
         }
@@ -301,6 +303,7 @@ Responder::Verdict Responder::flush_memory(const Packet& packet) noexcept {
 // Takes the request's numbers, too: what is remembered has been executed.
 void Responder::remember(const Packet& packet, std::uint32_t packets, std::uint64_t value) noexcept {
     msn_ = psn_add(msn_, 1);
+    ++context_.counters.messages_received;
     expected_psn_ = psn_add(expected_psn_, packets);
     remembered_[operations_++ % remembered_.size()] = {.operation = packet.info().operation,
                                                        .psn = packet.bth.psn,

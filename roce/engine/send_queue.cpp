@@ -145,6 +145,7 @@ Post SendQueue::post(const SendWr& wr) noexcept {
 
 void SendQueue::retire(Status status) noexcept {
     const SendEntry& entry = at(head_);
+    context_.counters.messages_sent += status == Status::kSuccess ? 1 : 0;
     if (signal_all_ || (entry.wr.flags & kSignaled) != 0 || status != Status::kSuccess) {
         context_.complete(context_.send_cq, {.wr_id = entry.wr.wr_id,
                                              .status = status,

@@ -72,6 +72,7 @@ enum class Status : std::uint8_t {
     kRetryExceeded = 12,
     kRnrRetryExceeded = 13,
 };
+inline constexpr std::size_t kStatuses = 14;
 
 // ibv_access_flags.
 enum Access : std::uint32_t {

@@ -200,6 +200,7 @@ bool UnreliableConnection::send(const Packet& packet) noexcept {
     }
     received_bytes_ += static_cast<std::uint32_t>(packet.payload.size());
     message_ = info.ends() ? Message::kNone : Message::kSend;
+    context_.counters.messages_received += info.ends() ? 1 : 0;
     if (info.ends()) {
         finish_receive(packet, WcOpcode::kRecv, received_bytes_);
     }
@@ -232,6 +233,7 @@ bool UnreliableConnection::write(const Packet& packet) noexcept {
     write_addr_ += len;
     write_left_ -= len;
     message_ = info.ends() ? Message::kNone : Message::kWrite;
+    context_.counters.messages_received += info.ends() ? 1 : 0;
     if (info.has(wire::kHasImmDt)) {
         finish_receive(packet, WcOpcode::kRecvWriteImm, write_bytes_);
     }

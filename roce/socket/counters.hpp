@@ -3,21 +3,9 @@
 // What a port has counted. One thread adds to each counter, any may read it.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include "core/count.hpp"
 
 namespace sluice::roce::socket {
-
-class Count {
-  public:
-    // By the one thread that owns it, hence no atomic addition.
-    void add(std::uint64_t more = 1) noexcept { value_.store(get() + more, std::memory_order_relaxed); }
-    void set(std::uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
-    std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
-
-  private:
-    std::atomic<std::uint64_t> value_{0};
-};
 
 struct SendCounters {
     Count packets;         // handed over to the kernel
@@ -39,6 +27,11 @@ struct ReceiveCounters {
     Count bad_icrc;     // fits no identification
     Count implausible;  // fits one that the source wouldn't use now
     Count overflowed;   // dropped by the kernel, because the socket was full
+};
+
+struct PortCounters {
+    SendCounters sent;
+    ReceiveCounters received;
 };
 
 } // namespace sluice::roce::socket

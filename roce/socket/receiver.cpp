@@ -29,8 +29,10 @@ void set_hops(wire::Frame& frame, std::uint8_t hops, std::uint8_t traffic_class)
 
 } // namespace
 
-Receiver::Receiver(int socket, const engine::Address& local, PcapRecorder* recorder)
+Receiver::Receiver(int socket, const engine::Address& local, PcapRecorder* recorder,
+                   ReceiveCounters* counters)
     : socket_(socket), local_(local), recorder_(recorder),
+      counters_(counters != nullptr ? *counters : own_counters_),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(kMaxMessages * kMessageBytes)),
       valid_(std::make_unique_for_overwrite<Valid[]>(std::size_t{kMaxMessages} * kMaxSegments)) {
     for (std::uint32_t i = 0; i < kMaxMessages; ++i) {

@@ -36,8 +36,10 @@ class Receiver {
   public:
     static constexpr std::uint32_t kMaxMessages = 16; // of one fetch()
 
-    // SOCKET stays its owner's. RECORDER may be null; it gets what has a wrong checksum, too.
-    Receiver(int socket, const engine::Address& local, PcapRecorder* recorder);
+    // SOCKET stays its owner's. RECORDER may be null; it gets what has a wrong checksum, too. COUNTERS
+    // outlive the receiver; null: it counts in itself.
+    Receiver(int socket, const engine::Address& local, PcapRecorder* recorder,
+             ReceiveCounters* counters = nullptr);
 
     // Takes up to MAX_MESSAGES of what is there, without waiting. Returns how many: fewer than asked
     // for means that the socket is empty. What was not delivered before is gone.
@@ -103,7 +105,8 @@ class Receiver {
     int socket_;
     engine::Address local_;
     PcapRecorder* recorder_;
-    ReceiveCounters counters_;
+    ReceiveCounters own_counters_;
+    ReceiveCounters& counters_;
     IdentificationWatch watch_;
     std::unique_ptr<std::uint8_t[]> bytes_; // touched only as far as messages reach
     std::unique_ptr<Valid[]> valid_;

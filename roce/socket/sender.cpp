@@ -21,8 +21,9 @@ void spoil(wire::MutableBytes packet) noexcept {
 } // namespace
 
 Sender::Sender(int socket, const engine::Address& local, unsigned scope, engine::Memory& memory, bool use_gso,
-               PcapRecorder* recorder)
+               PcapRecorder* recorder, SendCounters* counters)
     : socket_(socket), scope_(scope), use_gso_(use_gso), local_(local), memory_(memory), recorder_(recorder),
+      counters_(counters != nullptr ? *counters : own_counters_),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(kBatchBytes)) {}
 
 bool Sender::append(const engine::OutPacket& packet, bool damage) noexcept {

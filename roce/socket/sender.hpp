@@ -31,8 +31,9 @@ namespace sluice::roce::socket {
 class Sender {
   public:
     // SOCKET stays its owner's. SCOPE is the interface for link-local destinations. RECORDER may be null.
+    // COUNTERS outlive the sender; null: it counts in itself.
     Sender(int socket, const engine::Address& local, unsigned scope, engine::Memory& memory, bool use_gso,
-           PcapRecorder* recorder);
+           PcapRecorder* recorder, SendCounters* counters = nullptr);
 
     // Takes a packet; sends the batch first when there is no room. False: dropped and counted,
     // because its payload is gone or the socket has been full for a whole batch.
@@ -73,7 +74,8 @@ class Sender {
     engine::Address local_;
     engine::Memory& memory_;
     PcapRecorder* recorder_;
-    SendCounters counters_;
+    SendCounters own_counters_;
+    SendCounters& counters_;
     std::unique_ptr<std::uint8_t[]> bytes_;
     std::size_t used_bytes_ = 0;
     std::size_t run_count_ = 0;

@@ -27,6 +27,7 @@ struct PortConfig {
     bool use_gro = true;
     std::uint32_t buffer_bytes = 4U << 20; // asked for; what the system grants may be less
     PcapRecorder* recorder = nullptr;      // outlives the port
+    PortCounters* counters = nullptr;      // they outlive the port. Null: it counts in itself
 };
 
 // Whether other processes may have sockets on the same address, too.
@@ -65,8 +66,10 @@ class UdpPort {
             std::uint32_t receive_buffer_bytes, engine::Memory& memory)
         : socket_(std::move(socket)), local_(config.local), device_(device),
           receive_buffer_bytes_(receive_buffer_bytes),
-          sender_(socket_.get(), config.local, device.index, memory, config.use_gso, config.recorder),
-          receiver_(socket_.get(), config.local, config.recorder) {}
+          sender_(socket_.get(), config.local, device.index, memory, config.use_gso, config.recorder,
+                  config.counters != nullptr ? &config.counters->sent : nullptr),
+          receiver_(socket_.get(), config.local, config.recorder,
+                    config.counters != nullptr ? &config.counters->received : nullptr) {}
 
     Descriptor socket_;
     engine::Address local_;

@@ -105,6 +105,7 @@ TEST(send__no_answer__retries_then_retry_exceeded) {
     bench.post(bench.wr(WrOpcode::kSend, bench.at_left(0, 8), 0, 2));
     assert_true(bench.net.run());
     assert_int_equal(times.size(), 8); // both, at first and three times again
+    assert_int_equal(bench.net.left.engine.counters().packets_again, 6);
     assert_int_equal(times[2] - times[0], 4096 << 8);
     assert_int_equal(times[6] - times[4], 4096 << 8);
     assert_int_equal(bench.net.now - times[6], 4096 << 8);
@@ -225,6 +226,13 @@ TEST(send__receiver_not_ready__waits_as_told_and_gives_up_as_told) {
     assert_int_equal(times.size(), 3);
     assert_int_equal(times[1] - times[0], 1280000 + 10000); // and there and back
     assert_true(bench.sent()->status == Status::kRnrRetryExceeded);
+    const Counters &left = bench.net.left.engine.counters(), &right = bench.net.right.engine.counters();
+    assert_int_equal(left.rnr_naks_in, 3);
+    assert_int_equal(right.rnr_naks_out, 3);
+    assert_int_equal(left.packets_again, 2);
+    assert_int_equal(left.messages_sent + right.messages_received, 0);
+    assert_int_equal(left.completions[static_cast<std::size_t>(Status::kRnrRetryExceeded)], 1);
+    assert_int_equal(left.completions[static_cast<std::size_t>(Status::kSuccess)], 0);
     // The peer did nothing wrong.
     assert_true(bench.pair.right->state() == QpState::kReadyToSend);
 }

@@ -356,6 +356,10 @@ TEST(send__no_receive__rnr_then_silence_then_accepted) {
     bench.ask(bench.request(wire::kRcSendOnly, 100), 8);
     assert_int_equal(bench.verdict(), kAck);
     assert_int_equal(bench.received()->len_bytes, 8);
+    const Counters& counters = bench.net.right.engine.counters();
+    assert_int_equal(counters.rnr_naks_out, 1); // and not for the one behind it
+    assert_int_equal(counters.messages_received, 1);
+    assert_int_equal(counters.completions[static_cast<std::size_t>(Status::kSuccess)], 1);
 }
 
 TEST(write_with_immediate__no_receive__rnr_at_its_last_packet) {

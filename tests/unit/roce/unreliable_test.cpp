@@ -254,6 +254,7 @@ TEST(send__middle_lost__dropped_and_its_receive_serves_the_next) {
     line.send(WrOpcode::kSend, 5000, 600, 0, 2);
     const auto received = line.received();
     assert_true(received && received->status == Status::kSuccess);
+    assert_int_equal(line.counters().messages_received, 1);
     assert_int_equal(received->wr_id, 100);
     assert_int_equal(received->len_bytes, 600);
     assert_memory_equal(line.right.data(), line.left.data() + 5000, 600);

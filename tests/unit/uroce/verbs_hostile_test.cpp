@@ -52,7 +52,7 @@ struct Attacked {
     }
     // Sends each of BURST packets, and waits until as many have been counted there.
     void drops(const Stranger& who, const wire::Packet& packet, std::size_t payload_bytes,
-               std::uint64_t Counters::*counter) {
+               sluice::Count Counters::*counter) {
         const std::uint64_t wanted = counters().*counter + kBurst;
         const std::vector<std::uint8_t> bytes = who.forge(packet, payload_bytes);
         for (std::size_t i = 0; i < kBurst; ++i) {

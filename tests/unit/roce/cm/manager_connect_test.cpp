@@ -110,6 +110,9 @@ TEST(reject__with_data__peer_gets_reason_and_data) {
     assert_true(bench.net.right.manager.reject(passive, reason::kConsumer, kHello, bench.net.now).ok());
     const Event& event = bench.wait(bench.left);
     assert_true(event.type == EventType::kRejected);
+    assert_int_equal(bench.net.left.manager.counters().rejects_in, 1);
+    assert_int_equal(bench.net.right.manager.counters().rejects_out, 1);
+    assert_int_equal(bench.net.left.manager.counters().established, 0);
     assert_int_equal(event.reason, reason::kConsumer);
     assert_int_equal(event.private_bytes, kRejectData);
     assert_memory_equal(event.private_data.data(), kHello.data(), kHello.size());

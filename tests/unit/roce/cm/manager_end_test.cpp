@@ -16,6 +16,10 @@ constexpr std::uint32_t kMostSlots = std::uint32_t{1} << 16;
 TEST(disconnect__answered__one_event_each_then_time_wait_ends) {
     Bench bench;
     const auto [active, passive] = bench.establish();
+    for (const ConnectionManager* manager : {&bench.net.left.manager, &bench.net.right.manager}) {
+        assert_int_equal(manager->counters().established, 1);
+        assert_int_equal(manager->counters().ended, 0);
+    }
     assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
     assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
     assert_int_equal(message_of<wire::CmDreq>(bench.sent_left.back()).remote_qpn, kRightQpn);
@@ -30,6 +34,10 @@ TEST(disconnect__answered__one_event_each_then_time_wait_ends) {
     assert_true(bench.net.run());
     assert_true(bench.left.back().type == EventType::kTimewaitExit);
     assert_true(bench.right.back().type == EventType::kTimewaitExit);
+    for (const ConnectionManager* manager : {&bench.net.left.manager, &bench.net.right.manager}) {
+        assert_int_equal(manager->counters().established, 1);
+        assert_int_equal(manager->counters().ended, 1);
+    }
     bench.net.left.manager.destroy(active, bench.net.now);
     bench.net.right.manager.destroy(passive, bench.net.now);
     assert_int_equal(bench.net.left.manager.live() + bench.net.right.manager.live(), 0);
