@@ -19,6 +19,7 @@ enum class Setting {
     kDatHugePages,
     kLog,
     kUroce,
+    kUroceCounters,
     kUroceFaults,
     kUroceGuard,
     kUrocePcap,

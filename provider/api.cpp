@@ -19,6 +19,7 @@
 #include "provider/config/config.hpp"
 #include "provider/uroce/connect/gsi.hpp"
 #include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/device/registry.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/presence.hpp"
 #include "provider/wr_flush.hpp"
@@ -334,6 +335,36 @@ int sluice_describe_uroce(unsigned index, sluice_uroce_device* to, size_t size) 
         Result<sluice_uroce_device> found = uroce::verbs::describe_device(index);
         return found ? attributes::copy_versioned(*found, to, size, kOldestUroceDevice)
                      : std::move(found).error();
+    });
+}
+
+int sluice_list_uroce_counters(void (*found)(void* context, const sluice_uroce_use* use), void* context) {
+    if (found == nullptr) {
+        return EINVAL;
+    }
+    return Query::answer([&]() -> Result<void> {
+        auto processes = uroce::device::Registry::instance().counted();
+        if (!processes) {
+            return std::move(processes).error();
+        }
+        for (const uroce::device::ProcessUse& process : *processes) {
+            for (const uroce::device::DeviceUse& device : process.devices) {
+                std::vector<sluice_uroce_counter> counters;
+                for (const auto& [name, value] : device.counters) {
+                    counters.push_back({name.c_str(), value});
+                }
+                const sluice_uroce_use use{.device = device.device.c_str(),
+                                           .address = device.address.c_str(),
+                                           .command = process.command.c_str(),
+                                           .pid = process.pid,
+                                           .is_running = process.is_running ? 1 : 0,
+                                           .count = static_cast<std::uint32_t>(counters.size()),
+                                           .opened_ns = process.opened_ns,
+                                           .counters = counters.data()};
+                found(context, &use);
+            }
+        }
+        return {};
     });
 }
 

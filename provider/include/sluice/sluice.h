@@ -274,6 +274,33 @@ struct sluice_uroce_device {
  */
 int sluice_describe_uroce(unsigned index, struct sluice_uroce_device* device, size_t size);
 
+/* One counter of a uroce device. A name keeps its meaning in all versions; new ones may come. */
+struct sluice_uroce_counter {
+    const char* name; /* "path.udp.bytes_sent" */
+    uint64_t value;
+};
+
+/* What one device has counted in one process. New members may come at the end. */
+struct sluice_uroce_use {
+    const char* device;  /* "uroce0" */
+    const char* address; /* "127.0.0.1" */
+    const char* command; /* the program's name, without its directory */
+    int64_t pid;         /* as this process sees it, or as that one saw itself, if it has ended */
+    int32_t is_running;  /* 0: it has ended */
+    uint32_t count;      /* of counters */
+    uint64_t opened_ns;  /* when it opened its first device, in nanoseconds since 1970 */
+    const struct sluice_uroce_counter* counters;
+};
+
+/*
+ * Calls FOUND for each uroce device that a process of this user has or had open, in the order in which the
+ * processes opened their first; what it is given is valid during the call. Processes that have ended are
+ * told of until 128 others have ended after them. No such process is no error. EINVAL for null, ENOENT
+ * where there is no directory in which processes can keep counters; the log names it.
+ */
+int sluice_list_uroce_counters(void (*found)(void* context, const struct sluice_uroce_use* use),
+                               void* context);
+
 /*
  * A completion channel for any context: one of uroce, or another, for which this is the same as
  * ibv_create_comp_channel(). Everything else that there is for a channel works on it, and so does poll() on

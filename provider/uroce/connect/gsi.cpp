@@ -29,6 +29,7 @@ cm::ManagerConfig config_for(device::Device& device, const RandomKey& secret) no
     config.max_rd_atomic = verbs::kMaxRdAtomic;
     config.share = device.share();
     config.claims = device.port_claims();
+    config.counters = &device.counters().connections;
     return config;
 }
 

@@ -66,6 +66,11 @@ bool is_acknowledgement(const wire::Packet& packet) noexcept {
            wire::ack_kind(packet.aeth.syndrome) == wire::AckKind::kAck;
 }
 
+// Without the padding.
+std::uint32_t payload_bytes(const engine::OutPacket& out) noexcept {
+    return out.payload_bytes - out.packet.bth.pad;
+}
+
 // What a received datagram begins with, as if an IP header had carried it.
 wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
                  const engine::Address& destination) noexcept {
@@ -91,15 +96,17 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
 } // namespace
 
 Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-               Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
-               std::unique_ptr<Link> link, Instrumentation instrumentation)
-    : where_(std::move(where)), memory_(memory), neighbours_(neighbours), report_(report),
-      share_(link != nullptr ? link->share() : engine::Share()), engine_({.max_queue_pairs = kMaxQueuePairs,
-                                                                          .max_regions = kMaxRegions,
-                                                                          .secret = secret,
-                                                                          .share = share_,
-                                                                          .min_silence = min_silence},
-                                                                         memory, *this),
+               DeviceCounters& counters, Report report, engine::Nanoseconds min_silence,
+               SysfsDirectory directory, std::unique_ptr<Link> link, Instrumentation instrumentation)
+    : where_(std::move(where)), memory_(memory), neighbours_(neighbours), counters_(counters),
+      report_(report), share_(link != nullptr ? link->share() : engine::Share()),
+      engine_({.max_queue_pairs = kMaxQueuePairs,
+               .max_regions = kMaxRegions,
+               .secret = secret,
+               .share = share_,
+               .min_silence = min_silence,
+               .counters = &counters.transport},
+              memory, *this),
       link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
       progress_(*this) {}
 
@@ -253,7 +260,7 @@ bool Device::read_inbox(const engine::Moment& now) noexcept {
     bool any = false;
     for (const Inbox::Entry* entry = inbox_.front(); entry != nullptr; entry = inbox_.front()) {
         const wire::Grh grh = grh_of(entry->packet, entry->source, entry->destination);
-        receive({entry->packet, entry->source, entry->destination, grh}, now);
+        receive({entry->packet, entry->source, entry->destination, grh}, counters_.loop, now);
         inbox_.pop();
         any = true;
     }
@@ -290,7 +297,8 @@ void Device::end_queue_pair(std::uint32_t qpn) noexcept {
     }
 }
 
-void Device::receive(const engine::InPacket& in, const engine::Moment& now) noexcept {
+void Device::receive(const engine::InPacket& in, PathCounters& path, const engine::Moment& now) noexcept {
+    path.received(in.packet.payload.size());
     if (instrumentation_.faults == nullptr) {
         engine_.receive(in, now);
         return;
@@ -311,14 +319,15 @@ void Device::receive(const engine::InPacket& in, const engine::Moment& now) noex
 void Device::deliver(Pump& pump, bool damaged) noexcept {
     Neighbour* const to = find_here(pump);
     if (to != nullptr && damaged) {
-        deliveries_.damaged.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.damaged;
     } else if (to != nullptr) {
         deliver_here(*to, pump);
     } else if (link_ != nullptr && link_->append(out_, damaged)) {
+        counters_.udp.sent(payload_bytes(out_));
         batch_open_ = true;
         only_acks_ = only_acks_ && is_acknowledgement(out_.packet);
     } else {
-        deliveries_.no_route.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.no_route;
     }
 }
 
@@ -344,11 +353,12 @@ void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
     if (instrumentation_.recorder != nullptr) {
         instrumentation_.recorder->record(out_, memory_);
     }
+    counters_.loop.sent(payload_bytes(out_));
     if (&to == this) {
-        deliveries_.own.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.own;
         take_in(out_, pump.now());
     } else if (Device* const held = pump.find(out_.destination)) {
-        deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.direct;
         held->take_in(out_, pump.now());
     } else {
         give_to_neighbour(to, pump);
@@ -358,13 +368,13 @@ void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
 void Device::give_to_neighbour(Neighbour& to, Pump& pump) noexcept {
     switch (to.take_from(*this, pump)) {
     case Taken::kNow:
-        deliveries_.direct.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.direct;
         break;
     case Taken::kLater:
-        deliveries_.posted.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.posted;
         break;
     case Taken::kLost:
-        deliveries_.lost.fetch_add(1, std::memory_order_relaxed);
+        ++counters_.deliveries.lost;
         break;
     }
 }
@@ -389,12 +399,12 @@ void Device::take_in(engine::OutPacket& out, const engine::Moment& now) noexcept
         return; // its memory is gone since the engine looked: the packet is lost
     }
     const wire::Grh grh = grh_of(out.packet, out.source, out.destination);
-    receive({out.packet, out.source, out.destination, grh}, now);
+    receive({out.packet, out.source, out.destination, grh}, counters_.loop, now);
 }
 
-// Without the padding. What lies in one piece, as most does, is read where it is.
+// What lies in one piece, as most does, is read where it is.
 bool Device::payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept {
-    const std::uint32_t len = out.payload_bytes - out.packet.bth.pad;
+    const std::uint32_t len = payload_bytes(out);
     payload = {static_cast<const std::uint8_t*>(out.pieces[0].iov_base), len};
     if (len == 0 || out.pieces[0].iov_len == len) {
         return true;
@@ -464,7 +474,7 @@ void Device::send_rest() noexcept SLUICE_TSA(no_thread_safety_analysis) {
 }
 
 void Device::packet(const engine::InPacket& in) noexcept {
-    receive(in, *link_time_);
+    receive(in, counters_.udp, *link_time_);
 }
 
 // Who has it, gives it back when the device's next holder has delivered: the caller isn't that.
@@ -557,7 +567,7 @@ void Device::catch_up() noexcept SLUICE_TSA(no_thread_safety_analysis) {
 void Device::arrived(const engine::InPacket& in) noexcept {
     const engine::Moment now(monotonic_now);
     const ProgressSession session(*this);
-    receive(in, now);
+    receive(in, counters_.udp, now);
 }
 
 bool Device::is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept {

@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/device/counters.hpp"
 #include "provider/uroce/device/device_faults.hpp"
 #include "provider/uroce/device/device_lock.hpp"
 #include "provider/uroce/device/inbox.hpp"
@@ -57,10 +58,10 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
         socket::PcapRecorder* recorder = nullptr;
     };
 
-    // MEMORY and NEIGHBOURS outlive the device; LINK may be null, and records by itself.
+    // MEMORY, NEIGHBOURS and COUNTERS outlive the device; LINK may be null, and records by itself.
     // A peer of which nothing is known isn't lost before it has been silent for MIN_SILENCE.
     Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-           Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
+           DeviceCounters& counters, Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
            std::unique_ptr<Link> link, Instrumentation instrumentation);
     ~Device();
 
@@ -146,15 +147,8 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
 
     std::uint32_t new_domain() noexcept { return domains_.fetch_add(1, std::memory_order_relaxed); }
 
-    struct DeliveryCounters {
-        std::atomic<std::uint64_t> own{0};      // to ourselves
-        std::atomic<std::uint64_t> direct{0};   // into another device's engine
-        std::atomic<std::uint64_t> posted{0};   // into another device's inbox
-        std::atomic<std::uint64_t> lost{0};     // its inbox was full
-        std::atomic<std::uint64_t> damaged{0};  // by an injected fault: delivered to nobody
-        std::atomic<std::uint64_t> no_route{0}; // nobody here has the address, and there is no link
-    };
-    const DeliveryCounters& deliveries() const noexcept { return deliveries_; }
+    DeviceCounters& counters() noexcept { return counters_; }
+    const DeliveryCounters& deliveries() const noexcept { return counters_.deliveries; }
 
     // The one that MAKE makes, at the first call. It finds the device able to make progress.
     using MakeCompanion = Result<std::unique_ptr<Companion>> (*)(Device& device);
@@ -189,7 +183,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     Neighbour* find_here(Pump& pump) noexcept;
     void deliver_here(Neighbour& to, Pump& pump) noexcept;
     void end_queue_pair(std::uint32_t qpn) noexcept;
-    void receive(const engine::InPacket& in, const engine::Moment& now) noexcept;
+    void receive(const engine::InPacket& in, PathCounters& path, const engine::Moment& now) noexcept;
     void give_to_neighbour(Neighbour& to, Pump& pump) noexcept;
     void take_in(engine::OutPacket& out, const engine::Moment& now) noexcept;
     bool payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept;
@@ -210,6 +204,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     const LocalAddress where_;
     engine::Memory& memory_;
     Neighbours& neighbours_;
+    DeviceCounters& counters_;
     const Report report_;
     const engine::Share share_;
     DeviceLock lock_;
@@ -237,7 +232,6 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     Mutex changing_groups_;               // of multicast: those that link_ hears and those in engine_
     std::atomic<bool> has_groups_{false}; // or had some
     std::atomic<bool> poisoned_{false};
-    DeliveryCounters deliveries_;
     SysfsDirectory directory_;
     ProgressThread progress_; // its end comes before that of all it works with
     Mutex making_companion_;

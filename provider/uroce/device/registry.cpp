@@ -119,17 +119,29 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
         return std::move(recorder).error();
     }
     instrumentation.recorder = *recorder;
-    Result<std::unique_ptr<UdpLink>> link = UdpLink::open(where.gid, **memory, *recorder);
-    if (!link) {
-        return std::move(link).error();
+    if (counters_ == nullptr) {
+        counters_ = std::make_unique<CounterFile>();
     }
-    auto device =
-        std::make_unique<Device>(where, *secret, **memory, *this, report, *min_silence, std::move(*directory),
-                                 std::move(*link), std::move(instrumentation));
-    Result<void> started = device->start_link();
-    if (!started) {
-        return std::move(started).error();
+    DeviceCounters& counters = counters_->acquire(where);
+    auto made = [&]() -> Result<std::unique_ptr<Device>> {
+        Result<std::unique_ptr<UdpLink>> link = UdpLink::open(where.gid, **memory, *recorder, &counters.port);
+        if (!link) {
+            return std::move(link).error();
+        }
+        auto device =
+            std::make_unique<Device>(where, *secret, **memory, *this, counters, report, *min_silence,
+                                     std::move(*directory), std::move(*link), std::move(instrumentation));
+        Result<void> started = device->start_link();
+        if (!started) {
+            return std::move(started).error();
+        }
+        return device;
+    }();
+    if (!made) {
+        counters_->release(counters);
+        return std::move(made).error();
     }
+    std::unique_ptr<Device> device = *std::move(made);
     if (tables_ == nullptr) {
         tables_ = std::make_unique<Tables>();
         tables_->first.reserve(kMaxDevices);
@@ -148,7 +160,9 @@ void Registry::release(Device& device) noexcept {
     }
     entries_.erase(entry);
     publish_locked(); // nobody finds it any more, and a thread that had found it has given it back
+    DeviceCounters& counters = device.counters();
     delete &device;
+    counters_->release(counters);
 }
 
 void Registry::publish_locked() noexcept {
@@ -172,6 +186,11 @@ Neighbour* Registry::find(const engine::Address& address) noexcept {
     return found == table.end() ? nullptr : *found;
 }
 
+Result<std::vector<ProcessUse>> Registry::counted() {
+    const LockGuard guard(changing_);
+    return read_counters(counters_ != nullptr ? counters_->fd() : -1);
+}
+
 void Registry::before_fork() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     instance().changing_.lock();
 }
@@ -185,6 +204,10 @@ void Registry::after_fork_in_child() noexcept SLUICE_TSA(no_thread_safety_analys
         entry.device->poison();
     }
     instance().entries_.clear();
+    if (instance().counters_ != nullptr) {
+        instance().counters_->abandon();
+        (void)instance().counters_.release(); // poisoned devices refer to it
+    }
     // Never freed: the child's allocator may be in any state.
     (void)instance().tables_.release();
     instance().published_.store(&instance().none_, std::memory_order_relaxed);

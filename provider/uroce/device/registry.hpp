@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "core/sync.hpp"
+#include "provider/uroce/device/counter_file.hpp"
+#include "provider/uroce/device/counter_reader.hpp"
 #include "provider/uroce/device/device.hpp"
 
 namespace sluice::uroce::device {
@@ -36,6 +38,9 @@ class Registry final : public Neighbours {
     void release(Device& device) noexcept;
 
     Neighbour* find(const engine::Address& address) noexcept override;
+
+    // What all processes of this user have counted, as read_counters().
+    Result<std::vector<ProcessUse>> counted();
 
   private:
     struct Entry {
@@ -61,6 +66,7 @@ class Registry final : public Neighbours {
     Mutex changing_; // one acquire() or release() at a time
     // Reserved once, as are the tables.
     std::vector<Entry> entries_ SLUICE_TSA(guarded_by(changing_));
+    std::unique_ptr<CounterFile> counters_ SLUICE_TSA(guarded_by(changing_)); // from the first device on
     std::unique_ptr<Tables> tables_ SLUICE_TSA(guarded_by(changing_));
     const Table none_;
     // none_ or one of tables_.

@@ -27,8 +27,9 @@ Result<std::unique_ptr<socket::UdpPort>> open_port(const socket::PortConfig& con
 } // namespace
 
 Result<std::unique_ptr<UdpLink>> UdpLink::open(const engine::Address& local, engine::Memory& memory,
-                                               socket::PcapRecorder* recorder) {
-    const socket::PortConfig config{.local = local, .recorder = recorder};
+                                               socket::PcapRecorder* recorder,
+                                               socket::PortCounters* counters) {
+    const socket::PortConfig config{.local = local, .recorder = recorder, .counters = counters};
     Result<std::unique_ptr<group::Group>> shared = group::Group::join(config);
     if (!shared && shared.error().kind() != ErrorKind::kNotSupported &&
         shared.error().kind() != ErrorKind::kPermission) {

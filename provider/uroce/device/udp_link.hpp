@@ -16,9 +16,10 @@ namespace sluice::uroce::device {
 
 class UdpLink final : public Link, group::Arrivals {
   public:
-    // MEMORY and RECORDER, which may be null, outlive the link.
+    // MEMORY, RECORDER and COUNTERS outlive the link; the latter two may be null.
     static Result<std::unique_ptr<UdpLink>> open(const engine::Address& local, engine::Memory& memory,
-                                                 socket::PcapRecorder* recorder);
+                                                 socket::PcapRecorder* recorder,
+                                                 socket::PortCounters* counters);
 
     // GROUP is null where the address is this process's alone.
     UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port,

@@ -180,7 +180,7 @@ struct Linked {
     explicit Linked(Nanoseconds min_silence = 0)
         : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
           link(new FakeLink), device(
-                                  where, RandomKey::repeatable(7), memory(), nobody(),
+                                  where, RandomKey::repeatable(7), memory(), nobody(), counters,
                                   [](void*, AsyncEvent) noexcept { ++reported; }, min_silence,
                                   std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link),
                                   Device::Instrumentation{}),
@@ -262,6 +262,7 @@ struct Linked {
 
     LocalAddress where;
     FakeLink* link;
+    DeviceCounters counters;
     Device device;
     CompletionQueue cq;
     QueuePair* qp = nullptr;
@@ -275,11 +276,15 @@ TEST(link__packets_for_strangers__appended_and_flushed_before_the_lock_goes) {
     one.post_write(4096); // four packets
     assert_int_equal(one.link->appended, 4);
     assert_int_equal(one.link->flushes, 1);
+    assert_int_equal(one.counters.udp.packets_sent, 4);
+    assert_int_equal(one.counters.udp.bytes_sent, 4096);
+    assert_int_equal(one.counters.loop.packets_sent, 0);
     assert_true(one.link->unflushed.empty());
     assert_int_equal(one.device.deliveries().no_route, 0);
     one.link->accepts = false;
     one.post_write(8);
     assert_int_equal(one.device.deliveries().no_route, 1);
+    assert_int_equal(one.counters.udp.bytes_sent, 4096); // what didn't leave isn't sent
 }
 
 TEST(link__what_arrives__reaches_the_engine_by_polling_or_by_itself) {
@@ -460,6 +465,12 @@ TEST(delivery__the_other_is_held__waits_in_the_inbox_for_its_holder) {
     post();
     assert_int_equal(words[1], 7);
     assert_int_equal(devices[0]->deliveries().direct, 1);
+    assert_int_equal(devices[0]->counters().loop.bytes_sent, 16);
+    assert_int_equal(devices[1]->counters().loop.bytes_received, 16);
+    assert_int_equal(devices[0]->counters().loop.packets_received, 2); // acknowledgements
+    assert_int_equal(devices[0]->counters().transport.messages_sent, 2);
+    assert_int_equal(devices[1]->counters().transport.messages_received, 2);
+    assert_int_equal(devices[0]->counters().udp.packets_sent, 0);
     for (int i = 0; i < 2; ++i) {
         {
             const Device::ProgressSession session(*devices[i]);

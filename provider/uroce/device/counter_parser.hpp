@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the bytes of a counters' file mean. They are a stranger's: any may be given, of any number.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace sluice::uroce::device {
+
+// One device in one process.
+struct DeviceUse {
+    std::string device;
+    std::string address;
+    std::vector<std::pair<std::string, std::uint64_t>> counters;
+};
+
+struct ProcessUse {
+    std::int64_t pid = 0;
+    bool is_running = false;
+    std::uint64_t opened_ns = 0; // since 1970
+    std::string command;
+    std::vector<DeviceUse> devices;
+};
+
+// What FILE has, a room for each device summed up; who runs isn't in it.
+Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file);
+
+} // namespace sluice::uroce::device
