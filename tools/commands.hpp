@@ -4,6 +4,7 @@
 // throws a Failure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ ExitStatus run_provider_status(const Options& options);
 ExitStatus run_provider_enable(const Options& options, bool force);
 ExitStatus run_provider_disable(const Options& options);
 ExitStatus run_uroce_dump(const Options& options, const std::string& file);
+
+struct StatOptions {
+    std::string device;   // empty: all
+    std::int64_t pid = 0; // 0: all
+};
+ExitStatus run_stat(const Options& options, const StatOptions& wanted);
 
 struct RunOptions {
     std::string device; // its type: rxe or uroce; empty: rxe, or uroce for several ranks

@@ -87,6 +87,21 @@ std::vector<sluice_attribute_description> describe(const sluice_device_attribute
     return all;
 }
 
+std::vector<UroceUse> uroce_uses() {
+    std::vector<UroceUse> all;
+    require(sluice_list_uroce_counters(
+        [](void* context, const sluice_uroce_use* use) {
+            UroceUse made{
+                use->device, use->address, use->command, use->pid, use->is_running != 0, use->opened_ns, {}};
+            for (std::uint32_t i = 0; i < use->count; ++i) {
+                made.counters.emplace_back(use->counters[i].name, use->counters[i].value);
+            }
+            static_cast<std::vector<UroceUse>*>(context)->push_back(std::move(made));
+        },
+        &all));
+    return all;
+}
+
 std::vector<sluice_setting> settings(const Options& options) {
     std::vector<sluice_setting> all;
     sluice_setting setting{};

@@ -6,6 +6,7 @@
 #include <sluice/sluice.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/output.hpp"
@@ -21,6 +22,19 @@ std::vector<std::string> device_names(const Options& options);
 std::vector<sluice_uroce_device> uroce_devices(const Options& options);
 sluice_device_attributes query_device(const Options& options, const std::string& name);
 std::vector<sluice_attribute_description> describe(const sluice_device_attributes& attributes);
+
+// What a uroce device has counted in one process.
+struct UroceUse {
+    std::string device;
+    std::string address;
+    std::string command;
+    std::int64_t pid;
+    bool is_running;
+    std::uint64_t opened_ns;
+    std::vector<std::pair<std::string, std::uint64_t>> counters;
+};
+std::vector<UroceUse> uroce_uses();
+
 std::vector<sluice_setting> settings(const Options& options);
 
 // The setting of that name; empty when there is none.

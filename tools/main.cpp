@@ -28,6 +28,7 @@ struct CommandLine {
     bool force = false;
     std::string file;
     RunOptions how;
+    StatOptions wanted;
     std::vector<std::string> to_run;
     std::function<int()> chosen;
 
@@ -47,6 +48,7 @@ struct CommandLine {
         add_dat();
         add_provider();
         add_uroce();
+        add_stat();
         add_run();
     }
 
@@ -99,6 +101,14 @@ struct CommandLine {
         CLI::App* dump = add(*uroce, "dump", "Each RoCEv2 packet of a recording in a line",
                              [this] { return run_uroce_dump(options, file); });
         dump->add_option("FILE", file, "A pcap or pcapng file; - is standard input")->required();
+    }
+
+    void add_stat() {
+        CLI::App* stat = add(app, "stat", "What uroce devices have counted, process by process",
+                             [this] { return run_stat(options, wanted); });
+        stat->add_option("--device", wanted.device, "One device instead of all, such as uroce0");
+        stat->add_option("--pid", wanted.pid, "One process instead of all")
+            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
     }
 
     void add_run() {

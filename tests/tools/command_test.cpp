@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "provider/uroce/device/counter_format.hpp"
 #include "tests/tools/run_command.hpp"
 
 using namespace sluice::test;
@@ -204,9 +205,80 @@ TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
         assert_true(ran.err.starts_with("sluice: ") && std::ranges::count(ran.err, '\n') == 1);
     }
     assert_contains(run({"device"}).err,
-                    "unknown command 'device'; commands: devices info config dat provider uroce run");
+                    "unknown command 'device'; commands: devices info config dat provider uroce stat run");
     assert_contains(run({"provider", "start"}).err,
                     "unknown command 'start'; commands: status enable disable");
+}
+
+// What a process that has ended leaves: its counters a.b and a, of which a JSON document can't have both.
+void leave_counters(const Machine& place, std::int32_t pid, const char* device, std::uint64_t bytes) {
+    using namespace sluice::uroce::device;
+    std::vector<char> file(kRoomsAt + kRoomBytes);
+    FileHeader head{
+        .magic = kCounterMagic, .counters = 4, .pid = pid, .opened_ns = 1, .command = {}, .names = {}};
+    std::strcpy(head.command.data(), "tool\x1b[1m");
+    std::strcpy(head.names[0].data(), "path.udp.bytes_sent");
+    std::strcpy(head.names[1].data(), "drop.no_room");
+    std::strcpy(head.names[2].data(), "a.b");
+    std::strcpy(head.names[3].data(), "a");
+    std::memcpy(file.data(), &head, sizeof head);
+    const std::uint64_t values[] = {bytes, 2, 3, 4};
+    std::strcpy(file.data() + kRoomsAt, device);
+    std::memcpy(file.data() + kRoomsAt + offsetof(CounterRoom, values), values, sizeof values);
+    const std::string path = place.root() + "/" + kCounterFilePrefix + std::to_string(pid);
+    std::ofstream(path, std::ios::binary).write(file.data(), static_cast<std::streamsize>(file.size()));
+    assert_int_equal(chmod(path.c_str(), 0600), 0);
+}
+
+TEST(stat__processes_that_ended__sorted_and_chosen) {
+    const Machine place;
+    setenv("SLUICE_UROCE_COUNTERS", place.root().c_str(), 1);
+    leave_counters(place, 3333, "uroce1", 7);
+    leave_counters(place, 2222, "uroce1", 5);
+    leave_counters(place, 1111, "uroce7", 9);
+    const Ran all = run({"stat"});
+    assert_int_equal(all.status, 0);
+    assert_true(all.out.find("2222") < all.out.find("3333") && all.out.find("3333") < all.out.find("1111"));
+    assert_contains(all.out, "tool?[1m");
+    const auto last = row(all.out, "uroce7");
+    assert_string_equal(last[1].c_str(), "1111");
+    assert_string_equal(last[2].c_str(), "ended");
+    assert_string_equal(last[3].c_str(), "9");
+    assert_string_equal(last[6].c_str(), "2");
+    const Ran json = run({"stat", "--json", "--pid", "2222"});
+    assert_int_equal(json.status, 0);
+    const Json document = json_of(json);
+    assert_int_equal(document["schema"], 1);
+    assert_int_equal(document["uses"].size(), 1);
+    const Json& use = document["uses"][0];
+    assert_true(use["device"] == "uroce1" && use["pid"] == 2222 && use["running"] == false);
+    assert_true(use["counters"]["path"]["udp"]["bytes_sent"] == 5);
+    assert_true(use["counters"]["a"]["b"] == 3);
+    assert_int_equal(json_of(run({"stat", "--json", "--device", "uroce1"}))["uses"].size(), 2);
+    const Ran none = run({"stat", "--json", "--device", "uroce9"});
+    assert_int_equal(none.status, 3);
+    assert_true(json_of(none)["uses"].empty());
+    assert_contains(none.err, "has used uroce9");
+    unsetenv("SLUICE_UROCE_COUNTERS");
+}
+
+TEST(stat__nothing_to_read__says_where_it_looked) {
+    const Machine place;
+    setenv("SLUICE_UROCE_COUNTERS", place.root().c_str(), 1);
+    const Ran empty = run({"stat"});
+    assert_int_equal(empty.status, 3);
+    assert_string_equal(empty.out.c_str(), "");
+    assert_contains(empty.err, "no process of this user has used a uroce device");
+    setenv("SLUICE_UROCE_COUNTERS", (place.root() + "/none").c_str(), 1);
+    const Ran absent = run({"stat"});
+    assert_int_equal(absent.status, 1);
+    assert_contains(absent.err, place.root() + "/none");
+    setenv("SLUICE_UROCE_COUNTERS", "no", 1);
+    const Ran refused = run({"stat"});
+    assert_int_equal(refused.status, 1);
+    assert_contains(refused.err, "SLUICE_UROCE_COUNTERS says \"no\"");
+    unsetenv("SLUICE_UROCE_COUNTERS");
+    assert_int_equal(run({"--root", place.root(), "stat"}).status, 2);
 }
 
 TEST(help_and_version__end_with_0) {

@@ -6,7 +6,7 @@ _sluice() {
     local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root | --name) i=$((i + 1)) ;;
+            --root | --name | --pid) i=$((i + 1)) ;;
             -*) ;;
             *)
                 if [ -z "$command" ]; then
@@ -25,7 +25,7 @@ _sluice() {
             return
         fi
     done
-    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --device ]; then
+    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --device ] && [ "$command" != stat ]; then
         mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word")
         return
     fi
@@ -36,7 +36,7 @@ _sluice() {
     local words="--json --root --help" devices
     devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info dat provider config uroce run --version $words" ;;
+        '') words="devices info dat provider config uroce stat run --version $words" ;;
         info) words="$devices $words" ;;
         dat)
             case $subcommand in
@@ -44,6 +44,7 @@ _sluice() {
                 register) words="$devices --name $words" ;;
             esac
             ;;
+        stat) words="--device --pid $words" ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
         provider)
             case $subcommand in
