@@ -223,10 +223,19 @@ abi::VerbsSysfsDevice* make_sysfs_part(const device::Device& device) noexcept {
     return sysfs;
 }
 
+// Where `sluice run` shows the device's files, and nobody else: their names are the device's all the same.
+void put_files(ibv_device& device, const std::string& name) noexcept {
+    std::snprintf(device.dev_name, sizeof device.dev_name, "uverbs-%s", name.c_str());
+    std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs-%s",
+                  name.c_str());
+    std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/%s", name.c_str());
+}
+
 // A reference of our own, which the opened context's takes over.
 ibv_device* make_device(device::Device& device) {
     auto* made = new OpenedDevice{};
     std::snprintf(made->abi::VerbsDevice::device.name, IBV_SYSFS_NAME_MAX, "%s", device.where().name.c_str());
+    put_files(made->abi::VerbsDevice::device, device.where().name);
     made->abi::VerbsDevice::device.node_type = IBV_NODE_CA;
     made->abi::VerbsDevice::device.transport_type = IBV_TRANSPORT_IB;
     made->ops = &kDeviceOps;

@@ -147,6 +147,17 @@ TEST(queries__of_the_public_library__all_answer) {
     assert_int_equal(ibv_query_pkey(context.get(), 1, 1, &pkey), -1);
 }
 
+// As in the list of `sluice run`: UCX, for one, asks for the device's file.
+TEST(device__of_an_open_context__names_its_files) {
+    const OpenContext context(open_uroce(own_address(2)));
+    const ibv_device* const device = context->device;
+    const std::string name = device->name;
+    assert_false(name.empty());
+    assert_string_equal(device->dev_name, ("uverbs-" + name).c_str());
+    assert_string_equal(device->dev_path, ("/sys/class/infiniband_verbs/uverbs-" + name).c_str());
+    assert_string_equal(device->ibdev_path, ("/sys/class/infiniband/" + name).c_str());
+}
+
 TEST(gids__of_the_public_library__the_address_and_its_type) {
     const OpenContext context(open_uroce(own_address(3)));
     union ibv_gid gid {};
