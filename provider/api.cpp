@@ -98,6 +98,10 @@ Result<void> query_into(const FileTree& tree, const std::string& name, attribute
     return found ? attributes::copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
 }
 
+attributes::LiveFacts facts_of_uroce() {
+    return attributes::facts_of_own_device(uroce::verbs::capabilities(), uroce::verbs::paging_capabilities());
+}
+
 Result<void> describe_into(const sluice_device_attributes& from, std::size_t from_size, unsigned index,
                            sluice_attribute_description* to, std::size_t size) {
     sluice_device_attributes known{};
@@ -253,7 +257,7 @@ int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t
     const auto ask = [](void* closed, bool try_registration) {
         ibv_device& asked = *static_cast<ibv_device*>(closed);
         return uroce::device::is_device_name(attributes::kernel_name(asked))
-                   ? attributes::facts_of_own_device(uroce::verbs::capabilities())
+                   ? facts_of_uroce()
                    : attributes::ask_device(asked, try_registration);
     };
     return Query::answer(
@@ -267,9 +271,8 @@ int sluice_query_name(const char* root, const char* name, sluice_device_attribut
     // A device of ours is the same whether it is open or not, and may be open somewhere else.
     const auto ask = [](void* its_name, bool try_registration) {
         const char* const text = static_cast<const char*>(its_name);
-        return uroce::device::is_device_name(text)
-                   ? attributes::facts_of_own_device(uroce::verbs::capabilities())
-                   : attributes::ask_by_name(text, try_registration);
+        return uroce::device::is_device_name(text) ? facts_of_uroce()
+                                                   : attributes::ask_by_name(text, try_registration);
     };
     return Query::answer([&] {
         std::string copy = name;

@@ -161,11 +161,12 @@ std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registrat
     return std::nullopt;
 }
 
-LiveFacts facts_of_own_device(std::uint64_t capabilities) {
+LiveFacts facts_of_own_device(std::uint64_t capabilities, std::uint64_t paging) {
     LiveFacts facts;
     const char* const file = file_of(address_of(facts_of_own_device));
     facts.provider_path = file == nullptr ? "" : file;
     facts.capabilities = capabilities;
+    facts.paging = paging;
     return facts;
 }
 

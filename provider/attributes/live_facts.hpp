@@ -36,8 +36,9 @@ std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration);
 // The same for the device of that name; nothing when libibverbs has none.
 std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registration);
 
-// What holds for a device that this library makes itself, with the CAPABILITIES that it would give.
-LiveFacts facts_of_own_device(std::uint64_t capabilities);
+// What holds for a device that this library makes itself, with the CAPABILITIES and bits of PAGING that it
+// would give.
+LiveFacts facts_of_own_device(std::uint64_t capabilities, std::uint64_t paging);
 
 // The name that the kernel knows the device by.
 std::string kernel_name(const ibv_device& device);

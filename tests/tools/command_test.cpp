@@ -210,6 +210,14 @@ TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
                     "unknown command 'start'; commands: status enable disable");
 }
 
+// As the open device says of itself.
+TEST(info__uroce__can_register_all_memory_without_pinning_it) {
+    const Ran ran = run({"info", "uroce0", "--json"});
+    assert_int_equal(ran.status, 0);
+    const Json paging = json_of(ran)["devices"][0]["attributes"]["on-demand-paging"];
+    assert_true(paging["value"] == "implicit" && paging["confidence"] == "certain");
+}
+
 // What a process that has ended leaves: its counters a.b and a, of which a JSON document can't have both.
 void leave_counters(const Machine& place, std::int32_t pid, const char* device, std::uint64_t bytes) {
     using namespace sluice::uroce::device;

@@ -18,6 +18,9 @@ Result<ibv_context*> open_context(const char* name_or_address);
 // device_cap_flags_ex of every such device, for callers that open none.
 std::uint64_t capabilities() noexcept;
 
+// general_caps of every such device's on-demand paging, likewise.
+std::uint64_t paging_capabilities() noexcept;
+
 // Whether this CPU can write lines back from its caches, which is what a persistent flush does.
 bool can_write_back() noexcept;
 

@@ -83,6 +83,10 @@ std::uint64_t capabilities() noexcept {
            (can_write_back() ? kDeviceFlushPersistent : std::uint64_t{0});
 }
 
+std::uint64_t paging_capabilities() noexcept {
+    return paging().general_caps;
+}
+
 bool can_write_back() noexcept {
     static const bool can = coherence::native_ops().ok();
     return can;
