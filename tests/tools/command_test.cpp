@@ -218,20 +218,25 @@ TEST(info__uroce__can_register_all_memory_without_pinning_it) {
     assert_true(paging["value"] == "implicit" && paging["confidence"] == "certain");
 }
 
+// What is there is zero, and has room.
+void put(char* to, std::string_view text) {
+    to[text.copy(to, text.size())] = '\0';
+}
+
 // What a process that has ended leaves: its counters a.b and a, of which a JSON document can't have both.
 void leave_counters(const Machine& place, std::int32_t pid, const char* device, std::uint64_t bytes) {
     using namespace sluice::uroce::device;
     std::vector<char> file(kRoomsAt + kRoomBytes);
     FileHeader head{
         .magic = kCounterMagic, .counters = 4, .pid = pid, .opened_ns = 1, .command = {}, .names = {}};
-    std::strcpy(head.command.data(), "tool\x1b[1m");
-    std::strcpy(head.names[0].data(), "path.udp.bytes_sent");
-    std::strcpy(head.names[1].data(), "drop.no_room");
-    std::strcpy(head.names[2].data(), "a.b");
-    std::strcpy(head.names[3].data(), "a");
+    put(head.command.data(), "tool\x1b[1m");
+    put(head.names[0].data(), "path.udp.bytes_sent");
+    put(head.names[1].data(), "drop.no_room");
+    put(head.names[2].data(), "a.b");
+    put(head.names[3].data(), "a");
     std::memcpy(file.data(), &head, sizeof head);
     const std::uint64_t values[] = {bytes, 2, 3, 4};
-    std::strcpy(file.data() + kRoomsAt, device);
+    put(file.data() + kRoomsAt, device);
     std::memcpy(file.data() + kRoomsAt + offsetof(CounterRoom, values), values, sizeof values);
     const std::string path = place.root() + "/" + kCounterFilePrefix + std::to_string(pid);
     std::ofstream(path, std::ios::binary).write(file.data(), static_cast<std::streamsize>(file.size()));
