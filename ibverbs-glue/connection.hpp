@@ -39,6 +39,7 @@ enum class ConnectionEventKind {
     kUnreachable,  // there is no way to the peer, or nobody answered in time
     kFailed,       // the peer agreed, but a side could not be made ready
     kDisconnected, // by either side
+    kPeerDied,     // its process has ended without a word
     kTimedWait,    // after that, the network can hold no packet of the connection any more
     kDeviceGone,
 };

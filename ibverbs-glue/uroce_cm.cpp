@@ -157,6 +157,9 @@ std::optional<ConnectionEvent> UroceConnection::handle(const sluice_cm_event& ev
         told.os_errno = event.status;
         return told;
     case SLUICE_CM_DISCONNECTED:
+        told.os_errno = event.status;
+        told.kind =
+            event.status == ECONNRESET ? ConnectionEventKind::kPeerDied : ConnectionEventKind::kDisconnected;
         return told;
     case SLUICE_CM_TIMEWAIT_EXIT:
         told.kind = ConnectionEventKind::kTimedWait;

@@ -43,6 +43,7 @@ std::optional<rpma_conn_event> name_of(glue::ConnectionEventKind kind) noexcept 
     case glue::ConnectionEventKind::kUnreachable:
         return RPMA_CONN_UNREACHABLE;
     case glue::ConnectionEventKind::kFailed:
+    case glue::ConnectionEventKind::kPeerDied:
     case glue::ConnectionEventKind::kDeviceGone:
         return RPMA_CONN_LOST;
     case glue::ConnectionEventKind::kDisconnected:
@@ -229,9 +230,16 @@ Result<std::optional<rpma_conn_event>> Conn::next_event() {
 }
 
 // Nothing for the end of an end, that the network has forgotten the connection, too; and for the loss of what
-// this side has left.
+// this side has left. A peer that dies is lost, or takes leave of who has left it.
 std::optional<rpma_conn_event> Conn::told(glue::ConnectionEvent& event) {
-    const std::optional<rpma_conn_event> name = name_of(event.kind);
+    std::optional<rpma_conn_event> name = name_of(event.kind);
+    if (event.kind == glue::ConnectionEventKind::kPeerDied) {
+        if (was_left_) {
+            name = RPMA_CONN_CLOSED;
+        } else if (is_ended_.exchange(true)) {
+            return std::nullopt;
+        }
+    }
     if (name == RPMA_CONN_ESTABLISHED) {
         established(event);
     }

@@ -158,7 +158,7 @@ class Conn {
     std::atomic<bool> has_direct_write_{false};
     std::atomic<bool> is_established_{false};
     std::atomic<bool> is_refused_{false}; // has told RPMA_CONN_REJECTED or RPMA_CONN_UNREACHABLE
-    std::atomic<bool> is_ended_{false};   // has told RPMA_CONN_CLOSED
+    std::atomic<bool> is_ended_{false};   // has told RPMA_CONN_CLOSED, or that the peer died
     std::atomic<bool> was_left_{false};   // by this side
     Mutex mutex_;
     std::vector<std::byte> private_data_ SLUICE_TSA(guarded_by(mutex_)); // set once, so that it stays

@@ -245,13 +245,14 @@ Result<void> ConnectionManager::disconnect(ConnectionId id, engine::Nanoseconds 
     return {};
 }
 
-bool ConnectionManager::process_ended(std::uint32_t seat, engine::Nanoseconds now) noexcept {
+bool ConnectionManager::process_ended(const engine::Address& address, const engine::Share& its,
+                                      engine::Nanoseconds now) noexcept {
     bool had_room = true;
     connections_.for_each([&](Connection& c) {
-        const bool is_its = c.peer == c.local && c.remote_comm_id != 0 &&
-                            config_.share.owner_of(c.remote_comm_id) == seat && !c.is_over();
+        const bool is_its =
+            c.peer == address && c.remote_comm_id != 0 && its.owns(c.remote_comm_id) && !c.is_over();
         if (is_its && (had_room = lifecycle_.has_room(1))) {
-            lifecycle_.report(c, EventType::kDisconnected);
+            lifecycle_.report(c, EventType::kDisconnected, reason::kProcessEnded);
             lifecycle_.time_wait(c, now);
         }
         return had_room;

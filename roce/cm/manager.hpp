@@ -73,9 +73,10 @@ class ConnectionManager {
     bool next_silent(Silent& out) noexcept;
     void nobody_there(ConnectionId id) noexcept;
 
-    // The process that had share SEAT of our own address has ended: its peers hear of it as if it had said
-    // so. True: of more of them, when the events are taken.
-    bool process_ended(std::uint32_t seat, engine::Nanoseconds now) noexcept;
+    // The process that had share ITS of the numbers of ADDRESS has ended: its peers hear of it as if it had
+    // said so. True: of more of them, when the events are taken.
+    bool process_ended(const engine::Address& address, const engine::Share& its,
+                       engine::Nanoseconds now) noexcept;
 
     void receive(const engine::Address& source, const engine::Address& destination,
                  std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept {

@@ -35,6 +35,8 @@ inline constexpr std::uint16_t kStaleConnection = 10;
 inline constexpr std::uint16_t kInvalidGid = 12;
 inline constexpr std::uint16_t kInvalidMtu = 26;
 inline constexpr std::uint16_t kConsumer = 28;
+// No message has it: the peer's process has ended.
+inline constexpr std::uint16_t kProcessEnded = 0xffff;
 } // namespace reason
 
 // Which message a REJ refuses, or an MRA holds up.

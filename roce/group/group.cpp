@@ -17,7 +17,7 @@ namespace sluice::roce::group {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} * 1024; // nothing here calls a program
-constexpr std::size_t kMaxLines = std::size_t{4} * kSeats;   // visitors included
+constexpr std::size_t kMaxLines = std::size_t{16} * kSeats;  // visitors and peers elsewhere included
 constexpr int kMaxEvents = 16;
 constexpr int kMessagesPerTurn = 64;
 constexpr std::size_t kMaxPayloadBytes = 4096;
@@ -29,7 +29,7 @@ constexpr std::size_t kMaxMessageBytes =
 Group::Group(const socket::PortConfig& config, std::unique_ptr<Table> table, Descriptor door,
              Descriptor common)
     : config_(config), table_(std::move(table)), door_(std::move(door)), common_(std::move(common)),
-      receiver_(common_.get(), config.local, config.recorder) {
+      receiver_(common_.get(), config.local, config.recorder), elsewhere_(config.local) {
     lines_.reserve(kMaxLines);
 }
 
@@ -48,7 +48,11 @@ Result<void> Group::start(Arrivals& arrivals) {
     if (epoll_.get() < 0 || stop_.get() < 0) {
         return Error::from_errno(errno, "no descriptors for sharing an address; raise `ulimit -n`");
     }
-    std::vector<int> watched = {stop_.get(), door_.get(), common_.get(), listener_.get()};
+    Result<void> ready = elsewhere_.start();
+    if (!ready) {
+        return ready;
+    }
+    std::vector<int> watched = {stop_.get(), door_.get(), common_.get(), listener_.get(), elsewhere_.fd()};
     {
         const LockGuard guard(changing_lines_);
         for (const Line& line : lines_) {
@@ -90,6 +94,7 @@ void Group::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     for (Line& line : lines_) {
         line.socket.reset();
     }
+    elsewhere_.abandon();
     table_->abandon();
 }
 
@@ -154,12 +159,26 @@ void Group::hand_on(const engine::InPacket& in) noexcept {
     }
 }
 
-engine::Peer Group::ask(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept {
+void Group::watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept {
+    if (!(address == config_.local)) {
+        elsewhere_.watch(address, peer_qpn); // all members of this group have lines
+    }
+}
+
+engine::Peer Group::ask(const engine::Address& address, std::uint32_t peer_qpn, std::uint32_t qpn) noexcept {
+    return address == config_.local ? ask_member(peer_qpn, qpn) : elsewhere_.ask(address, peer_qpn, qpn);
+}
+
+bool Group::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
+    return address == config_.local ? table_->holder(seat) == kNobody : elsewhere_.is_empty(address, seat);
+}
+
+engine::Peer Group::ask_member(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept {
     const Holder holder = table_->holder(share_.owner_of(peer_qpn));
     if (holder == kNobody) {
         return engine::Peer::kGone;
     }
-    const Ask question{.to = peer_qpn, .from = qpn};
+    const Ask question{.to = peer_qpn, .from = qpn, .from_address = config_.local};
     const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
     const LockGuard guard(changing_lines_);
     const auto line = std::ranges::find(lines_, holder, &Line::holder);
@@ -201,6 +220,8 @@ void Group::serve_one(int descriptor) noexcept {
         accept_members();
     } else if (descriptor == common_.get()) {
         read_common();
+    } else if (descriptor == elsewhere_.fd()) {
+        elsewhere_.serve(*arrivals_);
     } else if (descriptor != stop_.get()) {
         read_line(descriptor);
     }
@@ -276,8 +297,8 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         take_packet(*head, message.subspan(sizeof *head));
     } else if (const auto question = read_as<Ask>(message)) {
         arrivals_->catch_up();
-        Tell answer{.to = question->from,
-                    .connected = arrivals_->is_connected(question->to, question->from) ? 1U : 0U};
+        const bool connected = arrivals_->is_connected(question->to, question->from_address, question->from);
+        Tell answer{.to = question->from, .connected = connected ? 1U : 0U};
         const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
         (void)send(descriptor, {&piece, 1}, {});
     } else if (const auto answer = read_as<Tell>(message)) {
@@ -358,7 +379,7 @@ void Group::end_line(int descriptor) noexcept {
     }
     if (seat != kSeats) {
         arrivals_->catch_up();
-        arrivals_->member_ended(seat);
+        arrivals_->member_ended(config_.local, engine::Share(table_->words(), seat));
     }
 }
 

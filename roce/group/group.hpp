@@ -14,9 +14,13 @@
 // members have it, so that it can't leave the kernel's group before the last of them, and no index moves.
 // The seat is taken last. A process that dies on the way leaves nothing that the next one trips over.
 //
+// Processes at other addresses of the machine have lines, too, while queue pairs are connected to theirs
+// (elsewhere.hpp).
+//
 // A thread of its own answers the door, reads the common socket and the lines. It calls Arrivals.
 //
-// Thread safety: hand_on(), owns(), ask(), claim() and release() may be called from any thread.
+// Thread safety: hand_on(), owns(), watch(), ask(), is_empty(), claim() and release() may be called from any
+// thread.
 #pragma once
 
 #include <pthread.h>
@@ -28,34 +32,14 @@
 
 #include "core/sync.hpp"
 #include "roce/cm/port_claims.hpp"
+#include "roce/group/arrivals.hpp"
 #include "roce/group/door.hpp"
+#include "roce/group/elsewhere.hpp"
 #include "roce/group/messages.hpp"
 #include "roce/group/table.hpp"
 #include "roce/socket/udp_port.hpp"
 
 namespace sluice::roce::group {
-
-// Takes packets that other members read, and those of the common socket; called from the group's thread.
-class Arrivals {
-  public:
-    Arrivals() = default;
-    Arrivals(const Arrivals&) = delete;
-    Arrivals& operator=(const Arrivals&) = delete;
-    // Comes before some of them. What the seat's own socket has by now was sent before them, if by the same
-    // sender: it is to be looked at first, or a connection would end before its last message.
-    virtual void catch_up() noexcept = 0;
-    virtual void arrived(const engine::InPacket& in) noexcept = 0;
-    // Whether queue pair QPN is connected to queue pair PEER_QPN of the address; another member wants to
-    // know.
-    virtual bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept = 0;
-    // The answer to ask(): whether the peer of queue pair QPN has the connection.
-    virtual void peer_told(std::uint32_t qpn, bool connected) noexcept = 0;
-    // The member that had SEAT has ended or left. What it sent before has been looked at.
-    virtual void member_ended(std::uint32_t seat) noexcept = 0;
-
-  protected:
-    ~Arrivals() = default;
-};
 
 class Group final : public cm::PortClaims {
   public:
@@ -76,10 +60,13 @@ class Group final : public cm::PortClaims {
     // Gives a packet to the member that it belongs to. Without one, or if that one has no room, it is lost.
     void hand_on(const engine::InPacket& in) noexcept;
 
-    // Asks the member that has queue pair PEER_QPN whether that is connected to QPN, which is ours. kLives:
-    // it is asked; kGone: nobody has that number.
-    engine::Peer ask(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
-    bool is_empty(std::uint32_t seat) const noexcept { return table_->holder(seat) == kNobody; }
+    // A queue pair of ours is connected to queue pair PEER_QPN of ADDRESS, which may be any.
+    void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
+    // Asks the process that has queue pair PEER_QPN of ADDRESS whether that is connected to QPN, which is
+    // ours. kLives: it is asked; kGone: nobody has that number.
+    engine::Peer ask(const engine::Address& address, std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
+    // Whether nobody has SEAT of ADDRESS.
+    bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
     bool claim(std::uint64_t service) noexcept override { return table_->take_service(service, holder_); }
     void release(std::uint64_t service) noexcept override { table_->give_up_service(service, holder_); }
@@ -114,6 +101,7 @@ class Group final : public cm::PortClaims {
     static void* run(void* self) noexcept;
     void serve() noexcept;
     void serve_one(int descriptor) noexcept;
+    engine::Peer ask_member(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
     Result<void> watch(int descriptor) const;
     void answer_door() noexcept;
     void accept_members() noexcept;
@@ -138,6 +126,7 @@ class Group final : public cm::PortClaims {
     socket::Receiver receiver_;              // of the common socket
     Mutex changing_lines_;                   // the group's thread alone changes them, once it runs
     std::vector<Line> lines_ SLUICE_TSA(guarded_by(changing_lines_));
+    Elsewhere elsewhere_;
     Arrivals* arrivals_ = nullptr;
     bool answering_ = false; // a visitor; others wait for the joining lock
     Descriptor epoll_;

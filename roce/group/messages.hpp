@@ -54,12 +54,13 @@ struct PacketHead {
     wire::Grh grh{};
 };
 
-// Whether queue pair TO is connected to queue pair FROM, which is the asking member's.
+// Whether queue pair TO is connected to queue pair FROM of FROM_ADDRESS, which is the asking process's.
 struct Ask {
     static constexpr Kind kKind = Kind::kAsk;
     Kind kind = kKind;
     std::uint32_t to = 0;
     std::uint32_t from = 0;
+    engine::Address from_address;
 };
 
 // The answer to an Ask. TO is its FROM.

@@ -340,6 +340,11 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
             end_locked(is_pending && !is_active ? EventKind::kAcceptError : EventKind::kDisconnected);
         }
         return;
+    case glue::ConnectionEventKind::kPeerDied:
+        if (state() != EpState::kDisconnected) {
+            end_locked(is_pending && !is_active ? EventKind::kAcceptError : EventKind::kBroken);
+        }
+        return;
     case glue::ConnectionEventKind::kDeviceGone:
         if (state() != EpState::kDisconnected) {
             end_locked(EventKind::kBroken);

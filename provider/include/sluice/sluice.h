@@ -392,7 +392,8 @@ enum sluice_cm_event_type {
     /* The peer accepted, but the queue pair could not be made ready: `status` is the errno. */
     SLUICE_CM_CONNECT_ERROR = 6,
     /* By the peer, or as we asked; once for each connection that was established, or that was given
-     * up by sluice_cm_disconnect() before. `status` is ETIMEDOUT if the peer did not confirm. */
+     * up by sluice_cm_disconnect() before. `status` is ETIMEDOUT if the peer did not confirm, and
+     * ECONNRESET if its process has ended without a word. */
     SLUICE_CM_DISCONNECTED = 7,
     /* Seconds later: the queue pair may be used for another connection. */
     SLUICE_CM_TIMEWAIT_EXIT = 8

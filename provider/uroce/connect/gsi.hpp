@@ -46,7 +46,9 @@ class Gsi final : public device::Companion, ManagementPort {
     void wake_at(engine::Nanoseconds when) noexcept override;
     bool is_anybody_at(const engine::Address& peer) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
-    void process_ended(std::uint32_t seat) noexcept override { service_.process_ended(seat); }
+    void process_ended(const engine::Address& address, const engine::Share& its) noexcept override {
+        service_.process_ended(address, its);
+    }
     bool gone() const noexcept override { return device_.poisoned(); }
 
     Result<void> make_queue_pair();

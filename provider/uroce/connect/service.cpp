@@ -94,10 +94,10 @@ bool Service::next_silent(cm::ConnectionManager::Silent& silent) noexcept {
     return manager_.next_silent(silent);
 }
 
-void Service::process_ended(std::uint32_t seat) noexcept {
+void Service::process_ended(const engine::Address& address, const engine::Share& its) noexcept {
     for (bool more = true; more;) {
         const Turn turn(*this);
-        more = manager_.process_ended(seat, port_.now());
+        more = manager_.process_ended(address, its, port_.now());
     }
 }
 

@@ -81,8 +81,8 @@ class Service {
     void receive(const engine::Address& source, const engine::Address& destination,
                  std::span<const std::uint8_t> mad) noexcept;
     void advance() noexcept;
-    // The process that had share SEAT of the device's address has ended.
-    void process_ended(std::uint32_t seat) noexcept;
+    // The process that had share ITS of the numbers of ADDRESS has ended.
+    void process_ended(const engine::Address& address, const engine::Share& its) noexcept;
     // Data arrived at a queue pair whose connection waits for RTU.
     void communication_established(std::uint32_t qpn) noexcept;
     cm::ManagerCounters counters() noexcept;

@@ -50,10 +50,12 @@ std::uint32_t type_of(const cm::Event& event) noexcept {
     return 0;
 }
 
-// A rejection has a reason of the protocol's, silence is an errno.
+// A rejection has a reason of the protocol's, silence and the end of the peer's process are an errno.
 int status_of(const cm::Event& event) noexcept {
     if (event.type != cm::EventType::kRejected) {
-        return event.reason == cm::reason::kTimeout ? ETIMEDOUT : 0;
+        return event.reason == cm::reason::kTimeout        ? ETIMEDOUT
+               : event.reason == cm::reason::kProcessEnded ? ECONNRESET
+                                                           : 0;
     }
     if (!event.datagram) {
         return event.reason;

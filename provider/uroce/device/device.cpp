@@ -570,9 +570,9 @@ void Device::arrived(const engine::InPacket& in) noexcept {
     receive(in, counters_.udp, now);
 }
 
-bool Device::is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept {
+bool Device::is_connected(std::uint32_t qpn, const engine::Address& peer, std::uint32_t peer_qpn) noexcept {
     const ProgressSession session(*this);
-    return engine_.is_connected(qpn, where_.gid, peer_qpn);
+    return engine_.is_connected(qpn, peer, peer_qpn);
 }
 
 void Device::peer_told(std::uint32_t qpn, bool connected) noexcept {
@@ -581,33 +581,45 @@ void Device::peer_told(std::uint32_t qpn, bool connected) noexcept {
 }
 
 // A process that has taken the seat since may have connections with us: their queue pairs ask it.
-void Device::member_ended(std::uint32_t seat) noexcept {
+void Device::member_ended(const engine::Address& address, const engine::Share& its) noexcept {
     {
         const ProgressSession session(*this);
         engine_.for_each([&](const engine::QueuePair& qp) {
             const engine::QpAttributes& attr = qp.attributes();
-            if (qp.type() == engine::QpType::kRc && attr.remote == where_.gid &&
-                share_.owner_of(attr.dest_qpn) == seat &&
-                link_->ask(attr.dest_qpn, qp.qpn()) == engine::Peer::kGone) {
+            if (qp.type() == engine::QpType::kRc && attr.remote == address && its.owns(attr.dest_qpn) &&
+                link_->ask(address, attr.dest_qpn, qp.qpn()) == engine::Peer::kGone) {
                 engine_.peer_is_gone(qp.qpn());
             }
         });
     }
     const LockGuard guard(making_companion_);
-    if (companion_ != nullptr && link_->is_empty(seat)) {
-        companion_->process_ended(seat);
+    if (companion_ != nullptr && link_->is_empty(address, its.which())) {
+        companion_->process_ended(address, its);
+    }
+}
+
+bool Device::is_in_this_process(const engine::Address& address, std::uint32_t qpn) noexcept {
+    if (address == where_.gid) {
+        return share_.owns(qpn);
+    }
+    const Neighbour* const neighbour = neighbours_.find(address);
+    return neighbour != nullptr && neighbour->has_number(qpn);
+}
+
+void Device::watch_peer(const engine::QueuePair& qp) noexcept {
+    const engine::QpAttributes& attr = qp.attributes();
+    if (link_ != nullptr && !is_in_this_process(attr.remote, attr.dest_qpn)) {
+        link_->watch(attr.remote, attr.dest_qpn);
     }
 }
 
 // In this process nobody starves, and no packet is lost.
 engine::Peer Device::silent_peer(std::uint32_t qpn, const engine::Address& remote,
                                  std::uint32_t peer_qpn) noexcept {
-    const bool is_shared = remote == where_.gid && link_ != nullptr && !share_.is_all();
-    if (is_shared && !share_.owns(peer_qpn)) {
-        return link_->ask(peer_qpn, qpn);
+    if (is_in_this_process(remote, peer_qpn)) {
+        return engine::Peer::kGone;
     }
-    return remote == where_.gid || neighbours_.find(remote) != nullptr ? engine::Peer::kGone
-                                                                       : engine::Peer::kUnknown;
+    return link_ != nullptr ? link_->ask(remote, peer_qpn, qpn) : engine::Peer::kUnknown;
 }
 
 void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {

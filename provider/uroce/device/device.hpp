@@ -39,8 +39,8 @@ class Companion {
     Companion(const Companion&) = delete;
     Companion& operator=(const Companion&) = delete;
     virtual ~Companion() = default;
-    // The process that had SEAT at the device's address has ended; from the link's thread.
-    virtual void process_ended(std::uint32_t /*seat*/) noexcept {}
+    // The process that had share ITS of the numbers of ADDRESS has ended; from the link's thread.
+    virtual void process_ended(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {}
 };
 
 class Device final : public Neighbour, engine::EventSink, Link::Receiver, ProgressThread::Client {
@@ -164,15 +164,20 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     bool end_work() noexcept;
     Taken take_from(Device& from, Pump& pump) noexcept override;
     bool takes_from(Device& from) noexcept override;
+    bool has_number(std::uint32_t qpn) const noexcept override { return share_.owns(qpn); }
+
+    // QP is ready to receive, and a reliable connection; the caller holds the device.
+    void watch_peer(const engine::QueuePair& qp) noexcept;
 
   private:
     void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
     void packet(const engine::InPacket& in) noexcept override;
     void catch_up() noexcept override;
     void arrived(const engine::InPacket& in) noexcept override;
-    bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept override;
+    bool is_connected(std::uint32_t qpn, const engine::Address& peer,
+                      std::uint32_t peer_qpn) noexcept override;
     void peer_told(std::uint32_t qpn, bool connected) noexcept override;
-    void member_ended(std::uint32_t seat) noexcept override;
+    void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
     engine::Peer silent_peer(std::uint32_t qpn, const engine::Address& remote,
                              std::uint32_t peer_qpn) noexcept override;
 
@@ -183,6 +188,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     Neighbour* find_here(Pump& pump) noexcept;
     void deliver_here(Neighbour& to, Pump& pump) noexcept;
     void end_queue_pair(std::uint32_t qpn) noexcept;
+    bool is_in_this_process(const engine::Address& address, std::uint32_t qpn) noexcept;
     void receive(const engine::InPacket& in, PathCounters& path, const engine::Moment& now) noexcept;
     void give_to_neighbour(Neighbour& to, Pump& pump) noexcept;
     void take_in(engine::OutPacket& out, const engine::Moment& now) noexcept;

@@ -33,9 +33,10 @@ class Link {
         virtual void catch_up() noexcept = 0;
         virtual void arrived(const engine::InPacket& in) noexcept = 0;
         // As group::Arrivals.
-        virtual bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept = 0;
+        virtual bool is_connected(std::uint32_t qpn, const engine::Address& peer,
+                                  std::uint32_t peer_qpn) noexcept = 0;
         virtual void peer_told(std::uint32_t qpn, bool connected) noexcept = 0;
-        virtual void member_ended(std::uint32_t seat) noexcept = 0;
+        virtual void member_ended(const engine::Address& address, const engine::Share& its) noexcept = 0;
 
       protected:
         ~Receiver() = default;
@@ -79,13 +80,19 @@ class Link {
     virtual engine::Share share() const noexcept { return {}; }
     // Whether a packet to the address is for this process. Its payload is looked at for queue pair 1 only.
     virtual bool owns(const wire::Packet& /*packet*/) const noexcept { return true; }
-    // Whether the process that has queue pair PEER_QPN of the address lives. It is asked whether that is
+    // A queue pair is connected to queue pair PEER_QPN of ADDRESS: the receiver hears of the end of its
+    // process, if that is one of this machine and this user.
+    virtual void watch(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/) noexcept {}
+    // Whether the process that has queue pair PEER_QPN of ADDRESS lives. It is asked whether that is
     // connected to QPN, and the receiver told its answer.
-    virtual engine::Peer ask(std::uint32_t /*peer_qpn*/, std::uint32_t /*qpn*/) noexcept {
+    virtual engine::Peer ask(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/,
+                             std::uint32_t /*qpn*/) noexcept {
         return engine::Peer::kUnknown;
     }
-    // Whether no process has SEAT.
-    virtual bool is_empty(std::uint32_t /*seat*/) const noexcept { return true; }
+    // Whether no process has SEAT of ADDRESS.
+    virtual bool is_empty(const engine::Address& /*address*/, std::uint32_t /*seat*/) noexcept {
+        return true;
+    }
     // Of rdma_cm's ports; null: no other process has any.
     virtual cm::PortClaims* port_claims() noexcept { return nullptr; }
 };

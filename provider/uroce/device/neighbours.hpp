@@ -38,6 +38,8 @@ class Neighbour {
     // Whether the packet that FROM is sending is for this neighbour. If not, another process at the address
     // has its queue pair.
     virtual bool takes_from(Device& from) noexcept = 0;
+    // Whether queue pair QPN of the neighbour's address belongs to this process, or would.
+    virtual bool has_number(std::uint32_t qpn) const noexcept = 0;
     // Takes the packet that FROM is sending. PUMP is the calling thread's, which holds FROM. Never waits.
     virtual Taken take_from(Device& from, Pump& pump) noexcept = 0;
 

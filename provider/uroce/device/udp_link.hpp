@@ -41,24 +41,33 @@ class UdpLink final : public Link, group::Arrivals {
     void stop() noexcept override;
     engine::Share share() const noexcept override;
     bool owns(const wire::Packet& packet) const noexcept override;
-    engine::Peer ask(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept override {
-        return group_ != nullptr ? group_->ask(peer_qpn, qpn) : engine::Peer::kUnknown;
+    void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept override {
+        if (group_ != nullptr) {
+            group_->watch(address, peer_qpn);
+        }
     }
-    bool is_empty(std::uint32_t seat) const noexcept override {
-        return group_ == nullptr || group_->is_empty(seat);
+    engine::Peer ask(const engine::Address& address, std::uint32_t peer_qpn,
+                     std::uint32_t qpn) noexcept override {
+        return group_ != nullptr ? group_->ask(address, peer_qpn, qpn) : engine::Peer::kUnknown;
+    }
+    bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept override {
+        return group_ == nullptr || group_->is_empty(address, seat);
     }
     cm::PortClaims* port_claims() noexcept override { return group_.get(); }
 
   private:
     void catch_up() noexcept override { receiver_->catch_up(); }
     void arrived(const engine::InPacket& in) noexcept override { receiver_->arrived(in); }
-    bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept override {
-        return receiver_->is_connected(qpn, peer_qpn);
+    bool is_connected(std::uint32_t qpn, const engine::Address& peer,
+                      std::uint32_t peer_qpn) noexcept override {
+        return receiver_->is_connected(qpn, peer, peer_qpn);
     }
     void peer_told(std::uint32_t qpn, bool connected) noexcept override {
         receiver_->peer_told(qpn, connected);
     }
-    void member_ended(std::uint32_t seat) noexcept override { receiver_->member_ended(seat); }
+    void member_ended(const engine::Address& address, const engine::Share& its) noexcept override {
+        receiver_->member_ended(address, its);
+    }
 
     std::unique_ptr<group::Group> group_;
     std::unique_ptr<socket::UdpPort> port_;

@@ -208,6 +208,9 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
         return modified.error().kind() == ErrorKind::kInsufficientResources ? ENOMEM : EINVAL;
     }
     qp.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged;
+    if (to == IBV_QPS_RTR && from != to && qp.engine->type() == engine::QpType::kRc) {
+        device.watch_peer(*qp.engine);
+    }
     session.engine().wake(*qp.engine);
     return 0;
 }

@@ -69,7 +69,8 @@ class Taken final : public group::Arrivals {
         psns_.insert(in.packet.bth.psn);
         eventfd_write(changed_.get(), 1);
     }
-    bool is_connected(std::uint32_t qpn, std::uint32_t peer_qpn) noexcept override {
+    bool is_connected(std::uint32_t qpn, const engine::Address& /*peer*/,
+                      std::uint32_t peer_qpn) noexcept override {
         return qpn == peer_qpn + 1;
     }
     void peer_told(std::uint32_t qpn, bool connected) noexcept override {
@@ -77,9 +78,9 @@ class Taken final : public group::Arrivals {
         told_.emplace(qpn, connected);
         eventfd_write(changed_.get(), 1);
     }
-    void member_ended(std::uint32_t seat) noexcept override {
+    void member_ended(const engine::Address& /*address*/, const engine::Share& its) noexcept override {
         const std::lock_guard lock(mutex_);
-        ended_.insert(seat);
+        ended_.insert(its.which());
         eventfd_write(changed_.get(), 1);
     }
     bool wait_for(std::uint32_t psn) {
@@ -87,6 +88,10 @@ class Taken final : public group::Arrivals {
     }
     bool wait_for_end_of(std::uint32_t seat) {
         return wait_until([&] { return ended_.contains(seat); });
+    }
+    bool has_answer(std::uint32_t qpn) {
+        const std::lock_guard lock(mutex_);
+        return told_.contains(qpn);
     }
     // The answer about QPN, or none.
     std::optional<bool> wait_for_answer(std::uint32_t qpn) {
@@ -400,16 +405,89 @@ TEST(peer__asked__answers_whether_it_has_the_connection) {
     auto second = std::make_unique<Member>(address);
     const std::uint32_t seat = second->group->share().which();
     const std::uint32_t theirs = number_of(*second->group, random);
-    while (first.group->ask(theirs, theirs - 1) == engine::Peer::kUnknown) {
+    while (first.group->ask(address, theirs, theirs - 1) == engine::Peer::kUnknown) {
         sched_yield(); // the first hasn't read yet who has called
     }
     assert_true(first.taken.wait_for_answer(theirs - 1) == std::optional(true));
-    assert_true(first.group->ask(theirs, theirs - 2) == engine::Peer::kLives);
+    assert_true(first.group->ask(address, theirs, theirs - 2) == engine::Peer::kLives);
     assert_true(first.taken.wait_for_answer(theirs - 2) == std::optional(false));
     second.reset();
     assert_true(first.taken.wait_for_end_of(seat));
-    assert_true(first.group->is_empty(seat));
-    assert_true(first.group->ask(theirs, theirs - 1) == engine::Peer::kGone);
+    assert_true(first.group->is_empty(address, seat));
+    assert_true(first.group->ask(address, theirs, theirs - 1) == engine::Peer::kGone);
+}
+
+// Until there is a line, nobody is asked.
+void ask_until_answered(Member& here, const engine::Address& there, std::uint32_t theirs) {
+    while (!here.taken.has_answer(theirs - 1)) {
+        (void)here.group->ask(there, theirs, theirs - 1);
+        sched_yield();
+    }
+}
+
+// A line to the process that has the number, at another address.
+TEST(peer_at_another_address__watched__answers_and_its_end_is_reported) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kSeed);
+    const engine::Address there = next_address();
+    Member here(next_address());
+    const Member other(there); // which has nothing to do with it
+    auto peer = std::make_unique<Member>(there);
+    const std::uint32_t theirs = number_of(*peer->group, random);
+    const std::uint32_t seat = peer->group->share().which();
+    here.group->watch(there, theirs);
+    ask_until_answered(here, there, theirs);
+    assert_true(here.taken.wait_for_answer(theirs - 1) == std::optional(true));
+    peer.reset();
+    assert_true(here.taken.wait_for_end_of(seat));
+    assert_true(here.group->is_empty(there, seat));
+    assert_true(here.taken.wait_for_end_of(seat));
+}
+
+// It had ended before anybody called it.
+TEST(peer_at_another_address__that_has_ended__is_reported_when_watched) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kSeed);
+    const engine::Address there = next_address();
+    Member here(next_address());
+    const Member other(there);
+    auto peer = std::make_unique<Member>(there);
+    const std::uint32_t theirs = number_of(*peer->group, random);
+    const std::uint32_t seat = peer->group->share().which();
+    peer.reset();
+    here.group->watch(there, theirs);
+    assert_true(here.taken.wait_for_end_of(seat));
+}
+
+// All processes of the address have changed: what is known of the former ones counts for nothing.
+TEST(peer_at_another_address__of_a_group_that_was_founded_anew__is_found) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kSeed);
+    const engine::Address there = next_address();
+    Member here(next_address());
+    for (int life = 0; life < 3; ++life) {
+        const Member peer(there);
+        const std::uint32_t theirs = number_of(*peer.group, random);
+        here.group->watch(there, theirs);
+        ask_until_answered(here, there, theirs);
+        assert_true(here.taken.wait_for_answer(theirs - 1) == std::optional(true));
+    }
+}
+
+TEST(address_of_nobody__watched__nothing_is_known) {
+    if (cannot_share()) {
+        return;
+    }
+    Member here(next_address());
+    const engine::Address there = next_address();
+    here.group->watch(there, 77);
+    assert_true(here.group->ask(there, 77, 76) == engine::Peer::kUnknown);
 }
 
 TEST(founder__dies__the_others_go_on_and_take_new_members) {

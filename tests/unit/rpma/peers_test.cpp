@@ -432,6 +432,7 @@ TEST(events__of_the_fabric__have_these_names) {
     assert_true(name_of(ConnectionEventKind::kUnreachable) == RPMA_CONN_UNREACHABLE);
     assert_true(name_of(ConnectionEventKind::kFailed) == RPMA_CONN_LOST);
     assert_true(name_of(ConnectionEventKind::kDeviceGone) == RPMA_CONN_LOST);
+    assert_true(name_of(ConnectionEventKind::kPeerDied) == RPMA_CONN_LOST);
     assert_true(name_of(ConnectionEventKind::kDisconnected) == RPMA_CONN_CLOSED);
     assert_true(name_of(ConnectionEventKind::kTimedWait) == RPMA_CONN_CLOSED);
     assert_false(name_of(ConnectionEventKind::kRequest).has_value());

@@ -160,7 +160,6 @@ TEST(peer__killed__waits_end_with_an_error_and_lost) {
 } // namespace
 
 int main() {
-    setenv("SLUICE_UROCE_SILENCE", "1", 1); // the peers that are killed have addresses of their own
     for (unsigned i = 0; i < std::size(servers); ++i) {
         servers[i] = std::make_unique<Server>(own_address(i));
     }

@@ -292,36 +292,69 @@ void do_as_told(const Talk& talk) {
 }
 
 struct Told {
-    Told()
-        : server(do_as_told), context(open_here()), end(context.get()), card(server.talk().swap_cards(end)) {
+    explicit Told(std::string address = own_address())
+        : server_address(std::move(address)), server(do_as_told), context(open_here()), end(context.get()),
+          card(server.talk().swap_cards(end)) {
         bring_up(end.qp, card.qpn, card.gid, {.timeout = 8, .retries = 2}); // three milliseconds
         assert_int_equal(server.talk().hear<char>(), 'r');
     }
     ibv_context* open_here() const {
-        server.talk().tell(text_of(own_address()));
+        server.talk().tell(text_of(server_address));
         return open_uroce();
     }
+    const std::string server_address;
     const OtherProcess server;
     const OpenContext context;
     End end;
     const Card card;
 };
 
-// As with a debugger, or a processor that others have: at one address it's known that the peer lives.
-TEST(peer__stopped_for_longer_than_all_retries__goes_on) {
-    Told peer;
-    assert_int_equal(kill(peer.server.pid(), SIGSTOP), 0);
+void stop(pid_t process) {
+    assert_int_equal(kill(process, SIGSTOP), 0);
     int status = 0;
-    assert_int_equal(waitpid(peer.server.pid(), &status, WUNTRACED), peer.server.pid());
+    assert_int_equal(waitpid(process, &status, WUNTRACED), process);
+}
+
+// As with a debugger, or a processor that others have.
+void stop_for(std::chrono::milliseconds time, Told& peer) {
+    stop(peer.server.pid());
     assert_int_equal(post_to(peer.end, IBV_WR_RDMA_WRITE, 0, 64, peer.card, 0), 0);
     const auto began = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - began < std::chrono::milliseconds(1500)) {
+    while (std::chrono::steady_clock::now() - began < time) {
         assert_true(peer.end.idle());
     }
     assert_int_equal(kill(peer.server.pid(), SIGCONT), 0);
     assert_int_equal(peer.end.wait().status, IBV_WC_SUCCESS);
     peer.server.talk().tell('e');
     assert_int_equal(peer.server.wait_for_end(), 0);
+}
+
+TEST(peer__stopped_for_longer_than_all_retries__goes_on) {
+    Told peer;
+    stop_for(std::chrono::milliseconds(1500), peer);
+}
+
+// It is stopped before, so that it answers nothing of what was sent.
+TEST(peer_at_another_address_of_ours__killed__the_request_fails_within_a_second) {
+    Told peer(own_address(5));
+    stop(peer.server.pid());
+    assert_int_equal(post_to(peer.end, IBV_WR_RDMA_WRITE, 0, 64, peer.card, 0), 0);
+    const auto began = std::chrono::steady_clock::now();
+    assert_int_equal(kill(peer.server.pid(), SIGKILL), 0);
+    assert_int_equal(peer.end.wait().status, IBV_WC_RETRY_EXC_ERR);
+    assert_true(std::chrono::steady_clock::now() - began < std::chrono::seconds(1));
+    assert_int_equal(peer.end.state(), IBV_QPS_ERR);
+    assert_int_equal(WTERMSIG(peer.server.wait_for_end()), SIGKILL);
+}
+
+// No more silence is granted to a peer of which nothing is known than the program's retries.
+TEST(peer_at_another_address_of_ours__stopped_for_longer_than_all_retries__goes_on) {
+    setenv("SLUICE_UROCE_SILENCE", "0", 1);
+    {
+        Told peer(own_address(4));
+        stop_for(std::chrono::milliseconds(1500), peer);
+    }
+    unsetenv("SLUICE_UROCE_SILENCE");
 }
 
 TEST(peer__that_lives_and_has_destroyed_its_queue_pair__the_request_fails_after_its_retries) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the group's thread reports to the device.
+#pragma once
+
+#include <cstdint>
+
+#include "roce/engine/in_packet.hpp"
+#include "roce/engine/share.hpp"
+
+namespace sluice::roce::group {
+
+// Takes packets that other members read, and those of the common socket; called from the group's thread.
+class Arrivals {
+  public:
+    Arrivals() = default;
+    Arrivals(const Arrivals&) = delete;
+    Arrivals& operator=(const Arrivals&) = delete;
+    // Comes before some of them. What the seat's own socket has by now was sent before them, if by the same
+    // sender: it is to be looked at first, or a connection would end before its last message.
+    virtual void catch_up() noexcept = 0;
+    virtual void arrived(const engine::InPacket& in) noexcept = 0;
+    // Whether queue pair QPN is connected to queue pair PEER_QPN of PEER; that one's process wants to know.
+    virtual bool is_connected(std::uint32_t qpn, const engine::Address& peer,
+                              std::uint32_t peer_qpn) noexcept = 0;
+    // The answer to ask(): whether the peer of queue pair QPN has the connection.
+    virtual void peer_told(std::uint32_t qpn, bool connected) noexcept = 0;
+    // The process that had share ITS of the numbers of ADDRESS has ended or left. What it sent before has
+    // been looked at.
+    virtual void member_ended(const engine::Address& address, const engine::Share& its) noexcept = 0;
+
+  protected:
+    ~Arrivals() = default;
+};
+
+} // namespace sluice::roce::group

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/group/elsewhere.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/boundary.hpp"
+#include "core/log.hpp"
+#include "roce/group/arrivals.hpp"
+#include "roce/group/messages.hpp"
+
+namespace sluice::roce::group {
+
+namespace {
+
+constexpr std::size_t kMostLines = 4096; // several addresses with all their seats
+constexpr std::size_t kMostWanted = 4096;
+constexpr int kMostCalls = 8; // of one that hangs up each time: it has no room
+constexpr int kEventsPerTurn = 16;
+constexpr std::size_t kMostBytes = 256; // of what comes over a line
+
+bool is_gone(const Error& error) noexcept {
+    return error.kind() == ErrorKind::kNotFound;
+}
+
+// Without taking anything from it.
+bool has_ended(int descriptor) noexcept {
+    char first = 0;
+    const ssize_t got = recv(descriptor, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+} // namespace
+
+Elsewhere::Elsewhere(const engine::Address& own) : own_(own) {
+    wanted_.reserve(kMostWanted);
+}
+
+Result<void> Elsewhere::start() {
+    epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (epoll_.get() < 0 || wake_.get() < 0) {
+        return Error::from_errno(errno, "no descriptors for peers at other addresses; raise `ulimit -n`");
+    }
+    return watch_descriptor(wake_.get());
+}
+
+Result<void> Elsewhere::watch_descriptor(int descriptor) const {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+        return Error::from_errno(errno, "can't watch a descriptor for peers at other addresses");
+    }
+    return {};
+}
+
+// Nothing is locked: the threads that had the lock are the parent's.
+void Elsewhere::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    epoll_.reset();
+    wake_.reset();
+    for (Visit& visit : visits_) {
+        visit.socket.reset();
+    }
+    for (Line& line : lines_) {
+        line.socket.reset();
+    }
+    for (const auto& known : known_) {
+        known->table->abandon();
+    }
+}
+
+// Without room it is lost, and wanted again when the peer is silent.
+void Elsewhere::want_locked(const Wanted& peer) noexcept {
+    if (wanted_.size() < wanted_.capacity()) {
+        wanted_.push_back(peer);
+        eventfd_write(wake_.get(), 1);
+    }
+}
+
+void Elsewhere::watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept {
+    const LockGuard guard(changing_);
+    want_locked({address, peer_qpn});
+}
+
+Elsewhere::Known* Elsewhere::find_locked(const engine::Address& address) const noexcept {
+    const auto known = std::ranges::find_if(known_, [&](const auto& one) { return one->address == address; });
+    return known != known_.end() ? known->get() : nullptr;
+}
+
+Elsewhere::Line* Elsewhere::find_line_locked(const Known& group, Holder holder) noexcept {
+    const auto line = std::ranges::find_if(
+        lines_, [&](const Line& one) { return one.group == &group && one.holder == holder; });
+    return line != lines_.end() ? &*line : nullptr;
+}
+
+engine::Peer Elsewhere::ask(const engine::Address& address, std::uint32_t peer_qpn,
+                            std::uint32_t qpn) noexcept {
+    const LockGuard guard(changing_);
+    const Known* const known = find_locked(address);
+    if (known == nullptr && std::ranges::find(deserted_, address) != deserted_.end()) {
+        return engine::Peer::kGone;
+    }
+    if (known == nullptr) {
+        want_locked({address, peer_qpn});
+        const bool is_there = std::ranges::find(visits_, address, &Visit::address) != visits_.end();
+        return is_there ? engine::Peer::kLives : engine::Peer::kUnknown;
+    }
+    const Holder holder = known->table->holder(engine::Share::share_of(known->table->words(), peer_qpn));
+    if (holder == kNobody) {
+        return engine::Peer::kGone;
+    }
+    const Line* const line = find_line_locked(*known, holder);
+    if (line == nullptr) {
+        want_locked({address, peer_qpn});
+        return engine::Peer::kUnknown;
+    }
+    const Ask question{.to = peer_qpn, .from = qpn, .from_address = own_};
+    const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
+    (void)send(line->socket.get(), {&piece, 1}, {}); // a full one has been asked often, and is stopped
+    return engine::Peer::kLives;
+}
+
+bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
+    const LockGuard guard(changing_);
+    const Known* const known = find_locked(address);
+    return known == nullptr || known->table->holder(seat) == kNobody;
+}
+
+void Elsewhere::serve(Arrivals& arrivals) noexcept {
+    std::array<epoll_event, kEventsPerTurn> events{};
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, 0);
+    for (int i = 0; i < count; ++i) {
+        const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
+        const Result<void> served = at_boundary("peers at other addresses", [&]() -> Result<void> {
+            serve_one(descriptor, arrivals);
+            return {};
+        });
+        if (!served) {
+            SLUICE_LOG(kWarning, "uroce", "the end of a peer at another address may be noticed late: %s",
+                       served.error().text());
+        }
+    }
+}
+
+void Elsewhere::serve_one(int descriptor, Arrivals& arrivals) {
+    if (descriptor == wake_.get()) {
+        take_wanted(arrivals);
+        return;
+    }
+    if (is_visit(descriptor)) {
+        continue_visit(descriptor, arrivals);
+    } else {
+        read_line(descriptor, arrivals);
+    }
+    forget_unused();
+}
+
+void Elsewhere::take_wanted(Arrivals& arrivals) {
+    eventfd_t count = 0;
+    (void)eventfd_read(wake_.get(), &count);
+    for (;;) {
+        Wanted peer;
+        {
+            const LockGuard guard(changing_);
+            if (wanted_.empty()) {
+                return;
+            }
+            peer = wanted_.back();
+            wanted_.pop_back();
+        }
+        look_for(peer, arrivals);
+    }
+}
+
+void Elsewhere::look_for(const Wanted& peer, Arrivals& arrivals) {
+    if (has_line_to(peer, arrivals)) {
+        return;
+    }
+    {
+        const LockGuard guard(changing_);
+        const auto visit = std::ranges::find(visits_, peer.address, &Visit::address);
+        if (visit != visits_.end()) {
+            visit->qpns.push_back(peer.qpn);
+            return;
+        }
+    }
+    knock(peer);
+}
+
+// By what is known of its group. A line that has ended without being looked at may be of a former one.
+bool Elsewhere::has_line_to(const Wanted& peer, Arrivals& arrivals) {
+    int descriptor = -1;
+    {
+        const LockGuard guard(changing_);
+        if (const Known* const known = find_locked(peer.address)) {
+            const Holder holder =
+                known->table->holder(engine::Share::share_of(known->table->words(), peer.qpn));
+            if (const Line* const line = find_line_locked(*known, holder)) {
+                descriptor = line->socket.get();
+            }
+        }
+    }
+    if (descriptor >= 0 && has_ended(descriptor)) {
+        line_ended(descriptor, arrivals);
+        return false;
+    }
+    return descriptor >= 0;
+}
+
+void Elsewhere::knock(const Wanted& peer) {
+    Result<Descriptor> door = call(door_name(peer.address));
+    if (!door || !watch_descriptor(door->get())) {
+        return; // nobody of ours: a peer on another machine
+    }
+    const LockGuard guard(changing_);
+    std::erase(deserted_, peer.address);
+    visits_.push_back({.socket = *std::move(door), .address = peer.address, .qpns = {peer.qpn}});
+}
+
+bool Elsewhere::is_visit(int descriptor) noexcept {
+    const LockGuard guard(changing_);
+    return std::ranges::any_of(visits_, [&](const Visit& visit) { return visit.socket.get() == descriptor; });
+}
+
+void Elsewhere::continue_visit(int descriptor, Arrivals& arrivals) {
+    std::array<std::uint8_t, sizeof(Welcome)> bytes{};
+    Received received;
+    const Receipt receipt = receive(descriptor, bytes, received);
+    if (receipt == Receipt::kNothing) {
+        return;
+    }
+    Visit visit;
+    {
+        const LockGuard guard(changing_);
+        const auto found =
+            std::ranges::find(visits_, descriptor, [](const Visit& one) { return one.socket.get(); });
+        visit = std::move(*found);
+        visits_.erase(found);
+    }
+    if (receipt == Receipt::kEnd) {
+        visit_ended(std::move(visit), arrivals);
+        return;
+    }
+    const auto welcome = read_as<Welcome>({bytes.data(), received.bytes});
+    if (welcome && welcome->version == Welcome::kVersion && received.descriptor_count == 3) {
+        enter(visit, std::move(received.descriptors[0]), arrivals);
+    }
+}
+
+// The member that had us waiting has ended. Others go on answering, or there are none: then whoever had the
+// queue pairs is gone.
+void Elsewhere::visit_ended(Visit visit, Arrivals& arrivals) {
+    Result<Descriptor> door = call(door_name(visit.address));
+    if (door && visit.calls++ < kMostCalls && watch_descriptor(door->get())) {
+        visit.socket = *std::move(door);
+        const LockGuard guard(changing_);
+        visits_.push_back(std::move(visit));
+    } else if (!door && is_gone(door.error())) {
+        {
+            const LockGuard guard(changing_);
+            deserted_.push_back(visit.address);
+        }
+        arrivals.catch_up();
+        arrivals.member_ended(visit.address, engine::Share());
+    }
+}
+
+// Of the welcome, the table alone is for a visitor that doesn't join.
+void Elsewhere::enter(const Visit& visit, Descriptor table, Arrivals& arrivals) {
+    Result<std::unique_ptr<Table>> mapped = Table::map(std::move(table));
+    if (!mapped) {
+        return;
+    }
+    const Known* known = nullptr;
+    std::vector<int> former;
+    {
+        const LockGuard guard(changing_);
+        known = find_locked(visit.address);
+        if (known != nullptr && known->table->group() != (*mapped)->group()) {
+            for (const Line& line : lines_) {
+                if (line.group == known) {
+                    former.push_back(line.socket.get());
+                }
+            }
+        }
+    }
+    for (const int descriptor : former) {
+        line_ended(descriptor, arrivals); // a group ends with the last of its processes
+    }
+    forget_unused();
+    {
+        const LockGuard guard(changing_);
+        known = find_locked(visit.address);
+        if (known == nullptr) {
+            known_.push_back(std::make_unique<Known>(Known{visit.address, *std::move(mapped)}));
+            known = known_.back().get();
+        }
+    }
+    for (const std::uint32_t qpn : visit.qpns) {
+        call_holder(*known, qpn, arrivals);
+    }
+}
+
+void Elsewhere::call_holder(const Known& group, std::uint32_t qpn, Arrivals& arrivals) {
+    const engine::Share its(group.table->words(), engine::Share::share_of(group.table->words(), qpn));
+    const Holder holder = group.table->holder(its.which());
+    {
+        const LockGuard guard(changing_);
+        if (holder != kNobody &&
+            (find_line_locked(group, holder) != nullptr || lines_.size() == kMostLines)) {
+            return;
+        }
+    }
+    Result<Descriptor> called = holder != kNobody ? call(line_name(group.table->group(), holder))
+                                                  : Error(ErrorKind::kNotFound, "nobody has this seat");
+    if (!called && is_gone(called.error())) {
+        group.table->give_up_seat(its.which(), holder);
+        arrivals.catch_up();
+        arrivals.member_ended(group.address, its);
+    } else if (called && watch_descriptor(called->get())) {
+        const LockGuard guard(changing_);
+        lines_.push_back(
+            {.socket = *std::move(called), .group = &group, .seat = its.which(), .holder = holder});
+    }
+}
+
+void Elsewhere::read_line(int descriptor, Arrivals& arrivals) {
+    std::array<std::uint8_t, kMostBytes> bytes{};
+    Received received;
+    switch (receive(descriptor, bytes, received)) {
+    case Receipt::kNothing:
+        return;
+    case Receipt::kEnd:
+        line_ended(descriptor, arrivals);
+        return;
+    case Receipt::kMessage:
+        if (const auto answer = read_as<Tell>({bytes.data(), received.bytes})) {
+            arrivals.catch_up();
+            arrivals.peer_told(answer->to, answer->connected != 0);
+        }
+    }
+}
+
+// A process that lives is called again: it may have had no room for the line.
+void Elsewhere::line_ended(int descriptor, Arrivals& arrivals) {
+    const Known* group = nullptr;
+    std::uint32_t seat = 0;
+    Holder holder = kNobody;
+    {
+        const LockGuard guard(changing_);
+        const auto line =
+            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+        if (line == lines_.end()) {
+            return;
+        }
+        group = line->group;
+        seat = line->seat;
+        holder = line->holder;
+        Result<Descriptor> again = call(line_name(group->table->group(), holder));
+        if (again && line->calls++ < kMostCalls && watch_descriptor(again->get())) {
+            line->socket = *std::move(again);
+            return;
+        }
+        lines_.erase(line);
+        if (again || !is_gone(again.error())) {
+            return; // nothing is known of it from now on
+        }
+    }
+    group->table->give_up_seat(seat, holder);
+    arrivals.catch_up();
+    arrivals.member_ended(group->address, engine::Share(group->table->words(), seat));
+}
+
+bool Elsewhere::is_used_locked(const Known& group) const noexcept {
+    return std::ranges::any_of(lines_, [&](const Line& line) { return line.group == &group; });
+}
+
+void Elsewhere::forget_unused() noexcept {
+    const LockGuard guard(changing_);
+    for (auto known = known_.begin(); known != known_.end();) {
+        known = is_used_locked(**known) ? known + 1 : known_.erase(known);
+    }
+}
+
+} // namespace sluice::roce::group
