@@ -70,7 +70,9 @@ void Requester::start() noexcept {
     rewound_ = held_ = peer_is_gone_ = false;
     waits_ = 0;
     vain_answers_ = 0;
-    ack_deadline_ = rnr_until_ = silent_since_ = kNever;
+    port_refusals_ = 0;
+    looks_ = false;
+    ack_deadline_ = rnr_until_ = silent_since_ = look_at_ = kNever;
     local_error_.reset();
     refusal_.reset();
     failure_.reset();
@@ -209,6 +211,7 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
     if (ack_deadline_ == kNever && context_.attr.timeout != 0) {
         ack_deadline_ = now + pause();
         silent_since_ = std::min<Nanoseconds>(silent_since_, now);
+        look_at_ = look_at_ == kNever ? now + kFirstLook : look_at_; // a repetition is no new silence
     }
 }
 

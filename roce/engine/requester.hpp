@@ -27,7 +27,9 @@
 // When the retries that the program allows are used up, what is known of the peer decides (EventSink): one
 // that lives is waited for, one that answers for other things and not here is lost in the end, and one of
 // which nothing is known is lost when it has been silent for QpContext::min_silence. Meanwhile the request is
-// repeated more and more seldom.
+// repeated more and more seldom. A peer whose port nobody has is lost sooner: each second of silence the
+// driver looks whether that is so, and at the second time in a row, with the request repeated in between and
+// not answered, the request fails. Neither the hint nor the silence suffices alone.
 #pragma once
 
 #include <optional>
@@ -52,7 +54,7 @@ class Requester {
     void peer_is_gone() noexcept;
     void peer_answers() noexcept { ++vain_answers_; }
     // When on_deadline() wants to be called; kNever when nothing is awaited.
-    Nanoseconds deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
+    Nanoseconds deadline() const noexcept { return std::min({ack_deadline_, rnr_until_, look_at_}); }
 
     // While held, nothing is begun that wasn't begun before.
     void hold() noexcept {
@@ -73,6 +75,12 @@ class Requester {
     static constexpr Nanoseconds kLongestPause = 500'000'000;
     // A peer that has said so often that it has the connection, and answers no request, never will.
     static constexpr std::uint32_t kMostVainAnswers = 8;
+    // Between two looks whether a silent peer's port is there, and how many times in a row it isn't. A kernel
+    // says once a second that a port is closed: by the first packet, so that one must ask for it before
+    // requests are repeated, and those no more often than that.
+    static constexpr Nanoseconds kBetweenLooks = 1'100'000'000;
+    static constexpr Nanoseconds kFirstLook = 1'000'000'000;
+    static constexpr std::uint8_t kMostRefusals = 2;
 
     void assign_numbers(SendEntry& entry) noexcept;
     bool run_local(SendEntry& entry) noexcept;
@@ -95,6 +103,7 @@ class Requester {
     void catch_up() noexcept;
     void retry() noexcept;
     bool may_wait(Nanoseconds now) noexcept;
+    void look_at_port(Nanoseconds now) noexcept;
     Nanoseconds pause() const noexcept;
     void rewind() noexcept;
     void fail(Status status) noexcept { failure_ = failure_.value_or(status); }
@@ -123,6 +132,9 @@ class Requester {
     bool rewound_ = false;      // since the last progress or timeout
     Nanoseconds ack_deadline_ = kNever;
     Nanoseconds silent_since_ = kNever;
+    Nanoseconds look_at_ = kNever;
+    bool looks_ = false; // at the peer's port, since the last progress
+    std::uint8_t port_refusals_ = 0;
     std::uint8_t waits_ = 0; // repetitions beyond the program's, since the last progress
     std::uint32_t vain_answers_ = 0;
     bool peer_is_gone_ = false;

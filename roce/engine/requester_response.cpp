@@ -93,7 +93,9 @@ void Requester::on_rnr(const Packet& packet, const Moment& now) noexcept {
         --rnr_retries_left_;
     }
     rewind();
-    silent_since_ = kNever;
+    silent_since_ = look_at_ = kNever;
+    port_refusals_ = 0;
+    looks_ = false;
     rnr_until_ = now + wire::rnr_timer_ns(wire::ack_value(packet.aeth.syndrome));
 }
 
@@ -164,6 +166,9 @@ void Requester::on_deadline(Nanoseconds now) noexcept {
     if (rnr_until_ <= now) {
         rnr_until_ = kNever;
     }
+    if (look_at_ <= now) {
+        look_at_port(now);
+    }
     if (ack_deadline_ <= now) {
         ++context_.counters.timeouts;
         ack_deadline_ = kNever;
@@ -196,11 +201,29 @@ bool Requester::may_wait(Nanoseconds now) noexcept {
     return false;
 }
 
+// The repetition that the first refusal causes counts as none of the program's.
+void Requester::look_at_port(Nanoseconds now) noexcept {
+    const Port port = context_.events.look_at_port(context_.attr.remote);
+    look_at_ = port == Port::kNotAsked ? kNever : now + kBetweenLooks;
+    looks_ = port != Port::kNotAsked;
+    port_refusals_ = port == Port::kRefused ? static_cast<std::uint8_t>(port_refusals_ + 1) : std::uint8_t{0};
+    if (port_refusals_ == kMostRefusals) {
+        fail(Status::kRetryExceeded);
+    } else if (looks_ && ack_deadline_ != kNever && pause() == kBetweenLooks) {
+        ack_deadline_ = std::min(ack_deadline_, now); // behind the question, not before it
+    } else if (port_refusals_ != 0 && ack_deadline_ > now) {
+        rewound_ = true;
+        rewind();
+    }
+}
+
 // Until the request is repeated.
 Nanoseconds Requester::pause() const noexcept {
     const Nanoseconds timeout = wire::ack_timeout_ns(context_.attr.timeout);
-    return timeout >= kLongestPause || timeout > kLongestPause >> waits_ ? std::max(timeout, kLongestPause)
-                                                                         : timeout << waits_;
+    const Nanoseconds pause = timeout >= kLongestPause || timeout > kLongestPause >> waits_
+                                  ? std::max(timeout, kLongestPause)
+                                  : timeout << waits_;
+    return looks_ ? std::max(pause, kBetweenLooks) : pause;
 }
 
 void Requester::peer_is_gone() noexcept {
@@ -249,8 +272,11 @@ void Requester::progressed(std::uint32_t una_psn, const Moment& now) noexcept {
     catch_up();
     waits_ = 0;
     vain_answers_ = 0;
+    port_refusals_ = 0;
+    looks_ = false;
     ack_deadline_ = context_.attr.timeout == 0 || cursor_psn() == una_psn_ ? kNever : now + pause();
     silent_since_ = ack_deadline_ == kNever ? kNever : Nanoseconds{now};
+    look_at_ = ack_deadline_ == kNever ? kNever : now + kFirstLook;
     if (refusal_ && ack_deadline_ == kNever) {
         fail(*refusal_); // nothing is on the way that could be awaited
     }

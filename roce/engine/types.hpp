@@ -204,6 +204,13 @@ enum class Peer : std::uint8_t {
     kAnswers, // it has the connection, and is at work
 };
 
+// Whether a peer has its RoCE port, as far as a hint says that anybody may have forged.
+enum class Port : std::uint8_t {
+    kNotAsked, // this peer is known otherwise, or there is no way to ask
+    kSilent,   // it is there, or its host is away
+    kRefused,  // nobody has it
+};
+
 // What is outside of the engine. Called from within the engine: must not call back.
 class EventSink {
   public:
@@ -217,6 +224,8 @@ class EventSink {
                              std::uint32_t /*peer_qpn*/) noexcept {
         return Peer::kUnknown;
     }
+    // What a datagram said that was sent to REMOTE at the last call, for which this call sends another one.
+    virtual Port look_at_port(const Address& /*remote*/) noexcept { return Port::kNotAsked; }
 
   protected:
     ~EventSink() = default;

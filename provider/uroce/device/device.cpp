@@ -622,6 +622,12 @@ engine::Peer Device::silent_peer(std::uint32_t qpn, const engine::Address& remot
     return link_ != nullptr ? link_->ask(remote, peer_qpn, qpn) : engine::Peer::kUnknown;
 }
 
+// This process's own ports are there.
+engine::Port Device::look_at_port(const engine::Address& remote) noexcept {
+    const bool is_here = link_ == nullptr || remote == where_.gid || neighbours_.find(remote) != nullptr;
+    return is_here ? engine::Port::kNotAsked : link_->look_at_port(remote, monotonic_now());
+}
+
 void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {
     queues_failed_ = queues_failed_ || event == engine::AsyncEvent::kCqError;
     engine::QueuePair* qp = engine_.find(qpn);

@@ -180,6 +180,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
     engine::Peer silent_peer(std::uint32_t qpn, const engine::Address& remote,
                              std::uint32_t peer_qpn) noexcept override;
+    engine::Port look_at_port(const engine::Address& remote) noexcept override;
 
     // With the lock held.
     void progress_and_unlock() noexcept;

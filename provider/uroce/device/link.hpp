@@ -93,6 +93,11 @@ class Link {
     virtual bool is_empty(const engine::Address& /*address*/, std::uint32_t /*seat*/) noexcept {
         return true;
     }
+    // As engine::EventSink's; with the device's lock held.
+    virtual engine::Port look_at_port(const engine::Address& /*remote*/,
+                                      engine::Nanoseconds /*now*/) noexcept {
+        return engine::Port::kNotAsked;
+    }
     // Of rdma_cm's ports; null: no other process has any.
     virtual cm::PortClaims* port_claims() noexcept { return nullptr; }
 };

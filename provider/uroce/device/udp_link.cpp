@@ -98,6 +98,7 @@ void UdpLink::leave_groups(Listens listens, const void* whom) noexcept {
 
 void UdpLink::abandon() noexcept {
     port_->abandon();
+    probe_.abandon();
     for (const auto& multicast : multicasts_) {
         multicast->abandon();
     }

@@ -10,6 +10,7 @@
 #include "provider/uroce/roce.hpp"
 #include "roce/group/group.hpp"
 #include "roce/socket/multicast_port.hpp"
+#include "roce/socket/port_probe.hpp"
 #include "roce/socket/udp_port.hpp"
 
 namespace sluice::uroce::device {
@@ -24,7 +25,8 @@ class UdpLink final : public Link, group::Arrivals {
     // GROUP is null where the address is this process's alone.
     UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port,
             socket::PcapRecorder* recorder) noexcept
-        : group_(std::move(group)), port_(std::move(port)), recorder_(recorder) {}
+        : group_(std::move(group)), port_(std::move(port)), recorder_(recorder),
+          probe_(port_->local(), port_->network_device().index) {}
 
     bool append(const engine::OutPacket& packet, bool damaged) noexcept override {
         return port_->sender().append(packet, damaged);
@@ -53,6 +55,9 @@ class UdpLink final : public Link, group::Arrivals {
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept override {
         return group_ == nullptr || group_->is_empty(address, seat);
     }
+    engine::Port look_at_port(const engine::Address& remote, engine::Nanoseconds now) noexcept override {
+        return probe_.look(remote, now);
+    }
     cm::PortClaims* port_claims() noexcept override { return group_.get(); }
 
   private:
@@ -72,6 +77,7 @@ class UdpLink final : public Link, group::Arrivals {
     std::unique_ptr<group::Group> group_;
     std::unique_ptr<socket::UdpPort> port_;
     socket::PcapRecorder* recorder_;
+    socket::PortProbe probe_;
     std::vector<std::unique_ptr<socket::MulticastPort>> multicasts_;
     Receiver* receiver_ = nullptr;
 };

@@ -161,6 +161,31 @@ TEST(silence__of_a_peer_that_answers_elsewhere__ends_after_some_questions) {
     assert_int_equal(peer.bench.net.left.events.questions, 8);
 }
 
+// The hint ends nothing by itself, but with silence, and with a repetition of the request that isn't
+// answered.
+TEST(silence__of_a_peer_whose_port_nobody_has__ends_at_the_second_look) {
+    Silent peer(Peer::kLives);
+    peer.bench.net.left.events.port = Port::kRefused;
+    assert_true(peer.bench.net.run());
+    assert_true(peer.bench.sent()->status == Status::kRetryExceeded);
+    assert_in_range(peer.bench.net.now, 2 * kSimulatedSecond, 3 * kSimulatedSecond);
+}
+
+TEST(silence__of_a_peer_whose_port_a_stranger_refuses__goes_on_when_that_answers) {
+    Silent peer(Peer::kLives, kSimulatedSecond);
+    peer.bench.net.left.events.port = Port::kRefused;
+    assert_true(peer.bench.net.run());
+    assert_true(peer.bench.sent()->status == Status::kSuccess);
+}
+
+TEST(silence__with_the_port_there__is_waited_for) {
+    Silent peer(Peer::kLives, 20 * kSimulatedSecond);
+    peer.bench.net.left.events.port = Port::kSilent;
+    assert_true(peer.bench.net.run());
+    assert_true(peer.bench.sent()->status == Status::kSuccess);
+    assert_in_range(peer.bench.net.left.events.looks, 15, 25);
+}
+
 TEST(peer__gone__what_is_open_fails_at_once_and_so_does_what_is_posted_later) {
     Silent peer(Peer::kLives);
     Bench& bench = peer.bench;

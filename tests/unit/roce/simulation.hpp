@@ -74,6 +74,10 @@ class EventLog final : public EventSink {
         ++questions;
         return peer;
     }
+    Port look_at_port(const Address&) noexcept override {
+        ++looks;
+        return port;
+    }
     bool saw(AsyncEvent event) const {
         return std::find(events.begin(),
                          events.begin() + static_cast<std::ptrdiff_t>(std::min(count, events.size())),
@@ -84,6 +88,8 @@ class EventLog final : public EventSink {
     std::size_t count = 0;
     Peer peer = Peer::kUnknown;
     int questions = 0;
+    int looks = 0; // at the peer's port
+    Port port = Port::kNotAsked;
 };
 
 inline Address address(std::uint8_t last_byte) {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whether anybody has a peer's RoCE port. An empty datagram is sent there from a port of its own: where
+// nobody listens, the peer's kernel says so (ICMP, port unreachable), and our kernel tells the socket that
+// has sent it. A device drops the datagram, which no protocol knows, and a host that is stopped or away says
+// nothing.
+//
+// The answer can be forged by whoever guesses the socket's port, of which there are some 28,000; it is a
+// hint, and never a proof.
+//
+// Not thread safe. Nothing here waits or allocates.
+#pragma once
+
+#include <array>
+
+#include "core/descriptor.hpp"
+#include "roce/engine/types.hpp"
+
+namespace sluice::roce::socket {
+
+class PortProbe {
+  public:
+    // SCOPE is the interface for link-local peers.
+    PortProbe(const engine::Address& local, unsigned scope) noexcept : local_(local), scope_(scope) {}
+
+    // What came of what was sent to PEER before, and asks anew, ten times a second at most.
+    engine::Port look(const engine::Address& peer, engine::Nanoseconds now) noexcept;
+    // This is the child of a fork: the sockets are the parent's.
+    void abandon() noexcept;
+
+  private:
+    static constexpr engine::Nanoseconds kBetween = 100'000'000;
+    // An answer stands until the queue pair that saw it looks again: it must not count there twice.
+    static constexpr engine::Nanoseconds kValid = 1'100'000'000;
+
+    struct Probe {
+        Descriptor socket;
+        engine::Address peer;
+        engine::Nanoseconds asked_at = 0;
+        engine::Nanoseconds refused_at = 0; // 0: it isn't
+    };
+
+    Probe* find(const engine::Address& peer, engine::Nanoseconds now) noexcept;
+    bool open(Probe& probe, const engine::Address& peer) const noexcept;
+    static void read_answers(Probe& probe, engine::Nanoseconds now) noexcept;
+
+    const engine::Address local_;
+    const unsigned scope_;
+    std::array<Probe, 16> probes_; // the one that was asked longest ago makes room
+};
+
+} // namespace sluice::roce::socket
