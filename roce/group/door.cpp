@@ -35,14 +35,6 @@ Name to_socket_name(const SocketName& name) noexcept {
 }
 static_assert(SocketName().size() < sizeof(sockaddr_un::sun_path));
 
-Result<Descriptor> make_socket() {
-    Descriptor made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (made.get() < 0) {
-        return Error::from_errno(errno, "no descriptor for sharing an address; raise `ulimit -n`");
-    }
-    return made;
-}
-
 // Of the process that called listen(), or connect().
 bool read_peer(int socket_fd, ucred& peer) noexcept {
     socklen_t bytes = sizeof peer;
@@ -83,18 +75,31 @@ SocketName line_name(std::uint64_t group, Holder holder) noexcept {
     return name;
 }
 
-Result<Descriptor> bind_name(const SocketName& name) {
-    Result<Descriptor> made = make_socket();
-    if (!made) {
-        return made;
+Result<Descriptor> make_name_socket() {
+    Descriptor made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (made.get() < 0) {
+        return Error::from_errno(errno, "no descriptor for sharing an address; raise `ulimit -n`");
     }
+    return made;
+}
+
+Result<void> bind_name(int socket_fd, const SocketName& name) {
     const Name to = to_socket_name(name);
-    if (bind(made->get(), reinterpret_cast<const sockaddr*>(&to.address), to.bytes) != 0) {
+    if (bind(socket_fd, reinterpret_cast<const sockaddr*>(&to.address), to.bytes) != 0) {
         return errno == EADDRINUSE
                    ? Error(ErrorKind::kExists, "the name for sharing an address is taken", EADDRINUSE)
                    : Error::from_errno(errno, "can't take the name for sharing an address");
     }
-    return made;
+    return {};
+}
+
+Result<Descriptor> bind_name(const SocketName& name) {
+    Result<Descriptor> made = make_name_socket();
+    if (!made) {
+        return made;
+    }
+    Result<void> bound = bind_name(made->get(), name);
+    return bound ? std::move(made) : std::move(bound).error();
 }
 
 Result<void> listen_at(int socket_fd) {
@@ -105,7 +110,7 @@ Result<void> listen_at(int socket_fd) {
 }
 
 Result<Descriptor> call(const SocketName& name) {
-    Result<Descriptor> made = make_socket();
+    Result<Descriptor> made = make_name_socket();
     if (!made) {
         return made;
     }

@@ -27,6 +27,9 @@ SocketName line_name(std::uint64_t group, Holder holder) noexcept;
 
 // Takes the name; callers come when listen_at() says so. kExists: somebody has it.
 Result<Descriptor> bind_name(const SocketName& name);
+// The same in two steps.
+Result<Descriptor> make_name_socket();
+Result<void> bind_name(int socket, const SocketName& name);
 Result<void> listen_at(int socket);
 // kNotFound: nobody has the name, or not yet. kBusy: too many call at once. kPermission: another user has it.
 Result<Descriptor> call(const SocketName& name);
@@ -39,7 +42,7 @@ Descriptor accept_caller(int socket) noexcept;
 bool send(int socket, std::span<const iovec> pieces, std::span<const int> descriptors) noexcept;
 
 // The most that one message carries; the kernel's own limit is 253.
-inline constexpr std::size_t kMaxDescriptors = kSeats + 4;
+inline constexpr std::size_t kMaxDescriptors = kSeats + 4; // a further address's all
 
 struct Received {
     std::size_t bytes = 0; // 0: it didn't fit

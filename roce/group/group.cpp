@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/boundary.hpp"
+#include "core/log.hpp"
 #include "core/thread.hpp"
 #include "roce/group/messages.hpp"
 #include "roce/wire/cm.hpp"
@@ -44,15 +46,18 @@ Group::~Group() {
 Result<void> Group::start(Arrivals& arrivals) {
     arrivals_ = &arrivals;
     epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-    stop_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (epoll_.get() < 0 || stop_.get() < 0) {
+    wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (epoll_.get() < 0 || wake_.get() < 0) {
         return Error::from_errno(errno, "no descriptors for sharing an address; raise `ulimit -n`");
     }
     Result<void> ready = elsewhere_.start();
     if (!ready) {
         return ready;
     }
-    std::vector<int> watched = {stop_.get(), door_.get(), common_.get(), listener_.get(), elsewhere_.fd()};
+    std::vector<int> watched = {wake_.get(), door_.get(), common_.get(), listener_.get(), elsewhere_.fd()};
+    for (std::size_t i = 0; i < further_count_; ++i) {
+        watched.push_back(further_[i]->descriptor(FurtherAddress::kCommon));
+    }
     {
         const LockGuard guard(changing_lines_);
         for (const Line& line : lines_) {
@@ -76,7 +81,7 @@ Result<void> Group::start(Arrivals& arrivals) {
 void Group::stop() noexcept {
     if (running_) {
         stopping_ = true;
-        eventfd_write(stop_.get(), 1);
+        eventfd_write(wake_.get(), 1);
         pthread_join(thread_, nullptr);
         running_ = false;
     }
@@ -85,11 +90,14 @@ void Group::stop() noexcept {
 // Nothing is locked: the threads that had the locks are the parent's.
 void Group::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     running_ = false;
-    for (Descriptor* const one : {&door_, &common_, &listener_, &epoll_, &stop_}) {
+    for (Descriptor* const one : {&door_, &common_, &listener_, &epoll_, &wake_}) {
         one->reset();
     }
     for (Descriptor& one : sockets_) {
         one.reset();
+    }
+    for (std::size_t i = 0; i < further_count_; ++i) {
+        further_[i]->abandon();
     }
     for (Line& line : lines_) {
         line.socket.reset();
@@ -219,11 +227,13 @@ void Group::serve_one(int descriptor) noexcept {
     } else if (descriptor == listener_.get()) {
         accept_members();
     } else if (descriptor == common_.get()) {
-        read_common();
+        read_common(receiver_);
     } else if (descriptor == elsewhere_.fd()) {
         elsewhere_.serve(*arrivals_);
-    } else if (descriptor != stop_.get()) {
-        read_line(descriptor);
+    } else if (descriptor == wake_.get()) {
+        answer_request();
+    } else if (!read_further(descriptor)) {
+        (void)read_line(descriptor);
     }
 }
 
@@ -254,10 +264,10 @@ void Group::add_line(Descriptor socket) noexcept {
     }
 }
 
-void Group::read_common() noexcept {
-    if (receiver_.fetch(socket::Receiver::kMaxMessages) != 0) {
+void Group::read_common(socket::Receiver& receiver) noexcept {
+    if (receiver.fetch(socket::Receiver::kMaxMessages) != 0) {
         arrivals_->catch_up();
-        receiver_.deliver([&](const engine::InPacket& in) { dispatch(in); });
+        receiver.deliver([&](const engine::InPacket& in) { dispatch(in); });
     }
 }
 
@@ -269,21 +279,22 @@ void Group::dispatch(const engine::InPacket& in) noexcept {
     }
 }
 
-// Not without end: other lines and the door want their turn.
-void Group::read_line(int descriptor) noexcept {
+// Not without end: other lines and the door want their turn. True: there may be more.
+bool Group::read_line(int descriptor) noexcept {
     std::array<std::uint8_t, kMaxMessageBytes> bytes;
     Received received;
     for (int messages = 0; messages < kMessagesPerTurn; ++messages) {
         switch (receive(descriptor, bytes, received)) {
         case Receipt::kNothing:
-            return;
+            return false;
         case Receipt::kEnd:
             end_line(descriptor);
-            return;
+            return false;
         case Receipt::kMessage:
             take_message(descriptor, {bytes.data(), received.bytes}, received);
         }
     }
+    return true;
 }
 
 void Group::take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept {
@@ -293,6 +304,12 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         answering_ = true;
         send_sockets(descriptor);
         answering_ = false;
+    } else if (const auto further = read_as<Further>(message)) {
+        const Result<void> taken =
+            at_boundary("sharing an address", [&] { return take_further(*further, received); });
+        if (!taken) {
+            SLUICE_LOG(kWarning, "uroce", "a further address isn't shared: %s", taken.error().text());
+        }
     } else if (const auto head = read_as<PacketHead>(message)) {
         take_packet(*head, message.subspan(sizeof *head));
     } else if (const auto question = read_as<Ask>(message)) {
@@ -320,8 +337,9 @@ void Group::take_hello(int descriptor, const Hello& hello, Received& received) n
     line->holder = hello.holder;
 }
 
-// What other members sent before is looked at first: one that joined a moment ago may have sent its socket.
-void Group::send_sockets(int descriptor) noexcept {
+// What other members have sent by now: one that has joined a moment ago may have sent its sockets.
+void Group::look_at_lines(int but) noexcept {
+    constexpr int kMostTurns = 64; // more than a line holds
     accept_members();
     std::array<int, kMaxLines> open{};
     std::size_t count = 0;
@@ -332,19 +350,25 @@ void Group::send_sockets(int descriptor) noexcept {
         }
     }
     for (std::size_t i = 0; i < count; ++i) {
-        if (open[i] != descriptor) {
-            read_line(open[i]);
+        for (int turns = 0; open[i] != but && turns < kMostTurns && read_line(open[i]); ++turns) {
         }
     }
+}
+
+void Group::send_sockets(int descriptor) noexcept {
+    look_at_lines(descriptor);
     std::array<int, kSeats> descriptors{};
     std::size_t sockets = 0;
     while (sockets < kSeats && sockets_[sockets].get() >= 0) {
         descriptors[sockets] = sockets_[sockets].get();
         ++sockets;
     }
-    Sockets answer;
+    Sockets answer{.further = static_cast<std::uint32_t>(further_count_)};
     const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
-    (void)send(descriptor, {&piece, 1}, {descriptors.data(), sockets});
+    bool sent = send(descriptor, {&piece, 1}, {descriptors.data(), sockets});
+    for (std::size_t i = 0; i < further_count_ && sent; ++i) {
+        sent = send_further(descriptor, *further_[i], 0, further_[i]->bound());
+    }
 }
 
 void Group::take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept {

@@ -17,10 +17,13 @@
 // Processes at other addresses of the machine have lines, too, while queue pairs are connected to theirs
 // (elsewhere.hpp).
 //
-// A thread of its own answers the door, reads the common socket and the lines. It calls Arrivals.
+// A group may have further addresses, each with a set of sockets like the first's (further_address.hpp). A
+// member adds one under the joining lock, and who joins brings a socket for each.
 //
-// Thread safety: hand_on(), owns(), watch(), ask(), is_empty(), claim() and release() may be called from any
-// thread.
+// A thread of its own answers the door, reads the common sockets and the lines. It calls Arrivals.
+//
+// Thread safety: hand_on(), owns(), has(), watch(), ask(), is_empty(), claim() and release() may be called
+// from any thread; open_at() from any but the group's.
 #pragma once
 
 #include <pthread.h>
@@ -35,6 +38,7 @@
 #include "roce/group/arrivals.hpp"
 #include "roce/group/door.hpp"
 #include "roce/group/elsewhere.hpp"
+#include "roce/group/further_address.hpp"
 #include "roce/group/messages.hpp"
 #include "roce/group/table.hpp"
 #include "roce/socket/udp_port.hpp"
@@ -54,6 +58,13 @@ class Group final : public cm::PortClaims {
     const engine::Share& share() const noexcept { return share_; }
     // Of this member's seat; it stays the group's.
     int socket() const noexcept { return sockets_[share_.which()].get(); }
+
+    // A socket of this member's seat at ADDRESS, a further one; with it those of all seats, if the group has
+    // none there yet. Between start() and stop(). May wait for a process that joins. kExists: the port is
+    // taken, and the error says by whom.
+    Result<Descriptor> open_at(const engine::Address& address);
+    // Whether members have sockets at ADDRESS, a further one.
+    bool has(const engine::Address& address) const noexcept;
 
     // Whether a packet to the address is this member's, or nobody's in particular.
     bool owns(const wire::Packet& packet) const noexcept;
@@ -81,6 +92,15 @@ class Group final : public cm::PortClaims {
         std::uint32_t seat = kSeats;
         Holder holder = kNobody;
     };
+    // What open_at() wants of the group's thread, which alone has the further addresses once it runs. The
+    // last two need the joining lock.
+    enum class Wish : std::uint8_t { kWhatIs, kComplete, kMade };
+    struct Request {
+        const engine::Address& address;
+        Wish wish;
+        Result<Descriptor> socket;
+        bool done = false;
+    };
     Group(const socket::PortConfig& config, std::unique_ptr<Table> table, Descriptor door, Descriptor common);
 
     // group_join.cpp. kBusy and kExists: try again.
@@ -91,9 +111,25 @@ class Group final : public cm::PortClaims {
     Result<void> take_part(const socket::NetworkDevice& device, int door);
     Result<void> open_listener();
     Result<std::uint32_t> ask_for_sockets(int door);
+    Result<void> receive_further(int door);
     std::uint32_t find_seat(std::uint32_t bound) noexcept;
     Result<void> call_members(std::uint32_t seat, bool is_new);
     void sit_down(std::uint32_t seat) noexcept;
+
+    // group_further.cpp
+    Result<Descriptor> ask_thread(const engine::Address& address, Wish wish);
+    void answer_request() noexcept;
+    Result<Descriptor> socket_at(const engine::Address& address, Wish wish);
+    FurtherAddress* find_further(const engine::Address& address) const noexcept;
+    Result<FurtherAddress*> add_further(const engine::Address& address);
+    Result<void> complete(FurtherAddress& further);
+    void complete_all();
+    Result<void> tell_members(const FurtherAddress& further, std::size_t from, std::size_t end);
+    Result<void> take_further(const Further& head, Received& received);
+    bool send_further(int to, const FurtherAddress& further, std::size_t from,
+                      std::size_t end) const noexcept;
+    bool read_further(int descriptor) noexcept;
+    std::size_t bound_seats() const noexcept;
 
     std::uint32_t owner_of(const wire::Packet& packet) const noexcept;
     std::uint32_t owner_of_message(wire::ConstBytes payload) const noexcept;
@@ -106,8 +142,9 @@ class Group final : public cm::PortClaims {
     void answer_door() noexcept;
     void accept_members() noexcept;
     void add_line(Descriptor socket) noexcept;
-    void read_common() noexcept;
-    void read_line(int descriptor) noexcept;
+    void read_common(socket::Receiver& receiver) noexcept;
+    void look_at_lines(int but) noexcept;
+    bool read_line(int descriptor) noexcept;
     void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;
     void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;
     void send_sockets(int descriptor) noexcept;
@@ -124,13 +161,20 @@ class Group final : public cm::PortClaims {
     engine::Share share_;
     std::array<Descriptor, kSeats> sockets_; // all that the kernel's group has, in its order
     socket::Receiver receiver_;              // of the common socket
-    Mutex changing_lines_;                   // the group's thread alone changes them, once it runs
+    // Only the first further_count_ are there. They stay where they are.
+    std::array<std::unique_ptr<FurtherAddress>, kMaxFurther> further_;
+    std::atomic<std::size_t> further_count_{0};
+    Mutex opening_; // one open_at() at a time
+    Mutex asking_;
+    ConditionVariable answered_;
+    Request* request_ SLUICE_TSA(guarded_by(asking_)) = nullptr;
+    Mutex changing_lines_; // the group's thread alone changes them, once it runs
     std::vector<Line> lines_ SLUICE_TSA(guarded_by(changing_lines_));
     Elsewhere elsewhere_;
     Arrivals* arrivals_ = nullptr;
     bool answering_ = false; // a visitor; others wait for the joining lock
     Descriptor epoll_;
-    Descriptor stop_;
+    Descriptor wake_; // an eventfd, for stop() and open_at()
     std::atomic<bool> stopping_{false};
     bool running_ = false;
     pthread_t thread_{};

@@ -69,15 +69,6 @@ class Joining {
     Table* table_;
 };
 
-bool is_bound(int socket_fd) noexcept {
-    socket::SocketAddress address;
-    address.bytes = sizeof address.v6;
-    if (getsockname(socket_fd, &address.any, &address.bytes) != 0) {
-        return false;
-    }
-    return (address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port) != 0;
-}
-
 Result<Descriptor> open_shared(const socket::PortConfig& config, const socket::NetworkDevice& device) {
     Result<Descriptor> made = socket::make_socket(config, socket::Sharing::kGroup);
     if (!made) {
@@ -102,6 +93,14 @@ Error no_answer(int door, const engine::Address& local) {
         "process %d shares %s and doesn't answer; is it stopped? Let it go on or end it, or use "
         "another address",
         peer.pid, socket::to_text(local).data());
+}
+
+// By somebody who doesn't answer the door: usually for a moment only.
+Error name_is_taken(const engine::Address& local) {
+    return Error::format(ErrorKind::kExists, EADDRINUSE,
+                         "%s is one of several addresses of a device that processes of yours have open; open "
+                         "that device, end them, or use another address",
+                         socket::to_text(local).data());
 }
 
 Error is_gone() noexcept {
@@ -141,7 +140,8 @@ Result<std::unique_ptr<Group>> Group::found(const socket::PortConfig& config,
                                             const socket::NetworkDevice& device) {
     Result<Descriptor> door = bind_name(door_name(config.local));
     if (!door) {
-        return std::move(door).error();
+        return door.error().kind() == ErrorKind::kExists ? name_is_taken(config.local)
+                                                         : std::move(door).error();
     }
     Result<void> is_free = check_port_is_free(config, device);
     if (!is_free) {
@@ -239,6 +239,7 @@ Result<void> Group::take_part(const socket::NetworkDevice& device, int door) {
         called = socket::bind_socket(sockets_[seat].get(), config_.local, device);
     }
     if (called) {
+        complete_all();
         sit_down(seat);
     }
     return called;
@@ -276,7 +277,8 @@ Result<std::uint32_t> Group::ask_for_sockets(int door) {
     case Receipt::kMessage:
         break;
     }
-    if (!read_as<Sockets>({bytes.data(), received.bytes})) {
+    const auto sockets = read_as<Sockets>({bytes.data(), received.bytes});
+    if (!sockets) {
         return is_gone();
     }
     std::uint32_t bound = 0;
@@ -285,7 +287,24 @@ Result<std::uint32_t> Group::ask_for_sockets(int door) {
         sockets_[bound] = std::move(received.descriptors[bound]);
         ++bound;
     }
+    for (std::uint32_t i = 0; i < sockets->further; ++i) {
+        Result<void> taken = receive_further(door);
+        if (!taken) {
+            return std::move(taken).error();
+        }
+    }
     return bound;
+}
+
+Result<void> Group::receive_further(int door) {
+    std::array<std::uint8_t, sizeof(Further)> bytes{};
+    Received received;
+    const Receipt receipt = receive_within(kPatienceMs, door, bytes, received);
+    if (receipt != Receipt::kMessage) {
+        return receipt == Receipt::kNothing ? no_answer(door, config_.local) : is_gone();
+    }
+    const auto head = read_as<Further>({bytes.data(), received.bytes});
+    return head ? take_further(*head, received) : is_gone();
 }
 
 // A free one of the BOUND seats that have a socket, or the next one. Seats of the dead are free.
@@ -328,6 +347,33 @@ Result<void> Group::call_members(std::uint32_t seat, bool is_new) {
 void Group::sit_down(std::uint32_t seat) noexcept {
     (void)table_->take_seat(seat, holder_); // it is free: no other process joins now
     share_ = engine::Share(table_->words(), seat);
+}
+
+// Most calls find the address shared already, and need no lock of the group's.
+Result<Descriptor> Group::open_at(const engine::Address& address) {
+    const LockGuard guard(opening_);
+    Result<Descriptor> known = ask_thread(address, Wish::kWhatIs);
+    if (known || known.error().kind() != ErrorKind::kNotFound) {
+        return known;
+    }
+    const Result<Joining> joining = Joining::begin(*table_);
+    if (!joining) {
+        return joining.error().clone();
+    }
+    known = ask_thread(address, Wish::kComplete);
+    if (known || known.error().kind() != ErrorKind::kNotFound) {
+        return known;
+    }
+    socket::PortConfig config = config_;
+    config.local = address;
+    const Result<socket::NetworkDevice> device = socket::usable_device(config);
+    if (!device) {
+        return device.error().clone();
+    }
+    // Sockets of a group of its own would let ours in among them.
+    const Result<void> is_free =
+        is_shared(address) ? opened_alone(address) : check_port_is_free(config, *device);
+    return is_free ? ask_thread(address, Wish::kMade) : Result<Descriptor>(is_free.error().clone());
 }
 
 } // namespace sluice::roce::group

@@ -15,7 +15,16 @@
 
 namespace sluice::roce::group {
 
-enum class Kind : std::uint32_t { kWelcome = 1, kAskForSockets, kSockets, kHello, kPacket, kAsk, kTell };
+enum class Kind : std::uint32_t {
+    kWelcome = 1,
+    kAskForSockets,
+    kSockets,
+    kHello,
+    kPacket,
+    kAsk,
+    kTell,
+    kFurther
+};
 
 // To a visitor at the door. Descriptors: the table, the door, the common socket.
 struct Welcome {
@@ -31,10 +40,20 @@ struct AskForSockets {
     Kind kind = kKind;
 };
 
-// Descriptors: the seats' sockets, in the order of the seats.
+// Descriptors: the seats' sockets, in the order of the seats. So many messages of the next kind follow.
 struct Sockets {
     static constexpr Kind kKind = Kind::kSockets;
     Kind kind = kKind;
+    std::uint32_t further = 0;
+};
+
+// To a visitor, and to all members from the one that adds some. Descriptors: those of a FurtherAddress from
+// FIRST on.
+struct Further {
+    static constexpr Kind kKind = Kind::kFurther;
+    Kind kind = kKind;
+    std::uint32_t first = 0;
+    engine::Address address;
 };
 
 // The first on a line, from the member that called. Descriptor: its socket, if it is a new one.

@@ -67,6 +67,7 @@ class Taken final : public group::Arrivals {
     void arrived(const engine::InPacket& in) noexcept override {
         const std::lock_guard lock(mutex_);
         psns_.insert(in.packet.bth.psn);
+        destination_ = in.destination;
         eventfd_write(changed_.get(), 1);
     }
     bool is_connected(std::uint32_t qpn, const engine::Address& /*peer*/,
@@ -85,6 +86,11 @@ class Taken final : public group::Arrivals {
     }
     bool wait_for(std::uint32_t psn) {
         return wait_until([&] { return psns_.contains(psn); });
+    }
+    // Of the last packet.
+    engine::Address destination() {
+        const std::lock_guard lock(mutex_);
+        return destination_;
     }
     bool wait_for_end_of(std::uint32_t seat) {
         return wait_until([&] { return ended_.contains(seat); });
@@ -121,6 +127,7 @@ class Taken final : public group::Arrivals {
     std::mutex mutex_;
     std::set<std::uint32_t> psns_;
     std::set<std::uint32_t> ended_;
+    engine::Address destination_;
     std::map<std::uint32_t, bool> told_;
     Descriptor changed_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
@@ -140,6 +147,16 @@ struct Member {
     Taken taken;
     std::unique_ptr<Group> group;
 };
+
+// MEMBER's socket at a further address.
+Descriptor opened(const Member& member, const engine::Address& further) {
+    Result<Descriptor> made = member.group->open_at(further);
+    if (!made) {
+        std::fprintf(stderr, "%s\n", made.error().text());
+    }
+    assert_true(made.ok());
+    return *std::move(made);
+}
 
 // A number that belongs to MEMBER.
 std::uint32_t number_of(const Group& member, Random& random) {
@@ -243,14 +260,17 @@ struct MemberProcess : Child {
 
     static bool join_for_good(const engine::Address& address) {
         static Taken taken;
-        static std::unique_ptr<Group> member;
         Result<std::unique_ptr<Group>> made = Group::join({.local = address});
         if (!made) {
             std::fprintf(stderr, "%s\n", made.error().text());
             return false;
         }
-        member = *std::move(made);
-        return member->start(taken).ok();
+        member() = *std::move(made);
+        return member()->start(taken).ok();
+    }
+    static std::unique_ptr<Group>& member() {
+        static std::unique_ptr<Group> its;
+        return its;
     }
 };
 
@@ -315,6 +335,115 @@ TEST(packets__to_members_numbers__arrive_at_their_sockets_and_no_others) {
             assert_true(is_empty(other->group->socket()));
         }
     }
+}
+
+// One member opens a further address; those that were there before it and those that come after have sockets
+// there, too.
+TEST(further_address__opened_by_one__each_member_gets_its_packets_there) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    std::vector<std::unique_ptr<Member>> running;
+    std::vector<Descriptor> sockets;
+    for (int i = 0; i < 3; ++i) {
+        running.push_back(std::make_unique<Member>(address));
+    }
+    assert_false(running[1]->group->has(further));
+    sockets.push_back(opened(*running[1], further));
+    assert_true(running[1]->group->has(further));
+    for (int i = 0; i < 3; ++i) {
+        running.push_back(std::make_unique<Member>(address));
+        assert_true(running.back()->group->has(further));
+    }
+    sockets.clear();
+    for (const auto& member : running) {
+        sockets.push_back(opened(*member, further));
+    }
+    Random random(kSeed);
+    for (int i = 0; i < 500; ++i) {
+        const std::size_t to = random.next() % running.size();
+        const std::uint32_t qpn = number_of(*running[to]->group, random);
+        stranger.send(packet_to(qpn, 1, stranger.address, further, 0), further);
+        assert_true(arrives(sockets[to].get()));
+        for (const Descriptor& other : sockets) {
+            assert_true(is_empty(other.get()));
+        }
+    }
+}
+
+// Its members go, but for the last one; no socket leaves the kernel's group.
+TEST(further_address__its_founder_dies__others_have_it_and_its_seat_is_taken_again) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    Random random(kSeed);
+    auto founder = std::make_unique<Member>(address);
+    const Member second(address);
+    (void)opened(*founder, further);
+    founder.reset();
+    const Member third(address);
+    assert_int_equal(third.group->share().which(), 0);
+    for (const Member* const member : {&second, &third}) {
+        const Descriptor its = opened(*member, further);
+        stranger.send(packet_to(number_of(*member->group, random), 1, stranger.address, further, 0), further);
+        assert_true(arrives(its.get()));
+    }
+}
+
+// Nobody but its thread reads that socket.
+TEST(further_address__message_for_queue_pair_1__arrives_with_its_address) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    Member only(address);
+    (void)opened(only, further);
+    stranger.send(packet_to(wire::kGsiQpn, 77, stranger.address, further, 0), further);
+    assert_true(only.taken.wait_for(77));
+    assert_true(only.taken.destination() == further);
+}
+
+TEST(further_address__that_processes_have_for_themselves__refused_and_not_taken) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Member member(address);
+    {
+        const Member other(further);
+        const Result<Descriptor> refused = member.group->open_at(further);
+        assert_false(refused.ok());
+        assert_int_equal(refused.error().to_errno(), EADDRINUSE);
+        assert_non_null(std::strstr(refused.error().text(), "as a device of its own"));
+        assert_false(member.group->has(further));
+    }
+    const Stranger holder;
+    const Result<Descriptor> refused = member.group->open_at(holder.address);
+    assert_false(refused.ok());
+    assert_int_equal(refused.error().to_errno(), EADDRINUSE);
+    (void)opened(member, further);
+    const Error error = refused_join(further);
+    assert_int_equal(error.to_errno(), EADDRINUSE);
+    assert_non_null(std::strstr(error.text(), "one of several addresses"));
+}
+
+TEST(further_addresses__as_many_as_there_can_be__the_next_is_told) {
+    if (cannot_share()) {
+        return;
+    }
+    const Member member(next_address());
+    for (std::size_t i = 0; i < group::kMaxFurther; ++i) {
+        (void)opened(member, next_address());
+    }
+    const Result<Descriptor> refused = member.group->open_at(next_address());
+    assert_false(refused.ok());
+    assert_int_equal(refused.error().to_errno(), ENOSPC);
+    assert_non_null(std::strstr(refused.error().text(), "which is the most"));
 }
 
 TEST(train__segments_for_two_members__what_isnt_the_readers_is_handed_on) {
@@ -653,33 +782,45 @@ TEST(door__opened_by_something_else__refused) {
                       std::array{(*table)->descriptor(), 0, 0});
 }
 
-// Joins, and is killed at its system call number CALL. False: it had fewer.
-bool join_and_die_at(const engine::Address& address, int call) {
+// Runs BODY in a process of its own, which is killed at system call number CALL of all its threads'. False:
+// it had fewer.
+template<typename Body>
+bool run_and_die_at(int call, const Body& body) {
     const pid_t child = fork();
     if (child == 0) {
         ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
         raise(SIGSTOP);
-        Taken taken;
-        Result<std::unique_ptr<Group>> made = Group::join({.local = address});
-        if (made && (*made)->start(taken)) {
-            made->reset(); // leaves, which has system calls, too
-        }
+        body();
         _exit(0);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSTOPPED(status));
-    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL); // it must not outlive this process
-    for (int stops = 0; WIFSTOPPED(status); ++stops) {
-        if (stops == call) {
-            kill(child, SIGKILL);
-            assert_int_equal(waitpid(child, &status, 0), child);
-            return true;
-        }
-        ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-        assert_int_equal(waitpid(child, &status, 0), child);
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
+    pid_t stopped = child;
+    for (int stops = 0; stops != call; ++stops) {
+        do {
+            ptrace(PTRACE_SYSCALL, stopped, nullptr, nullptr);
+            stopped = waitpid(-1, &status, __WALL);
+            if (stopped == child && !WIFSTOPPED(status)) {
+                return false;
+            }
+        } while (!WIFSTOPPED(status)); // a thread has ended
     }
-    return false;
+    kill(child, SIGKILL);
+    while (waitpid(-1, &status, __WALL) != child || WIFSTOPPED(status)) {
+    }
+    return true;
+}
+
+bool join_and_die_at(const engine::Address& address, int call) {
+    return run_and_die_at(call, [&] {
+        Taken taken;
+        Result<std::unique_ptr<Group>> made = Group::join({.local = address});
+        if (made && (*made)->start(taken)) {
+            made->reset(); // leaves, which has system calls, too
+        }
+    });
 }
 
 // Each call stops twice: before, and after.
@@ -718,14 +859,17 @@ TEST(second__killed_at_each_system_call__others_join_and_get_their_packets) {
     Random random(kSeed);
     const int calls = die_everywhere([&](int call) {
         const engine::Address address = next_address();
+        const engine::Address further = next_address();
         const Member first(address);
+        (void)opened(first, further);
         const bool died = join_and_die_at(address, call);
         const Member next(address);
         const Member after(address);
         for (const Member* const member : {&first, &next, &after}) {
-            stranger.send(packet_to(number_of(*member->group, random), 1, stranger.address, address, 0),
-                          address);
-            if (!arrives(member->group->socket())) {
+            const std::uint32_t qpn = number_of(*member->group, random);
+            stranger.send(packet_to(qpn, 1, stranger.address, address, 0), address);
+            stranger.send(packet_to(qpn, 1, stranger.address, further, 0), further);
+            if (!arrives(member->group->socket()) || !arrives(opened(*member, further).get())) {
                 std::fprintf(stderr, "killed at stop %d: seat %u gets nothing\n", call,
                              member->group->share().which());
                 return assert_true(false), false;
@@ -734,6 +878,43 @@ TEST(second__killed_at_each_system_call__others_join_and_get_their_packets) {
         return died;
     });
     assert_true(calls > 40);
+}
+
+// Its group's thread does the most of it.
+TEST(member__killed_at_each_system_call_of_opening_a_further_address__others_open_it) {
+    if (cannot_share()) {
+        return;
+    }
+#if defined(__SANITIZE_THREAD__)
+    std::puts("SKIP: the thread sanitizer takes no children of a process with threads");
+    return;
+#endif
+    const Stranger stranger;
+    Random random(kSeed);
+    const int calls = die_everywhere([&](int call) {
+        const engine::Address address = next_address(), further = next_address();
+        const Member first(address);
+        const bool died = run_and_die_at(call, [&] {
+            if (MemberProcess::join_for_good(address)) {
+                (void)MemberProcess::member()->open_at(further);
+            }
+        });
+        const Member next(address);
+        const Descriptor firsts = opened(first, further);
+        const Member after(address);
+        for (const Member* const member : {&first, &next, &after}) {
+            const Descriptor its = opened(*member, further);
+            stranger.send(packet_to(number_of(*member->group, random), 1, stranger.address, further, 0),
+                          further);
+            if (!arrives(its.get())) {
+                std::fprintf(stderr, "killed at stop %d: seat %u gets nothing\n", call,
+                             member->group->share().which());
+                return assert_true(false), false;
+            }
+        }
+        return died;
+    });
+    assert_true(calls > 80);
 }
 
 } // namespace

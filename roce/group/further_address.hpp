@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The sockets of a further address: one that a group has beside its own.
+//
+// They are as those of the group's own address: a common one, and one for each seat, in an order that the
+// kernel's program relies on. In front of them is the name by which processes would look for a group
+// there: while this one has it, no other can be founded.
+//
+// All members hold all of them. Whoever adds some makes them, sends them to all, and binds them afterwards,
+// in their order: what isn't bound belongs to a process that died on the way, and is made anew.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "core/descriptor.hpp"
+#include "core/result.hpp"
+#include "roce/engine/share.hpp"
+#include "roce/group/table.hpp"
+#include "roce/socket/udp_port.hpp"
+
+namespace sluice::roce::group {
+
+// Beside the group's own.
+inline constexpr std::size_t kMaxFurther = 15;
+
+class FurtherAddress {
+  public:
+    static constexpr std::size_t kName = 0;
+    static constexpr std::size_t kCommon = 1;
+    static constexpr std::size_t kFirstSeat = 2;
+    static constexpr std::size_t kSockets = kFirstSeat + kSeats;
+
+    // CONFIG is the group's, but for the address.
+    FurtherAddress(const engine::Address& address, const socket::PortConfig& config) noexcept
+        : config_(config) {
+        config_.local = address;
+    }
+
+    const engine::Address& address() const noexcept { return config_.local; }
+    int descriptor(std::size_t index) const noexcept { return sockets_[index].get(); }
+    // Of the common socket; null before there is one.
+    socket::Receiver* receiver() const noexcept { return receiver_.get(); }
+
+    // How many are bound, from the first on.
+    std::size_t bound() const noexcept;
+    // Those from FROM on up to END, not bound. kPermission and others: as the system says.
+    Result<void> make(std::size_t from, std::size_t end);
+    // The same, after all members have them.
+    Result<void> bind(std::size_t from, std::size_t end, const engine::Share::Words& words);
+    // Another member made SOCKET_FD. May throw bad_alloc.
+    void take(std::size_t index, Descriptor socket_fd);
+    void abandon() noexcept;
+
+  private:
+    socket::PortConfig config_;
+    std::array<Descriptor, kSockets> sockets_;
+    std::unique_ptr<socket::Receiver> receiver_;
+};
+
+// What stands in the way of sharing ADDRESS as a further one: a device of its own.
+Error opened_alone(const engine::Address& address);
+// Whether a socket has a name or a port.
+bool is_bound(int socket_fd) noexcept;
+
+} // namespace sluice::roce::group

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A group's further addresses: how a member adds one, and what the others do then.
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/boundary.hpp"
+#include "core/log.hpp"
+#include "roce/group/group.hpp"
+#include "roce/group/messages.hpp"
+
+namespace sluice::roce::group {
+
+namespace {
+
+Error not_yet() noexcept {
+    return Error(ErrorKind::kNotFound, "the processes don't share this further address yet");
+}
+
+} // namespace
+
+bool Group::has(const engine::Address& address) const noexcept {
+    return find_further(address) != nullptr;
+}
+
+FurtherAddress* Group::find_further(const engine::Address& address) const noexcept {
+    // Partner: the release in add_further().
+    const std::size_t count = further_count_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (further_[i]->address() == address) {
+            return further_[i].get();
+        }
+    }
+    return nullptr;
+}
+
+// From the thread that joins, or the group's.
+Result<FurtherAddress*> Group::add_further(const engine::Address& address) {
+    const std::size_t count = further_count_.load(std::memory_order_relaxed);
+    if (count == kMaxFurther) {
+        return Error::format(
+            ErrorKind::kInsufficientResources, ENOSPC,
+            "the processes at %s use %zu further addresses, which is the most; end those that "
+            "use others, or open %s as a device of its own",
+            socket::to_text(config_.local).data(), kMaxFurther, socket::to_text(address).data());
+    }
+    further_[count] = std::make_unique<FurtherAddress>(address, config_);
+    further_count_.store(count + 1, std::memory_order_release); // partner: the acquire in find_further()
+    return further_[count].get();
+}
+
+Result<Descriptor> Group::ask_thread(const engine::Address& address, Wish wish) {
+    Request request{.address = address, .wish = wish, .socket = Descriptor()};
+    const LockGuard guard(asking_);
+    request_ = &request;
+    eventfd_write(wake_.get(), 1);
+    while (!request.done) {
+        answered_.wait(asking_);
+    }
+    return std::move(request.socket);
+}
+
+// Nothing that this calls asks for the lock of a request: the thread that waits gives it back.
+void Group::answer_request() noexcept {
+    eventfd_t wakeups = 0;
+    (void)eventfd_read(wake_.get(), &wakeups);
+    Request* request = nullptr;
+    {
+        const LockGuard guard(asking_);
+        request = std::exchange(request_, nullptr);
+    }
+    if (request == nullptr) {
+        return;
+    }
+    Result<Descriptor> socket =
+        at_boundary("sharing an address", [&] { return socket_at(request->address, request->wish); });
+    const LockGuard guard(asking_);
+    request->socket = std::move(socket);
+    request->done = true;
+    answered_.notify_all();
+}
+
+// With the joining lock, what its former holders sent has arrived by now.
+Result<Descriptor> Group::socket_at(const engine::Address& address, Wish wish) {
+    if (wish != Wish::kWhatIs) {
+        look_at_lines(-1);
+    }
+    FurtherAddress* further = find_further(address);
+    if (further == nullptr && wish == Wish::kMade) {
+        const Result<FurtherAddress*> made = add_further(address);
+        if (!made) {
+            return made.error().clone();
+        }
+        further = *made;
+    }
+    if (further == nullptr) {
+        return not_yet();
+    }
+    // One that isn't bound would bind itself to any port when something is sent from it.
+    const std::size_t own = FurtherAddress::kFirstSeat + share_.which();
+    if (wish != Wish::kWhatIs) {
+        Result<void> completed = complete(*further);
+        if (!completed) {
+            return std::move(completed).error();
+        }
+    } else if (!is_bound(further->descriptor(own))) {
+        return not_yet();
+    }
+    Descriptor copy(fcntl(further->descriptor(own), F_DUPFD_CLOEXEC, 0));
+    if (copy.get() < 0) {
+        return Error::from_errno(errno, "no descriptor for a UDP port; raise `ulimit -n`");
+    }
+    return copy;
+}
+
+std::size_t Group::bound_seats() const noexcept {
+    const auto unbound =
+        std::ranges::find_if(sockets_, [](const Descriptor& one) { return !is_bound(one.get()); });
+    return static_cast<std::size_t>(unbound - sockets_.begin());
+}
+
+// So many sockets as the group's own address has. With the joining lock.
+Result<void> Group::complete(FurtherAddress& further) {
+    const std::size_t bound = further.bound();
+    const std::size_t wanted = FurtherAddress::kFirstSeat + bound_seats();
+    if (bound >= wanted) {
+        return {};
+    }
+    const int former = further.descriptor(FurtherAddress::kCommon);
+    if (epoll_.get() >= 0 && bound <= FurtherAddress::kCommon && former >= 0) {
+        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, former, nullptr);
+    }
+    Result<void> done = further.make(bound, wanted);
+    if (done) {
+        done = tell_members(further, bound, wanted);
+    }
+    if (done) {
+        done = further.bind(bound, wanted, table_->words());
+    }
+    if (done && epoll_.get() >= 0 && bound <= FurtherAddress::kCommon) {
+        done = watch(further.descriptor(FurtherAddress::kCommon));
+    }
+    return done;
+}
+
+// For one that joins. An address that an interface hasn't any more keeps nobody out.
+void Group::complete_all() {
+    for (std::size_t i = 0; i < further_count_; ++i) {
+        const Result<void> completed = complete(*further_[i]);
+        if (!completed) {
+            SLUICE_LOG(kInfo, "uroce", "%s isn't shared: %s", socket::to_text(further_[i]->address()).data(),
+                       completed.error().text());
+        }
+    }
+}
+
+bool Group::send_further(int to, const FurtherAddress& further, std::size_t from,
+                         std::size_t end) const noexcept {
+    const Further head{.first = static_cast<std::uint32_t>(from), .address = further.address()};
+    const iovec piece{.iov_base = const_cast<Further*>(&head), .iov_len = sizeof head};
+    std::array<int, FurtherAddress::kSockets> descriptors{};
+    for (std::size_t i = from; i < end; ++i) {
+        descriptors[i - from] = further.descriptor(i);
+    }
+    return send(to, {&piece, 1}, {descriptors.data(), end - from});
+}
+static_assert(FurtherAddress::kSockets <= kMaxDescriptors);
+
+// All that live. By a line of its own where the usual one has no room.
+Result<void> Group::tell_members(const FurtherAddress& further, std::size_t from, std::size_t end) {
+    for (std::uint32_t seat = 0; seat < kSeats; ++seat) {
+        const Holder holder = table_->holder(seat);
+        if (holder == kNobody || holder == holder_) {
+            continue;
+        }
+        {
+            const LockGuard guard(changing_lines_);
+            const auto line = std::ranges::find(lines_, holder, &Line::holder);
+            if (line != lines_.end() && send_further(line->socket.get(), further, from, end)) {
+                continue;
+            }
+        }
+        Result<Descriptor> once = call(line_name(table_->group(), holder));
+        if (!once && once.error().kind() == ErrorKind::kNotFound) {
+            continue; // it has ended
+        }
+        if (!once || !send_further(once->get(), further, from, end)) {
+            return once ? Error(ErrorKind::kBusy,
+                                "a process that shares this address takes nothing; is it "
+                                "stopped?",
+                                ETIMEDOUT)
+                        : std::move(once).error();
+        }
+    }
+    return {};
+}
+
+// What another member has made. It may have died before it could bind that: then the next one's replaces it.
+Result<void> Group::take_further(const Further& head, Received& received) {
+    FurtherAddress* further = find_further(head.address);
+    if (further == nullptr) {
+        const Result<FurtherAddress*> made = add_further(head.address);
+        if (!made) {
+            return made.error().clone();
+        }
+        further = *made;
+    }
+    for (std::size_t i = 0; i < received.descriptor_count; ++i) {
+        const std::size_t index = head.first + i;
+        if (index >= FurtherAddress::kSockets || is_bound(further->descriptor(index))) {
+            continue;
+        }
+        const bool watched = index == FurtherAddress::kCommon && epoll_.get() >= 0;
+        if (watched && further->descriptor(index) >= 0) {
+            epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, further->descriptor(index), nullptr);
+        }
+        further->take(index, std::move(received.descriptors[i]));
+        if (watched) {
+            Result<void> done = watch(further->descriptor(index));
+            if (!done) {
+                return done;
+            }
+        }
+    }
+    return {};
+}
+
+// False: DESCRIPTOR is no common socket of a further address.
+bool Group::read_further(int descriptor) noexcept {
+    const std::size_t count = further_count_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (further_[i]->descriptor(FurtherAddress::kCommon) == descriptor) {
+            read_common(*further_[i]->receiver());
+            return true;
+        }
+    }
+    return false;
+}
+
+} // namespace sluice::roce::group
