@@ -31,7 +31,7 @@ bool Datagram::transmit(OutPacket& out) noexcept {
     packet.deth = {.qkey = (wr.qkey & kOwnQkey) != 0 ? context_.attr.qkey : wr.qkey, .src_qpn = context_.qpn};
     packet.imm.data = wr.imm_or_rkey;
     out.finish();
-    out.source = context_.attr.local;
+    out.source = wr.source == Address{} ? context_.attr.local : wr.source;
     out.destination = wr.destination;
     next_psn_ = wire::psn_add(next_psn_, 1);
     ++given_out_;
@@ -52,6 +52,16 @@ void Datagram::settle() noexcept {
         sends_.retire(Status::kSuccess);
     }
 }
+
+namespace {
+
+// An IPv4 header stands in the second half, behind zeros.
+std::uint8_t flags_of(const wire::Grh& grh) noexcept {
+    constexpr unsigned kIpv6 = 6;
+    return grh[0] >> 4U == kIpv6 ? kWithGrh | kWithGrhOfIpv6 : kWithGrh;
+}
+
+} // namespace
 
 void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexcept {
     if (packet.deth.qkey != context_.attr.qkey) {
@@ -74,7 +84,7 @@ void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexc
         completion_of(packet, receive_.wr_id, WcOpcode::kRecv, static_cast<std::uint32_t>(len));
     completion.status = stored ? Status::kSuccess : Status::kLocalProtection;
     context_.counters.messages_received += stored ? 1 : 0;
-    completion.flags |= kWithGrh;
+    completion.flags |= flags_of(grh);
     completion.src_qpn = packet.deth.src_qpn;
     context_.complete(context_.recv_cq, completion);
 }

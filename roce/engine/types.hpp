@@ -147,6 +147,7 @@ struct SendWr {
     std::uint8_t flush_placement = 0;
     std::uint8_t flush_selectivity = 0;
     MwBind bind;
+    Address source;      // UD; all zeros: the queue pair's
     Address destination; // UD
     std::uint32_t dest_qpn = 0;
     std::uint32_t qkey = 0; // with its top bit set, the queue pair's own is meant
@@ -161,7 +162,14 @@ struct RecvWr {
 // A full queue is no error.
 enum class Post : std::uint8_t { kPosted, kFull, kInvalid };
 
-enum CompletionFlags : std::uint8_t { kWithImm = 1, kWithInv = 2, kWithGrh = 4, kSolicitedEvent = 8 };
+// kWithGrhOfIpv6 stands beside kWithGrh.
+enum CompletionFlags : std::uint8_t {
+    kWithImm = 1,
+    kWithInv = 2,
+    kWithGrh = 4,
+    kSolicitedEvent = 8,
+    kWithGrhOfIpv6 = 16,
+};
 
 struct Completion {
     std::uint64_t wr_id = 0;

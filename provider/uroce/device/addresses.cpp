@@ -204,6 +204,25 @@ Result<engine::Address> address_of(const char* text, const std::vector<Given>& g
     return address;
 }
 
+// An address that somebody gave, or asked for, stays alone.
+std::vector<engine::Address> further_addresses(const LocalAddress& where,
+                                               const std::vector<Interface>& interfaces) {
+    std::vector<engine::Address> further;
+    if (where.name == name_of_number(0) && where.gid == default_address(0)) {
+        engine::Address loopback6;
+        loopback6.gid.back() = 1;
+        if (socket::find_network_device(loopback6)) {
+            further.push_back(loopback6);
+        }
+    } else if (where.name.starts_with(kInterfacePrefix)) {
+        const auto its = std::ranges::find(interfaces, where.interface, &Interface::name);
+        if (its != interfaces.end()) {
+            further.assign(its->addresses.begin() + 1, its->addresses.end());
+        }
+    }
+    return further;
+}
+
 } // namespace
 
 Result<std::vector<NamedAddress>> named_addresses() {
@@ -244,10 +263,12 @@ Result<LocalAddress> resolve(const char* name_or_address) {
     if (!interfaces) {
         return interfaces.error().clone();
     }
-    return LocalAddress{.name = name_of(*address, *said, listed(*said, *interfaces)),
-                        .gid = *address,
-                        .interface = device->name.data(),
-                        .interface_mtu = device->mtu};
+    LocalAddress where{.name = name_of(*address, *said, listed(*said, *interfaces)),
+                       .gid = *address,
+                       .interface = device->name.data(),
+                       .interface_mtu = device->mtu};
+    where.further = further_addresses(where, *interfaces);
+    return where;
 }
 
 } // namespace sluice::uroce::device

@@ -15,12 +15,14 @@
 
 namespace sluice::uroce::device {
 
-// One address that a device can live on.
+// Where a device lives: its home, the address that the group belongs to (ADR 63), and what else its interface
+// has (ADR 64).
 struct LocalAddress {
     std::string name;    // of the device
     engine::Address gid; // IPv4 as ::ffff:a.b.c.d
     std::string interface;
     std::uint32_t interface_mtu = 0;
+    std::vector<engine::Address> further{};
 
     // The largest path MTU that fits its packets.
     std::uint32_t path_mtu() const noexcept { return socket::active_mtu(interface_mtu); }

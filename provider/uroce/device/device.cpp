@@ -18,11 +18,12 @@ class Pump {
 
     const engine::Moment& now() const noexcept { return now_; }
 
+    // By its home: most packets go to one.
     Device* find(const engine::Address& address) const noexcept {
-        const auto end = held_.begin() + static_cast<std::ptrdiff_t>(count_);
-        const auto found = std::find_if(held_.begin(), end,
-                                        [&](const Device* held) { return held->where().gid == address; });
-        return found == end ? nullptr : *found;
+        return find_if([&](const Device* held) { return held->where().gid == address; });
+    }
+    Device* find(const Neighbour& neighbour) const noexcept {
+        return find_if([&](const Device* held) { return held == &neighbour; });
     }
     // DEVICE's lock was taken by this thread just now.
     void add(Device& device) noexcept { held_[count_++] = &device; }
@@ -37,6 +38,12 @@ class Pump {
     }
 
   private:
+    template<typename Is>
+    Device* find_if(Is&& is_it) const noexcept {
+        const auto end = held_.begin() + static_cast<std::ptrdiff_t>(count_);
+        const auto found = std::find_if(held_.begin(), end, is_it);
+        return found == end ? nullptr : *found;
+    }
     bool round() noexcept {
         bool moved = false;
         for (std::size_t i = 0; i < count_; ++i) {
@@ -98,7 +105,8 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
 Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
                DeviceCounters& counters, Report report, engine::Nanoseconds min_silence,
                SysfsDirectory directory, std::unique_ptr<Link> link, Instrumentation instrumentation)
-    : where_(std::move(where)), memory_(memory), neighbours_(neighbours), counters_(counters),
+    : where_(std::move(where)), gids_(where_.gid, where_.further), memory_(memory), neighbours_(neighbours),
+      counters_(counters),
       report_(report), share_(link != nullptr ? link->share() : engine::Share()),
       engine_({.max_queue_pairs = kMaxQueuePairs,
                .max_regions = kMaxRegions,
@@ -146,6 +154,26 @@ Result<void> Device::start_link() {
 
 Result<void> Device::start_progress() {
     return progress_.start(link_ != nullptr ? link_->fd() : -1);
+}
+
+// Its further socket is watched as those of multicast groups are.
+Result<void> Device::use_address(const engine::Address& address) {
+    if (link_ == nullptr || link_->hears(address)) {
+        return {};
+    }
+    Result<void> started = start_progress();
+    if (!started) {
+        return started;
+    }
+    const Result<int> opened = link_->use(address);
+    if (!opened) {
+        return opened.error().clone();
+    }
+    return *opened < 0 ? Result<void>() : progress_.watch_also(*opened);
+}
+
+bool Device::hears(const engine::Address& address) const noexcept {
+    return address == where_.gid || (link_ != nullptr && link_->hears(address));
 }
 
 void Device::make_progress() noexcept {
@@ -357,7 +385,7 @@ void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
     if (&to == this) {
         ++counters_.deliveries.own;
         take_in(out_, pump.now());
-    } else if (Device* const held = pump.find(out_.destination)) {
+    } else if (Device* const held = pump.find(to)) {
         ++counters_.deliveries.direct;
         held->take_in(out_, pump.now());
     } else {
@@ -624,7 +652,8 @@ engine::Peer Device::silent_peer(std::uint32_t qpn, const engine::Address& remot
 
 // This process's own ports are there.
 engine::Port Device::look_at_port(const engine::Address& remote) noexcept {
-    const bool is_here = link_ == nullptr || remote == where_.gid || neighbours_.find(remote) != nullptr;
+    const bool is_here = link_ == nullptr || remote == where_.gid || link_->is_shared(remote) ||
+                         neighbours_.find(remote) != nullptr;
     return is_here ? engine::Port::kNotAsked : link_->look_at_port(remote, monotonic_now());
 }
 

@@ -21,6 +21,7 @@
 #include "provider/uroce/device/counters.hpp"
 #include "provider/uroce/device/device_faults.hpp"
 #include "provider/uroce/device/device_lock.hpp"
+#include "provider/uroce/device/gid_table.hpp"
 #include "provider/uroce/device/inbox.hpp"
 #include "provider/uroce/device/link.hpp"
 #include "provider/uroce/device/neighbours.hpp"
@@ -66,6 +67,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }
+    const GidTable& gids() const noexcept { return gids_; }
     const std::string& directory() const noexcept { return directory_.path(); }
     const engine::Memory& memory() const noexcept { return memory_; }
 
@@ -95,6 +97,10 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     Result<void> start_link();
     // Before a queue pair can send or receive.
     Result<void> start_progress();
+    // Before one does so at ADDRESS, an entry of the GID table. May bind sockets; without the device's lock.
+    Result<void> use_address(const engine::Address& address);
+    // Whether use_address() was called for it, or it is the home.
+    bool hears(const engine::Address& address) const noexcept;
     void make_progress() noexcept override;
     // The same, unless somebody is at it; never waits. True: something arrived on the link.
     bool try_progress() noexcept override { return take_from_link(false) || advance_if_due(); }
@@ -209,6 +215,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     void arm_timer() noexcept;
 
     const LocalAddress where_;
+    const GidTable gids_;
     engine::Memory& memory_;
     Neighbours& neighbours_;
     DeviceCounters& counters_;

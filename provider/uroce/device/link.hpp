@@ -58,6 +58,14 @@ class Link {
     virtual void deliver(Receiver& receiver) noexcept = 0;
     // Readable when something has arrived.
     virtual int fd() const noexcept = 0;
+    // Before a packet leaves from ADDRESS, a further one of the device's, or can arrive there. Any thread's.
+    // Gives a descriptor that is readable when something has arrived there, the link's; -1: it is used
+    // already.
+    virtual Result<int> use(const engine::Address& /*address*/) {
+        return Error(ErrorKind::kNotSupported, "this device has one address only");
+    }
+    // Whether packets are sent from ADDRESS and taken there. Any thread's.
+    virtual bool hears(const engine::Address& /*address*/) const noexcept { return true; }
     // This is the child of a fork: the address is the parent's alone.
     virtual void abandon() noexcept = 0;
 
@@ -98,6 +106,8 @@ class Link {
                                       engine::Nanoseconds /*now*/) noexcept {
         return engine::Port::kNotAsked;
     }
+    // Whether ADDRESS is a further one that processes of the group use.
+    virtual bool is_shared(const engine::Address& /*address*/) const noexcept { return false; }
     // Of rdma_cm's ports; null: no other process has any.
     virtual cm::PortClaims* port_claims() noexcept { return nullptr; }
 };

@@ -181,8 +181,13 @@ void Registry::publish_locked() noexcept {
 Neighbour* Registry::find(const engine::Address& address) noexcept {
     const Table& table =
         *published_.load(std::memory_order_acquire); // partner: the release in publish_locked()
-    const auto found =
+    const auto home =
         std::ranges::find_if(table, [&](const Device* device) { return device->where().gid == address; });
+    if (home != table.end()) {
+        return *home;
+    }
+    const auto found =
+        std::ranges::find_if(table, [&](const Device* device) { return device->hears(address); });
     return found == table.end() ? nullptr : *found;
 }
 

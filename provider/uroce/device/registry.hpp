@@ -37,6 +37,7 @@ class Registry final : public Neighbours {
     // When this was the last user: waits for the threads that are delivering to it, and destroys it.
     void release(Device& device) noexcept;
 
+    // By its home, or else by a further address that it uses.
     Neighbour* find(const engine::Address& address) noexcept override;
 
     // What all processes of this user have counted, as read_counters().

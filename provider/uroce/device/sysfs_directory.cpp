@@ -3,8 +3,10 @@
 
 #include <sys/stat.h>
 
-#include <array>
 #include <cstdio>
+#include <vector>
+
+#include "provider/uroce/device/gid_table.hpp"
 
 namespace sluice::uroce::device {
 
@@ -19,21 +21,25 @@ constexpr const char* kFolders[] = {"ports",
                                     "ports/1/gid_attrs/ndevs"};
 
 struct File {
-    const char* name;
+    std::string name;
     std::string text;
 };
 
-std::array<File, 5> files_of(const LocalAddress& where) {
+std::vector<File> files_of(const LocalAddress& where) {
     const std::uint64_t guid = guid_of(where.gid);
     char guid_text[24];
     std::snprintf(guid_text, sizeof guid_text, "%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48),
                   static_cast<unsigned>(guid >> 32 & 0xffff), static_cast<unsigned>(guid >> 16 & 0xffff),
                   static_cast<unsigned>(guid & 0xffff));
-    return {{{"node_guid", guid_text},
-             {"ports/1/gids/0", gid_text(where.gid)},
-             {"ports/1/pkeys/0", "0xffff"},
-             {"ports/1/gid_attrs/types/0", "RoCE v2"},
-             {"ports/1/gid_attrs/ndevs/0", where.interface}}};
+    std::vector<File> files = {{"node_guid", guid_text}, {"ports/1/pkeys/0", "0xffff"}};
+    const GidTable gids(where.gid, where.further);
+    for (std::size_t i = 0; i < gids.length(); ++i) {
+        const std::string index = std::to_string(i);
+        files.push_back({"ports/1/gids/" + index, gid_text(*gids.at(i))});
+        files.push_back({"ports/1/gid_attrs/types/" + index, "RoCE v2"});
+        files.push_back({"ports/1/gid_attrs/ndevs/" + index, where.interface});
+    }
+    return files;
 }
 
 bool fill(int directory, const LocalAddress& where) {
@@ -43,7 +49,7 @@ bool fill(int directory, const LocalAddress& where) {
         }
     }
     for (const File& file : files_of(where)) {
-        if (!write_line(directory, file.name, file.text)) {
+        if (!write_line(directory, file.name.c_str(), file.text)) {
             return false;
         }
     }

@@ -43,11 +43,76 @@ Result<std::unique_ptr<UdpLink>> UdpLink::open(const engine::Address& local, eng
     if (!port) {
         return std::move(port).error();
     }
-    return std::make_unique<UdpLink>(shared ? *std::move(shared) : nullptr, *std::move(port), recorder);
+    return std::make_unique<UdpLink>(shared ? *std::move(shared) : nullptr, *std::move(port), memory,
+                                     recorder);
+}
+
+socket::UdpPort* UdpLink::port_at(const engine::Address& address) const noexcept {
+    if (address == port_->local()) {
+        return port_.get();
+    }
+    for (const auto& port : further()) {
+        if (address == port->local()) {
+            return port.get();
+        }
+    }
+    return nullptr;
+}
+
+Result<int> UdpLink::use(const engine::Address& address) {
+    const LockGuard guard(adding_);
+    const std::size_t count = further().size();
+    if (port_at(address) != nullptr) {
+        return -1;
+    }
+    if (count == further_.size()) {
+        return Error::format(ErrorKind::kInsufficientResources, ENOSPC,
+                             "a device uses %zu addresses, which is the most; %s can be a device of its own",
+                             1 + count, socket::to_text(address).data());
+    }
+    Result<std::unique_ptr<socket::UdpPort>> port = open_further(address);
+    if (!port) {
+        return std::move(port).error();
+    }
+    further_[count] = *std::move(port);
+    further_count_.store(count + 1, std::memory_order_release); // partner: the acquire in further()
+    return further_[count]->descriptor();
+}
+
+Result<std::unique_ptr<socket::UdpPort>> UdpLink::open_further(const engine::Address& address) {
+    const socket::PortConfig config{.local = address, .recorder = recorder_};
+    if (group_ == nullptr) {
+        return socket::UdpPort::open(config, memory_);
+    }
+    const Result<socket::NetworkDevice> device = socket::usable_device(config);
+    if (!device) {
+        return device.error().clone();
+    }
+    Result<Descriptor> own = group_->open_at(address);
+    if (!own) {
+        return std::move(own).error();
+    }
+    return socket::UdpPort::on(*std::move(own), config, *device, memory_);
+}
+
+bool UdpLink::append(const engine::OutPacket& packet, bool damaged) noexcept {
+    socket::UdpPort* const port = port_at(packet.source);
+    return port != nullptr && port->sender().append(packet, damaged);
+}
+
+bool UdpLink::flush() noexcept {
+    bool done = port_->sender().flush();
+    for (const auto& port : further()) {
+        done = port->sender().flush() && done;
+    }
+    return done;
 }
 
 bool UdpLink::fetch() noexcept {
     bool any = port_->receiver().fetch(socket::Receiver::kMaxMessages) != 0;
+    for (const auto& port : further()) {
+        any = port->receiver().fetch(socket::Receiver::kMaxMessages) != 0 || any;
+    }
     for (const auto& multicast : multicasts_) {
         any = multicast->receiver().fetch(socket::Receiver::kMaxMessages) != 0 || any;
     }
@@ -55,13 +120,17 @@ bool UdpLink::fetch() noexcept {
 }
 
 void UdpLink::deliver(Receiver& receiver) noexcept {
-    port_->receiver().deliver([&](const engine::InPacket& in) {
+    const auto take = [&](const engine::InPacket& in) {
         if (owns(in.packet)) {
             receiver.packet(in);
         } else {
             group_->hand_on(in);
         }
-    });
+    };
+    port_->receiver().deliver(take);
+    for (const auto& port : further()) {
+        port->receiver().deliver(take);
+    }
     for (const auto& multicast : multicasts_) {
         multicast->receiver().deliver([&](const engine::InPacket& in) { receiver.packet(in); });
     }
@@ -99,6 +168,9 @@ void UdpLink::leave_groups(Listens listens, const void* whom) noexcept {
 void UdpLink::abandon() noexcept {
     port_->abandon();
     probe_.abandon();
+    for (const auto& port : further()) {
+        port->abandon();
+    }
     for (const auto& multicast : multicasts_) {
         multicast->abandon();
     }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The way to other processes and hosts: a UDP port behind the device's seam, and the group of the processes
-// that share the address.
+// that share the address. A further address of the device has a port of its own from its first use on.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <span>
 #include <vector>
 
+#include "core/sync.hpp"
+#include "provider/uroce/device/gid_table.hpp"
 #include "provider/uroce/device/link.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/group/group.hpp"
@@ -24,17 +29,17 @@ class UdpLink final : public Link, group::Arrivals {
 
     // GROUP is null where the address is this process's alone.
     UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port,
-            socket::PcapRecorder* recorder) noexcept
-        : group_(std::move(group)), port_(std::move(port)), recorder_(recorder),
+            engine::Memory& memory, socket::PcapRecorder* recorder) noexcept
+        : group_(std::move(group)), port_(std::move(port)), memory_(memory), recorder_(recorder),
           probe_(port_->local(), port_->network_device().index) {}
 
-    bool append(const engine::OutPacket& packet, bool damaged) noexcept override {
-        return port_->sender().append(packet, damaged);
-    }
-    bool flush() noexcept override { return port_->sender().flush(); }
+    bool append(const engine::OutPacket& packet, bool damaged) noexcept override;
+    bool flush() noexcept override;
     bool fetch() noexcept override;
     void deliver(Receiver& receiver) noexcept override;
     int fd() const noexcept override { return port_->descriptor(); }
+    Result<int> use(const engine::Address& address) override;
+    bool hears(const engine::Address& address) const noexcept override { return port_at(address) != nullptr; }
     void abandon() noexcept override;
 
     Result<int> join(const engine::Address& group) override;
@@ -58,6 +63,9 @@ class UdpLink final : public Link, group::Arrivals {
     engine::Port look_at_port(const engine::Address& remote, engine::Nanoseconds now) noexcept override {
         return probe_.look(remote, now);
     }
+    bool is_shared(const engine::Address& address) const noexcept override {
+        return group_ != nullptr && group_->has(address);
+    }
     cm::PortClaims* port_claims() noexcept override { return group_.get(); }
 
   private:
@@ -74,10 +82,22 @@ class UdpLink final : public Link, group::Arrivals {
         receiver_->member_ended(address, its);
     }
 
+    Result<std::unique_ptr<socket::UdpPort>> open_further(const engine::Address& address);
+    std::span<const std::unique_ptr<socket::UdpPort>> further() const noexcept {
+        // Partner: the release in use().
+        return {further_.data(), further_count_.load(std::memory_order_acquire)};
+    }
+    socket::UdpPort* port_at(const engine::Address& address) const noexcept;
+
     std::unique_ptr<group::Group> group_;
     std::unique_ptr<socket::UdpPort> port_;
+    engine::Memory& memory_;
     socket::PcapRecorder* recorder_;
     socket::PortProbe probe_;
+    Mutex adding_;
+    // Only the first further_count_ are looked at; they don't change any more.
+    std::array<std::unique_ptr<socket::UdpPort>, group::kMaxFurther> further_;
+    std::atomic<std::size_t> further_count_{0};
     std::vector<std::unique_ptr<socket::MulticastPort>> multicasts_;
     Receiver* receiver_ = nullptr;
 };

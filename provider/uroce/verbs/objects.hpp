@@ -81,6 +81,7 @@ struct MemoryWindow : provider::MemoryWindow {
 };
 
 struct AddressHandle : ibv_ah {
+    engine::Address source;
     engine::Address destination;
     Membership membership;
 };

@@ -54,15 +54,15 @@ std::uint32_t imm_or_rkey_of(const engine::Completion& completion) noexcept {
 
 // There are no service levels. Behind a datagram's header programs find its type here, as mlx5 tells it: UCX
 // up to 1.18 drops what says otherwise.
-std::uint8_t sl_of(const Cq& cq, const engine::Completion& completion) noexcept {
+std::uint8_t sl_of(const engine::Completion& completion) noexcept {
     constexpr std::uint8_t kIpv6 = 1, kIpv4 = 2;
     if ((completion.flags & engine::kWithGrh) == 0) {
         return 0;
     }
-    return engine::is_ipv4(cq.owner().device.where().gid) ? kIpv4 : kIpv6;
+    return (completion.flags & engine::kWithGrhOfIpv6) != 0 ? kIpv6 : kIpv4;
 }
 
-void convert(const Cq& cq, const engine::Completion& completion, ibv_wc& wc) noexcept {
+void convert(const engine::Completion& completion, ibv_wc& wc) noexcept {
     wc.wr_id = completion.wr_id;
     wc.status = static_cast<ibv_wc_status>(completion.status);
     wc.opcode = opcode_of(completion);
@@ -74,7 +74,7 @@ void convert(const Cq& cq, const engine::Completion& completion, ibv_wc& wc) noe
     wc.wc_flags = flags_of(completion);
     wc.pkey_index = 0;
     wc.slid = 0;
-    wc.sl = sl_of(cq, completion);
+    wc.sl = sl_of(completion);
     wc.dlid_path_bits = 0;
 }
 
@@ -102,7 +102,7 @@ int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
     int n = 0;
     engine::Completion completion;
     while (n < count && cq.queue.poll(completion)) {
-        convert(cq, completion, wc[n++]);
+        convert(completion, wc[n++]);
     }
     return n;
 }
@@ -179,7 +179,7 @@ unsigned read_wc_flags(ibv_cq_ex* cq) noexcept {
     return flags_of(current(cq));
 }
 std::uint8_t read_sl(ibv_cq_ex* cq) noexcept {
-    return sl_of(cq_of(cq), current(cq));
+    return sl_of(current(cq));
 }
 // The device's clock is CLOCK_MONOTONIC in nanoseconds.
 std::uint64_t read_completion_ts(ibv_cq_ex* cq) noexcept {

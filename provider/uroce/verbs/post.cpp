@@ -53,6 +53,7 @@ int fill_send(const Qp& qp, const ibv_send_wr& wr, engine::WrOpcode opcode, engi
     if (ah == nullptr || ah->context != qp.qp.context) {
         return EINVAL;
     }
+    to.source = static_cast<const AddressHandle*>(ah)->source;
     to.destination = static_cast<const AddressHandle*>(ah)->destination;
     to.dest_qpn = wr.wr.ud.remote_qpn;
     to.qkey = wr.wr.ud.remote_qkey;

@@ -172,6 +172,20 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
     return &qp->qp;
 }
 
+namespace {
+
+// Where packets leave from: at START if a new path begins there, or as before. Datagrams go by their address
+// handles.
+engine::Address local_of(const Qp& qp, const engine::Address* start) noexcept {
+    const engine::Address& former = qp.engine->attributes().local;
+    if (qp.engine->type() != engine::QpType::kUd && start != nullptr) {
+        return *start;
+    }
+    return former == engine::Address{} ? qp.owner().device.where().gid : former;
+}
+
+} // namespace
+
 int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     Qp& qp = qp_of(ibqp);
     if (qp.owner().gone()) {
@@ -188,12 +202,19 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
             return started.error().to_errno();
         }
     }
+    const engine::Address* const start =
+        (mask & IBV_QP_AV) != 0 ? device.gids().at(attr->ah_attr.grh.sgid_index) : nullptr;
+    if (start != nullptr) {
+        if (const int error = use_address(*start, device, "ibv_modify_qp")) {
+            return error;
+        }
+    }
     const device::Device::ProgressSession session(device);
     const ibv_qp_state from = to_ibv(qp.engine->state());
     const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr->qp_state : from;
     int error = check_mask(qp.engine->type(), from, to, *attr, mask);
     if (error == 0) {
-        error = check_values(*attr, mask, device.where().path_mtu());
+        error = check_values(*attr, mask, device);
     }
     if (error != 0) {
         return error;
@@ -201,7 +222,8 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
     ibv_qp_attr merged = qp.attributes;
     merge(merged, *attr, mask);
     const Result<void> modified = at_boundary("ibv_modify_qp", [&] {
-        return qp.engine->modify(*to_engine(to), to_engine(merged, qp.engine->type(), device.where()));
+        return qp.engine->modify(*to_engine(to),
+                                 to_engine(merged, qp.engine->type(), device.where(), local_of(qp, start)));
     });
     if (!modified) {
         SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());

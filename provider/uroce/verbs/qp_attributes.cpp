@@ -167,19 +167,20 @@ int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ib
     return EINVAL;
 }
 
-int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noexcept {
+int check_values(const ibv_qp_attr& attr, int mask, const device::Device& device) noexcept {
     constexpr std::uint8_t kMaxTimeout = 31;
     const auto bad = [mask](int attribute, bool is_bad) { return (mask & attribute) != 0 && is_bad; };
     const std::uint32_t wanted_mtu = mtu_bytes(attr.path_mtu);
-    const bool wrong =
-        bad(IBV_QP_PORT, attr.port_num != kPort) || bad(IBV_QP_PKEY_INDEX, attr.pkey_index != 0) ||
-        bad(IBV_QP_ACCESS_FLAGS, (attr.qp_access_flags & ~kQpAccess) != 0) ||
-        bad(IBV_QP_PATH_MTU, wanted_mtu == 0 || wanted_mtu > path_mtu) ||
-        bad(IBV_QP_DEST_QPN, attr.dest_qp_num > 0xffffff) ||
-        bad(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic > kMaxRdAtomic) ||
-        bad(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic > kMaxRdAtomic) ||
-        bad(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer > kMaxTimeout) ||
-        bad(IBV_QP_TIMEOUT, attr.timeout > kMaxTimeout) || bad(IBV_QP_AV, check_path(attr.ah_attr) != 0);
+    const bool wrong = bad(IBV_QP_PORT, attr.port_num != kPort) ||
+                       bad(IBV_QP_PKEY_INDEX, attr.pkey_index != 0) ||
+                       bad(IBV_QP_ACCESS_FLAGS, (attr.qp_access_flags & ~kQpAccess) != 0) ||
+                       bad(IBV_QP_PATH_MTU, wanted_mtu == 0 || wanted_mtu > device.where().path_mtu()) ||
+                       bad(IBV_QP_DEST_QPN, attr.dest_qp_num > 0xffffff) ||
+                       bad(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic > kMaxRdAtomic) ||
+                       bad(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic > kMaxRdAtomic) ||
+                       bad(IBV_QP_MIN_RNR_TIMER, attr.min_rnr_timer > kMaxTimeout) ||
+                       bad(IBV_QP_TIMEOUT, attr.timeout > kMaxTimeout) ||
+                       bad(IBV_QP_AV, check_path(attr.ah_attr, device.gids()) != 0);
     return wrong ? EINVAL : 0;
 }
 
@@ -225,7 +226,7 @@ std::uint32_t path_mtu_of(const ibv_qp_attr& attr, engine::QpType type,
 } // namespace
 
 engine::QpAttributes to_engine(const ibv_qp_attr& attr, engine::QpType type,
-                               const device::LocalAddress& where) noexcept {
+                               const device::LocalAddress& where, const engine::Address& local) noexcept {
     return {.access = attr.qp_access_flags,
             .path_mtu = path_mtu_of(attr, type, where),
             .dest_qpn = attr.dest_qp_num,
@@ -239,7 +240,7 @@ engine::QpAttributes to_engine(const ibv_qp_attr& attr, engine::QpType type,
             .rnr_retry = attr.rnr_retry,
             .qkey = attr.qkey,
             .tell_drained = attr.en_sqd_async_notify != 0,
-            .local = where.gid,
+            .local = local,
             .remote = destination_of(attr.ah_attr)};
 }
 

@@ -22,10 +22,10 @@ bool are_values(const ibv_qp_attr& attr, int mask) noexcept;
 int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
                int mask) noexcept;
 // 0, or EINVAL when an attribute that MASK names has an impossible value.
-int check_values(const ibv_qp_attr& attr, int mask, std::uint32_t path_mtu) noexcept;
+int check_values(const ibv_qp_attr& attr, int mask, const device::Device& device) noexcept;
 // What MASK names, from CHANGES into ATTR.
 void merge(ibv_qp_attr& attr, const ibv_qp_attr& changes, int mask) noexcept;
 engine::QpAttributes to_engine(const ibv_qp_attr& attr, engine::QpType type,
-                               const device::LocalAddress& where) noexcept;
+                               const device::LocalAddress& where, const engine::Address& local) noexcept;
 
 } // namespace sluice::uroce::verbs

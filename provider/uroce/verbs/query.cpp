@@ -149,7 +149,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) noe
     answer.state = IBV_PORT_ACTIVE;
     answer.max_mtu = IBV_MTU_4096;
     answer.active_mtu = to_ibv_mtu(device.where().path_mtu());
-    answer.gid_tbl_len = 1;
+    answer.gid_tbl_len = static_cast<int>(device.gids().length());
     answer.port_cap_flags = kCmSupported | kIpBasedGids;
     answer.max_msg_sz = engine::kMaxMessageBytes;
     answer.pkey_tbl_len = 1;

@@ -44,8 +44,11 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 // ah.cpp
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) noexcept;
 int destroy_ah(ibv_ah* ah) noexcept;
-// 0, or EINVAL for a path that doesn't lead over this device's only GID.
-int check_path(const ibv_ah_attr& attr) noexcept;
+// 0, or EINVAL for a path that doesn't begin at one of this device's GIDs.
+int check_path(const ibv_ah_attr& attr, const device::GidTable& gids) noexcept;
+// Before packets go from LOCAL, an entry of the GID table; not with the device's lock. An errno, and its
+// reason in the log.
+int use_address(const engine::Address& local, device::Device& device, const char* call) noexcept;
 engine::Address destination_of(const ibv_ah_attr& attr) noexcept;
 
 // cq.cpp

@@ -185,6 +185,7 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
         return;
     }
     engine::SendWr& wr = builder.current->wr;
+    wr.source = static_cast<const AddressHandle*>(ah)->source;
     wr.destination = static_cast<const AddressHandle*>(ah)->destination;
     wr.dest_qpn = remote_qpn;
     wr.qkey = remote_qkey;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/device/gid_table.hpp"
 #include "tests/machine.hpp"
 
 // Last: its macros are common words.
@@ -156,6 +157,34 @@ TEST(resolve__nobody_says_anything__loopback_addresses) {
     for (const char* const wrong : {"uroce254", "uroce07", "uroce", "uroce-1", "rxe0", ""}) {
         assert_false(resolve(wrong).ok());
     }
+}
+
+TEST(resolve__loopback_device__has_the_address_of_ipv6_unless_somebody_gave_another) {
+    const engine::Address loopback6 = *socket::parse_address("::1");
+    const bool is_there = socket::find_network_device(loopback6).ok();
+    const auto where = resolve("uroce0");
+    assert_true(where->further ==
+                (is_there ? std::vector<engine::Address>{loopback6} : std::vector<engine::Address>{}));
+    assert_true(resolve("uroce1")->further.empty());
+    const Variable variable("uroce0=127.7.0.5");
+    assert_true(resolve("uroce0")->further.empty());
+}
+
+TEST(gid_table__home_and_further_addresses__in_their_order_as_far_as_there_is_room) {
+    std::vector<engine::Address> further;
+    for (std::uint8_t i = 0; i < 20; ++i) {
+        further.push_back(socket::from_ipv4({10, 0, 0, i}));
+    }
+    const engine::Address home = socket::from_ipv4({10, 0, 1, 1});
+    const GidTable few(home, std::span(further).first(2));
+    assert_int_equal(few.length(), 3);
+    assert_true(*few.at(0) == home && *few.at(2) == further[1]);
+    assert_null(few.at(3));
+    assert_ptr_equal(few.find(further[0]), few.at(1));
+    assert_null(few.find(further[2]));
+    const GidTable many(home, further);
+    assert_int_equal(many.length(), GidTable::kMostEntries);
+    assert_null(many.find(further.back()));
 }
 
 TEST(device_name__ours__and_no_others) {
