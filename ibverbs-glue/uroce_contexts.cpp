@@ -51,6 +51,22 @@ std::string origin_of_list() {
     return origin;
 }
 
+std::vector<Address> further_of(const sluice_uroce_device& device) {
+    std::vector<Address> further;
+    for (unsigned index = 1; index < device.gid_count; ++index) {
+        if (const std::optional<Address> address = Address::from_text(device.gids[index])) {
+            further.push_back(*address);
+        }
+    }
+    return further;
+}
+
+bool is_one_of(const Address& address, const ListedAddress& listed) {
+    return listed.address.is_same_host(address) ||
+           std::ranges::any_of(listed.further,
+                               [&address](const Address& one) { return one.is_same_host(address); });
+}
+
 std::vector<ListedAddress> describe_addresses() {
     std::vector<ListedAddress> addresses;
     sluice_uroce_device device{};
@@ -58,7 +74,7 @@ std::vector<ListedAddress> describe_addresses() {
         if (const std::optional<Address> address = Address::from_text(device.address)) {
             const bool is_given = std::strcmp(device.origin, "default") != 0;
             if (is_given || device.is_hidden == 0) {
-                addresses.push_back({*address, is_given});
+                addresses.push_back({*address, is_given, further_of(device)});
             }
         }
     }
@@ -101,8 +117,15 @@ std::vector<Address> default_uroce_addresses() {
 bool is_uroce_address(const Address& address) {
     return address.is_loopback() ||
            std::ranges::any_of(listed_uroce_addresses(), [&address](const ListedAddress& listed) {
-               return listed.address.is_same_host(address);
+               return is_one_of(address, listed);
            });
+}
+
+Address home_of(const Address& address) {
+    const std::vector<ListedAddress> all = listed_uroce_addresses();
+    const auto listed =
+        std::ranges::find_if(all, [&address](const ListedAddress& one) { return is_one_of(address, one); });
+    return listed == all.end() ? address : listed->address;
 }
 
 std::optional<Address> source_towards(const Address& peer) {

@@ -20,7 +20,8 @@ namespace sluice::glue {
 
 struct ListedAddress {
     Address address;
-    bool is_given; // by somebody, and not by default
+    bool is_given;                // by somebody, and not by default
+    std::vector<Address> further; // of the same device
 };
 
 // Those of the devices that `sluice devices` lists, without those by default that programs aren't shown.
@@ -34,6 +35,9 @@ std::vector<Address> default_uroce_addresses();
 
 // Loopback addresses, and those of listed devices.
 bool is_uroce_address(const Address& address);
+
+// The first address of the listed device that has ADDRESS, or else ADDRESS itself.
+Address home_of(const Address& address);
 
 // Where packets to PEER would leave from; nothing if there is no way.
 std::optional<Address> source_towards(const Address& peer);
@@ -58,19 +62,19 @@ class UroceContexts {
     };
 
     Result<Found> at(const Address& address) {
+        const Address home = home_of(address);
         const LockGuard guard(mutex_);
         forget_after_fork_locked();
-        const std::string text = address.to_string();
-        const auto known = contexts_.find(text);
-        if (known != contexts_.end()) {
-            return found_in(known->second);
+        const std::string text = home.to_string();
+        auto known = contexts_.find(text);
+        if (known == contexts_.end()) {
+            Result<Context> context = Context::open(text);
+            if (!context) {
+                return std::move(context).error();
+            }
+            known = contexts_.emplace(text, Entry{*std::move(context), home.with_port(0)}).first;
         }
-        Result<Context> context = Context::open(text);
-        if (!context) {
-            return std::move(context).error();
-        }
-        return found_in(
-            contexts_.emplace(text, Entry{*std::move(context), address.with_port(0)}).first->second);
+        return Found{known->second.context.get(), address.with_port(0)};
     }
 
     std::vector<Found> all_open() {

@@ -427,6 +427,7 @@ sluice_cm_params parameters_of(const Id& id, const rdma_ucm_conn_param& wanted) 
     params.qp_num = wanted.qp_num;
     params.qkey = wanted.qkey != 0 ? wanted.qkey : kDatagramKey;
     params.local_port = id.source.port();
+    params.local = id.source.get();
     return params;
 }
 

@@ -264,6 +264,9 @@ struct sluice_uroce_device {
     uint32_t path_mtu;  /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
     uint32_t is_hidden; /* 1: programs aren't shown it: it has no interface, or rdma_rxe has its UDP port */
     uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */
+    uint32_t gid_count; /* entries of its port's GID table */
+    uint32_t reserved;
+    char gids[16][48]; /* the addresses there; the first is ADDRESS */
 };
 
 /*
@@ -435,6 +438,8 @@ struct sluice_cm_params {
     uint8_t packet_lifetime;     /* code: one way through the network; default 18, 1.1 s */
     uint8_t max_retries;         /* of each message, at most 15; default 15 */
     uint8_t reserved[3];
+    const struct sockaddr* local; /* an address of the device to connect from, its port isn't looked at; NULL
+                                   * (the default): the first one of the peer's family */
 };
 
 /* Later versions of the library may give more at the end. */
@@ -489,8 +494,8 @@ int sluice_cm_migrate_id(struct sluice_cm_id* id, struct sluice_cm_channel* chan
 /* For ids that CONNECT_REQUEST brings; theirs is null at first. */
 int sluice_cm_set_context(struct sluice_cm_id* id, void* context);
 
-/* Waits for requests at ADDRESS: the device's own, or the wildcard. Port 0 becomes a free one, see
- * sluice_cm_local_port(). BACKLOG is how many may wait for an answer; 0 is 128. EADDRINUSE,
+/* Waits for requests at ADDRESS: one of the device's, or the wildcard, which is all of them. Port 0 becomes a
+ * free one, see sluice_cm_local_port(). BACKLOG is how many may wait for an answer; 0 is 128. EADDRINUSE,
  * EADDRNOTAVAIL, EAFNOSUPPORT. */
 int sluice_cm_listen(struct sluice_cm_id* id, const struct sockaddr* address, int backlog);
 

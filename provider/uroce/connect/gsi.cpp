@@ -10,9 +10,11 @@
 
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
+#include "core/log.hpp"
 #include "core/thread.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
+#include "roce/socket/address.hpp"
 #include "roce/socket/port_owner.hpp"
 
 namespace sluice::uroce::connect {
@@ -33,20 +35,28 @@ cm::ManagerConfig config_for(device::Device& device, const RandomKey& secret) no
     return config;
 }
 
-// The sender of a datagram, by the header that it came with.
-engine::Address source_of(const wire::Grh& grh) noexcept {
-    constexpr std::size_t kIpv4At = 20;
+struct Ends {
     engine::Address source;
+    engine::Address destination;
+};
+
+engine::Address mapped(const std::array<std::uint8_t, 4>& ipv4) noexcept {
+    engine::Address address;
+    std::ranges::copy(engine::kMappedPrefix, address.gid.begin());
+    std::ranges::copy(ipv4, address.gid.begin() + engine::kMappedPrefix.size());
+    return address;
+}
+
+// Of a datagram, by the header that it came with.
+Ends ends_of(const wire::Grh& grh) noexcept {
+    constexpr std::size_t kIpv4At = 20;
     const std::span<const std::uint8_t, sizeof(wire::Grh)> bytes(grh);
     const auto v6 = wire::decode<wire::Ipv6Header>(bytes);
     if (v6.version == 6) {
-        source.gid = v6.source;
-        return source;
+        return {.source = {v6.source}, .destination = {v6.destination}};
     }
     const auto v4 = wire::decode<wire::Ipv4Header>(bytes.subspan<kIpv4At, wire::Ipv4Header::kBytes>());
-    std::ranges::copy(engine::kMappedPrefix, source.gid.begin());
-    std::ranges::copy(v4.source, source.gid.begin() + engine::kMappedPrefix.size());
-    return source;
+    return {.source = mapped(v4.source), .destination = mapped(v4.destination)};
 }
 
 } // namespace
@@ -174,6 +184,7 @@ void Gsi::send(const cm::OutMad& mad) noexcept {
     const engine::Sge sge = {reinterpret_cast<std::uintptr_t>(mad.bytes.data()), wire::kMadBytes, 0};
     engine::SendWr wr;
     wr.flags = engine::kInline;
+    wr.source = mad.source;
     wr.destination = mad.destination;
     wr.dest_qpn = wire::kGsiQpn;
     wr.qkey = wire::kGsiQkey;
@@ -248,8 +259,53 @@ void Gsi::take(const engine::Completion& completion, const Buffer& buffer) noexc
     // What isn't from another queue pair 1 speaks for nobody.
     if (completion.status == engine::Status::kSuccess && completion.src_qpn == wire::kGsiQpn &&
         completion.len_bytes == sizeof(Buffer)) {
-        service_.receive(source_of(buffer.grh), device_.where().gid, buffer.mad);
+        const Ends ends = ends_of(buffer.grh);
+        // Another process may have brought it here: the answer leaves from where the question went to.
+        (void)at_boundary("answering for an address", [&] { return device_.use_address(ends.destination); });
+        service_.receive(ends.source, ends.destination, buffer.mad);
     }
+}
+
+Result<void> Gsi::use(const engine::Address& local) {
+    return device_.gids().find(local) != nullptr ? device_.use_address(local) : ManagementPort::use(local);
+}
+
+// What somebody else has keeps nobody from listening at the others.
+void Gsi::use_all(const engine::Address& any) {
+    for (std::size_t index = 1; index < device_.gids().length(); ++index) {
+        const engine::Address* const one = device_.gids().at(index);
+        if (one == nullptr || (engine::is_ipv4(any) && !engine::is_ipv4(*one))) {
+            continue;
+        }
+        const Result<void> used = device_.use_address(*one);
+        if (!used) {
+            SLUICE_LOG(kWarning, "uroce", "no requests arrive at %s: %s", roce::socket::to_text(*one).data(),
+                       used.error().text());
+        }
+    }
+}
+
+engine::Address Gsi::other_family() const noexcept {
+    const device::GidTable& gids = device_.gids();
+    const bool v4 = engine::is_ipv4(device_.where().gid);
+    for (std::size_t index = 1; index < gids.length(); ++index) {
+        const engine::Address* const one = gids.at(index);
+        if (one != nullptr && engine::is_ipv4(*one) != v4) {
+            return *one;
+        }
+    }
+    return {};
+}
+
+std::uint8_t Gsi::gid_index(const engine::Address& local) const noexcept {
+    const device::GidTable& gids = device_.gids();
+    for (std::size_t index = 1; index < gids.length(); ++index) {
+        const engine::Address* const one = gids.at(index);
+        if (one != nullptr && *one == local) {
+            return static_cast<std::uint8_t>(index);
+        }
+    }
+    return 0;
 }
 
 void Gsi::wait() noexcept {

@@ -50,6 +50,10 @@ class Gsi final : public device::Companion, ManagementPort {
         service_.process_ended(address, its);
     }
     bool gone() const noexcept override { return device_.poisoned(); }
+    Result<void> use(const engine::Address& local) override;
+    void use_all(const engine::Address& any) override;
+    engine::Address other_family() const noexcept override;
+    std::uint8_t gid_index(const engine::Address& local) const noexcept override;
 
     Result<void> make_queue_pair();
     Result<void> start_thread();

@@ -7,6 +7,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
+
+#include "core/result.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/cm/types.hpp"
 
@@ -29,6 +32,20 @@ class ManagementPort {
     // Whether a program has the device's UDP port of PEER, an address of this machine. True if that can't be
     // found out. Slow.
     virtual bool is_anybody_at(const engine::Address& peer) noexcept = 0;
+
+    // What follows is as it is where the device has one address, the service's own.
+
+    // Before messages leave from LOCAL, another address of the device's. kNotFound: it isn't.
+    virtual Result<void> use(const engine::Address& /*local*/) {
+        return Error(ErrorKind::kNotFound, "this device doesn't have that address", EADDRNOTAVAIL);
+    }
+    // The same for those that ANY means, which is a wildcard address, as far as they can be had.
+    virtual void use_all(const engine::Address& /*any*/) {}
+    // The first of the family that ours isn't of; all zeros if there is none.
+    virtual engine::Address other_family() const noexcept { return {}; }
+    // Of LOCAL in the device's GID table. A service's lock may be held.
+    virtual std::uint8_t gid_index(const engine::Address& /*local*/) const noexcept { return 0; }
+
     // This is the child of a fork: nothing of the device is used any more.
     virtual bool gone() const noexcept = 0;
 

@@ -4,7 +4,7 @@
 namespace sluice::uroce::connect {
 namespace {
 
-constexpr std::uint8_t kPort = 1; // a device of ours has one, with one GID
+constexpr std::uint8_t kPort = 1; // a device of ours has one
 
 int take(ManagementPort& port, ibv_qp& qp, Step step) noexcept {
     return port.modify_qp(qp, step.attr, step.mask);
@@ -21,7 +21,8 @@ Step step_to_init(const TransitionOptions& options) noexcept {
     return step;
 }
 
-Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& options) noexcept {
+Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& options,
+                 const ManagementPort& port) noexcept {
     Step step;
     ibv_qp_attr& attr = step.attr;
     attr.qp_state = IBV_QPS_RTR;
@@ -33,6 +34,7 @@ Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& option
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = kPort;
     std::ranges::copy(settings.remote.gid, attr.ah_attr.grh.dgid.raw);
+    attr.ah_attr.grh.sgid_index = port.gid_index(settings.local);
     attr.ah_attr.grh.hop_limit = settings.hop_limit;
     attr.ah_attr.grh.traffic_class = settings.traffic_class;
     attr.ah_attr.grh.flow_label = settings.flow_label;
@@ -65,7 +67,7 @@ int move_to_rts(ManagementPort& port, ibv_qp& qp, const cm::QpSettings& settings
     if (const int error = move_to_init(port, qp, options); error != 0) {
         return error;
     }
-    const int error = take(port, qp, step_to_rtr(settings, options));
+    const int error = take(port, qp, step_to_rtr(settings, options, port));
     return error != 0 ? error : take(port, qp, step_to_rts(settings, options));
 }
 

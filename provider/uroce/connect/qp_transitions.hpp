@@ -23,7 +23,8 @@ struct Step {
 };
 
 Step step_to_init(const TransitionOptions& options) noexcept;
-Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& options) noexcept;
+Step step_to_rtr(const cm::QpSettings& settings, const TransitionOptions& options,
+                 const ManagementPort& port) noexcept;
 Step step_to_rts(const cm::QpSettings& settings, const TransitionOptions& options) noexcept;
 
 // 0 or an errno, then QP is where the last step that worked left it.

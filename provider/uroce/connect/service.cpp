@@ -266,8 +266,13 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
     if (!endpoint) {
         return std::move(endpoint).error();
     }
-    if (!is_wildcard(endpoint->address) && endpoint->address != local_) {
-        return Error(ErrorKind::kNotFound, "this device doesn't have that address", EADDRNOTAVAIL);
+    if (is_wildcard(endpoint->address)) {
+        port_.use_all(std::exchange(endpoint->address, {}));
+    } else if (endpoint->address != local_) {
+        Result<void> used = port_.use(endpoint->address);
+        if (!used) {
+            return used;
+        }
     }
     const Turn turn(*this);
     if (id.use != Id::Use::kNone) {
@@ -275,8 +280,8 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
     }
     const std::uint32_t waiting = backlog > 0 ? static_cast<std::uint32_t>(backlog) : kDefaultBacklog;
     const Result<cm::ListenerId> listener = endpoint->port != 0
-                                                ? listen_at_locked(id, endpoint->port, waiting)
-                                                : listen_anywhere_locked(id, endpoint->port, waiting);
+                                                ? listen_at_locked(id, *endpoint, waiting)
+                                                : listen_anywhere_locked(id, *endpoint, waiting);
     if (!listener) {
         const bool taken = listener.error().kind() == ErrorKind::kExists;
         return taken ? Error(ErrorKind::kExists,
@@ -290,22 +295,22 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
     return {};
 }
 
-Result<cm::ListenerId> Service::listen_at_locked(Id& id, std::uint16_t port, std::uint32_t backlog) {
-    return manager_.listen({.service_id = wire::cm_service_id(id.port_space, port),
-                            .local = {},
+Result<cm::ListenerId> Service::listen_at_locked(Id& id, const Endpoint& endpoint, std::uint32_t backlog) {
+    return manager_.listen({.service_id = wire::cm_service_id(id.port_space, endpoint.port),
+                            .local = endpoint.address,
                             .backlog = backlog,
                             .cookie = reinterpret_cast<std::uintptr_t>(&id)});
 }
 
 // What is free here another process may have.
-Result<cm::ListenerId> Service::listen_anywhere_locked(Id& id, std::uint16_t& port, std::uint32_t backlog) {
+Result<cm::ListenerId> Service::listen_anywhere_locked(Id& id, Endpoint& endpoint, std::uint32_t backlog) {
     for (int tries = 0;; ++tries) {
         const Result<std::uint16_t> free = manager_.free_port(id.port_space);
         if (!free) {
             return free.error().clone();
         }
-        port = *free;
-        Result<cm::ListenerId> listener = listen_at_locked(id, port, backlog);
+        endpoint.port = *free;
+        Result<cm::ListenerId> listener = listen_at_locked(id, endpoint, backlog);
         if (listener || listener.error().kind() != ErrorKind::kExists || tries == kPortTries) {
             return listener;
         }
@@ -317,14 +322,16 @@ Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_para
     if (!endpoint) {
         return std::move(endpoint).error();
     }
-    if (engine::is_ipv4(endpoint->address) != engine::is_ipv4(local_)) {
-        return Error(ErrorKind::kInvalidArgument, "peer and device have addresses of different families",
-                     EAFNOSUPPORT);
+    const Result<engine::Address> local = local_towards(endpoint->address, params);
+    if (!local) {
+        return local.error().clone();
     }
-    const std::uint64_t service_id = wire::cm_service_id(id.port_space, endpoint->port);
+    const Route route{.local = *local,
+                      .remote = endpoint->address,
+                      .service_id = wire::cm_service_id(id.port_space, endpoint->port)};
     if (id.port_space == SLUICE_CM_UDP) {
         const Turn turn(*this);
-        return resolve_locked(id, endpoint->address, service_id, params);
+        return resolve_locked(id, route, params);
     }
     if (params.qp != nullptr) {
         const int error = move_to_init(port_, *params.qp, options_of(params));
@@ -333,11 +340,29 @@ Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_para
         }
     }
     const Turn turn(*this);
-    return connect_locked(id, endpoint->address, service_id, params);
+    return connect_locked(id, route, params);
 }
 
-Result<void> Service::resolve_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
-                                     const sluice_cm_params& params) {
+// What the program says, or the device's first address of the peer's family.
+Result<engine::Address> Service::local_towards(const engine::Address& peer, const sluice_cm_params& params) {
+    const bool v4 = engine::is_ipv4(peer);
+    engine::Address local = v4 == engine::is_ipv4(local_) ? local_ : port_.other_family();
+    if (params.local != nullptr) {
+        const Result<Endpoint> said = to_endpoint(*params.local);
+        if (!said) {
+            return said.error().clone();
+        }
+        local = is_wildcard(said->address) ? local : said->address;
+    }
+    if (local == engine::Address{} || engine::is_ipv4(local) != v4) {
+        return Error(ErrorKind::kInvalidArgument, "peer and device have addresses of different families",
+                     EAFNOSUPPORT);
+    }
+    Result<void> used = local == local_ ? Result<void>() : port_.use(local);
+    return used ? Result<engine::Address>(local) : std::move(used).error();
+}
+
+Result<void> Service::resolve_locked(Id& id, const Route& route, const sluice_cm_params& params) {
     if (id.use != Id::Use::kNone) {
         return invalid("this id listens or connects already");
     }
@@ -346,9 +371,9 @@ Result<void> Service::resolve_locked(Id& id, const engine::Address& remote, std:
         return std::move(port).error();
     }
     id.local_port = params.local_port != 0 ? params.local_port : *port;
-    const Result<cm::ConnectionId> made = manager_.resolve({.local = local_,
-                                                            .remote = remote,
-                                                            .service_id = service_id,
+    const Result<cm::ConnectionId> made = manager_.resolve({.local = route.local,
+                                                            .remote = route.remote,
+                                                            .service_id = route.service_id,
                                                             .local_port = id.local_port,
                                                             .timing = timing_of(params),
                                                             .private_data = private_data_of(params),
@@ -362,8 +387,7 @@ Result<void> Service::resolve_locked(Id& id, const engine::Address& remote, std:
     return {};
 }
 
-Result<void> Service::connect_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
-                                     const sluice_cm_params& params) {
+Result<void> Service::connect_locked(Id& id, const Route& route, const sluice_cm_params& params) {
     if (id.use != Id::Use::kNone) {
         return invalid("this id listens or connects already");
     }
@@ -372,9 +396,9 @@ Result<void> Service::connect_locked(Id& id, const engine::Address& remote, std:
         return std::move(port).error();
     }
     const std::uint16_t local_port = params.local_port != 0 ? params.local_port : *port;
-    const Result<cm::ConnectionId> made = manager_.connect({.local = local_,
-                                                            .remote = remote,
-                                                            .service_id = service_id,
+    const Result<cm::ConnectionId> made = manager_.connect({.local = route.local,
+                                                            .remote = route.remote,
+                                                            .service_id = route.service_id,
                                                             .local_port = local_port,
                                                             .qpn = qpn_of(params),
                                                             .responder_resources = params.responder_resources,
@@ -518,7 +542,7 @@ Result<void> Service::qp_attributes(Id& id, ibv_qp_attr& attr, int& mask) {
             if (!settings) {
                 return settings.error().clone();
             }
-            step = attr.qp_state == IBV_QPS_RTR ? step_to_rtr(*settings, id.options)
+            step = attr.qp_state == IBV_QPS_RTR ? step_to_rtr(*settings, id.options, port_)
                                                 : step_to_rts(*settings, id.options);
         } else {
             return Error(ErrorKind::kInvalidArgument,

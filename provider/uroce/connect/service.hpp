@@ -15,6 +15,7 @@
 
 #include "core/sync.hpp"
 #include "provider/uroce/connect/qp_transitions.hpp"
+#include "provider/uroce/connect/socket_address.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/cm/manager.hpp"
 #include "sluice/sluice.h"
@@ -109,6 +110,11 @@ class Service {
 
   private:
     struct Delivered;
+    struct Route {
+        engine::Address local;
+        engine::Address remote;
+        std::uint64_t service_id;
+    };
 
     // Holds the service. At its end events go to their channels, and after that messages to the port.
     class SLUICE_TSA(scoped_lockable) Turn {
@@ -143,15 +149,16 @@ class Service {
     void stop_listening_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     void forget_locked(Id& id) noexcept SLUICE_TSA(requires_capability(mutex_));
     Result<cm::ConnectionId> connection_of(const Id& id) const SLUICE_TSA(requires_capability(mutex_));
-    Result<cm::ListenerId> listen_at_locked(Id& id, std::uint16_t port, std::uint32_t backlog)
+    Result<engine::Address> local_towards(const engine::Address& peer, const sluice_cm_params& params);
+    Result<cm::ListenerId> listen_at_locked(Id& id, const Endpoint& endpoint, std::uint32_t backlog)
         SLUICE_TSA(requires_capability(mutex_));
-    // PORT becomes the one that is chosen.
-    Result<cm::ListenerId> listen_anywhere_locked(Id& id, std::uint16_t& port, std::uint32_t backlog)
+    // Its port becomes the one that is chosen.
+    Result<cm::ListenerId> listen_anywhere_locked(Id& id, Endpoint& endpoint, std::uint32_t backlog)
         SLUICE_TSA(requires_capability(mutex_));
-    Result<void> resolve_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
-                                const sluice_cm_params& params) SLUICE_TSA(requires_capability(mutex_));
-    Result<void> connect_locked(Id& id, const engine::Address& remote, std::uint64_t service_id,
-                                const sluice_cm_params& params) SLUICE_TSA(requires_capability(mutex_));
+    Result<void> resolve_locked(Id& id, const Route& route, const sluice_cm_params& params)
+        SLUICE_TSA(requires_capability(mutex_));
+    Result<void> connect_locked(Id& id, const Route& route, const sluice_cm_params& params)
+        SLUICE_TSA(requires_capability(mutex_));
     bool take_event(Channel& channel, Delivered& to) noexcept;
     bool finish(Delivered& event) noexcept;
     bool finish_answer(Delivered& event, ibv_qp& qp) noexcept;

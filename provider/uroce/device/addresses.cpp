@@ -94,13 +94,20 @@ NamedAddress device_of(const Given& one) {
 }
 
 NamedAddress loopback_device(const char* origin) {
-    return {.name = name_of_number(0), .address = default_address(0), .origin = origin};
+    NamedAddress device{.name = name_of_number(0), .address = default_address(0), .origin = origin};
+    engine::Address loopback6;
+    loopback6.gid.back() = 1;
+    if (socket::find_network_device(loopback6)) {
+        device.further.push_back(loopback6);
+    }
+    return device;
 }
 
 NamedAddress device_of(const Interface& interface, const char* origin) {
     return {.name = std::string(kInterfacePrefix) + interface.name,
             .address = interface.addresses.front(),
-            .origin = origin};
+            .origin = origin,
+            .further = {interface.addresses.begin() + 1, interface.addresses.end()}};
 }
 
 // One that isn't there may come.
@@ -204,25 +211,6 @@ Result<engine::Address> address_of(const char* text, const std::vector<Given>& g
     return address;
 }
 
-// An address that somebody gave, or asked for, stays alone.
-std::vector<engine::Address> further_addresses(const LocalAddress& where,
-                                               const std::vector<Interface>& interfaces) {
-    std::vector<engine::Address> further;
-    if (where.name == name_of_number(0) && where.gid == default_address(0)) {
-        engine::Address loopback6;
-        loopback6.gid.back() = 1;
-        if (socket::find_network_device(loopback6)) {
-            further.push_back(loopback6);
-        }
-    } else if (where.name.starts_with(kInterfacePrefix)) {
-        const auto its = std::ranges::find(interfaces, where.interface, &Interface::name);
-        if (its != interfaces.end()) {
-            further.assign(its->addresses.begin() + 1, its->addresses.end());
-        }
-    }
-    return further;
-}
-
 } // namespace
 
 Result<std::vector<NamedAddress>> named_addresses() {
@@ -263,11 +251,16 @@ Result<LocalAddress> resolve(const char* name_or_address) {
     if (!interfaces) {
         return interfaces.error().clone();
     }
-    LocalAddress where{.name = name_of(*address, *said, listed(*said, *interfaces)),
+    const std::vector<NamedAddress> named = listed(*said, *interfaces);
+    LocalAddress where{.name = name_of(*address, *said, named),
                        .gid = *address,
                        .interface = device->name.data(),
                        .interface_mtu = device->mtu};
-    where.further = further_addresses(where, *interfaces);
+    // One that somebody gave, or that was asked for, stays alone.
+    const auto its = std::ranges::find(named, *address, &NamedAddress::address);
+    if (its != named.end()) {
+        where.further = its->further;
+    }
     return where;
 }
 

@@ -32,7 +32,8 @@ struct LocalAddress {
 struct NamedAddress {
     std::string name; // "uroce0", "uroce_eth0"
     engine::Address address;
-    std::string origin; // "SLUICE_UROCE", a line of sluice.conf, or "default"
+    std::string origin;                     // "SLUICE_UROCE", a line of sluice.conf, or "default"
+    std::vector<engine::Address> further{}; // of its interface
 };
 
 // In the order in which they are listed: numbers, then interfaces; or as a variable has it that names

@@ -5,6 +5,7 @@
 
 #include "core/put_text.hpp"
 #include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/device/gid_table.hpp"
 #include "provider/uroce/device/sysfs_directory.hpp"
 #include "roce/group/door.hpp"
 #include "roce/socket/port_owner.hpp"
@@ -25,6 +26,10 @@ Result<sluice_uroce_device> describe_device(unsigned index) {
     put_text(device.address, socket::to_text(one.address).data());
     put_text(device.origin, one.origin);
     device.node_guid = htobe64(device::guid_of(one.address));
+    const device::GidTable gids(one.address, one.further);
+    for (; device.gid_count < gids.length(); ++device.gid_count) {
+        put_text(device.gids[device.gid_count], socket::to_text(*gids.at(device.gid_count)).data());
+    }
     if (!group::is_shared(one.address)) {
         put_text(device.used_by, socket::find_port_owner(FileTree(), one.address).value_or(""));
     }
