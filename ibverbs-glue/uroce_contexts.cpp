@@ -33,24 +33,6 @@ struct KnownAddresses {
     std::optional<std::string> origin SLUICE_TSA(guarded_by(mutex));
 };
 
-// What the list follows from.
-std::string origin_of_list() {
-    const char* const variable = setting_value(Setting::kUroce);
-    std::string origin = variable == nullptr ? "" : variable;
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) {
-        return origin;
-    }
-    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-        const Result<Address> address = Address::from(entry->ifa_addr);
-        if (address && (entry->ifa_flags & IFF_UP) != 0) {
-            origin += std::string(" ") + entry->ifa_name + "=" + address->to_string();
-        }
-    }
-    return origin;
-}
-
 std::vector<Address> further_of(const sluice_uroce_device& device) {
     std::vector<Address> further;
     for (unsigned index = 1; index < device.gid_count; ++index) {
@@ -83,9 +65,26 @@ std::vector<ListedAddress> describe_addresses() {
 
 } // namespace
 
+std::string origin_of_uroce_list() {
+    const char* const variable = setting_value(Setting::kUroce);
+    std::string origin = variable == nullptr ? "" : variable;
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) {
+        return origin;
+    }
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+        const Result<Address> address = Address::from(entry->ifa_addr);
+        if (address && (entry->ifa_flags & IFF_UP) != 0) {
+            origin += std::string(" ") + entry->ifa_name + "=" + address->to_string();
+        }
+    }
+    return origin;
+}
+
 std::vector<ListedAddress> listed_uroce_addresses() {
     static KnownAddresses& known = *new KnownAddresses();
-    const std::string origin = origin_of_list();
+    const std::string origin = origin_of_uroce_list();
     const LockGuard guard(known.mutex);
     if (known.origin != origin) {
         known.addresses = describe_addresses();

@@ -27,6 +27,9 @@ struct ListedAddress {
 // Those of the devices that `sluice devices` lists, without those by default that programs aren't shown.
 std::vector<ListedAddress> listed_uroce_addresses();
 
+// Changes when the former may have: what the variable says, and which addresses there are. Costs little.
+std::string origin_of_uroce_list();
+
 // The addresses that somebody gave to uroce's devices.
 std::vector<Address> given_uroce_addresses();
 

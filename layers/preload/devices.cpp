@@ -17,8 +17,11 @@ sluice_uroce_device describe(const cmdev::Found& open, std::uint64_t guid) {
     sluice_uroce_device device{};
     std::snprintf(device.name, sizeof device.name, "%s", open.context->device->name);
     std::snprintf(device.interface, sizeof device.interface, "lo");
-    std::snprintf(device.address, sizeof device.address, "%s", open.address.to_string().c_str());
+    const std::string address = open.address.to_string();
+    std::snprintf(device.address, sizeof device.address, "%s", address.c_str());
     device.node_guid = guid;
+    device.gid_count = 1;
+    std::snprintf(device.gids[0], sizeof device.gids[0], "%s", address.c_str());
     return device;
 }
 

@@ -25,6 +25,7 @@
 #include "core/log.hpp"
 #include "core/private_directory.hpp"
 #include "core/sync.hpp"
+#include "ibverbs-glue/uroce_contexts.hpp"
 #include "layers/preload/devices.hpp"
 
 namespace sluice::layers::preload {
@@ -82,12 +83,25 @@ std::string guid_text(std::uint64_t in_network_order) {
     return groups_of_four(bytes, sizeof bytes);
 }
 
+// All zeros for no address.
 std::string gid_text(const char* address) {
     std::uint8_t gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    if (inet_pton(AF_INET, address, gid + 12) != 1) {
-        inet_pton(AF_INET6, address, gid);
+    if (inet_pton(AF_INET, address, gid + 12) != 1 && inet_pton(AF_INET6, address, gid) != 1) {
+        std::ranges::fill(gid, std::uint8_t{0});
     }
     return groups_of_four(gid, sizeof gid);
+}
+
+void write_gid(Writer& writer, const std::string& port, const sluice_uroce_device& device, unsigned index) {
+    const auto file = [&](const char* folder) {
+        return std::string(port).append(folder).append(std::to_string(index));
+    };
+    writer.line(file("/gids/"), gid_text(device.gids[index]));
+    // Reading about an empty entry is an error with the kernel's, too.
+    if (device.gids[index][0] != '\0') {
+        writer.line(file("/gid_attrs/types/"), "RoCE v2");
+        writer.line(file("/gid_attrs/ndevs/"), device.interface);
+    }
 }
 
 void write_port(Writer& writer, const std::string& port, const sluice_uroce_device& device) {
@@ -105,9 +119,9 @@ void write_port(Writer& writer, const std::string& port, const sluice_uroce_devi
     writer.line(port + "/sm_lid", "0x0");
     writer.line(port + "/sm_sl", "0");
     writer.line(port + "/pkeys/0", "0xffff");
-    writer.line(port + "/gids/0", gid_text(device.address));
-    writer.line(port + "/gid_attrs/types/0", "RoCE v2");
-    writer.line(port + "/gid_attrs/ndevs/0", device.interface);
+    for (unsigned index = 0; index < device.gid_count; ++index) {
+        write_gid(writer, port, device, index);
+    }
 }
 
 void write_device(Writer& writer, const sluice_uroce_device& device) {
@@ -162,7 +176,10 @@ struct Contents {
 
 bool same(const sluice_uroce_device& left, const sluice_uroce_device& right) noexcept {
     return std::strcmp(left.name, right.name) == 0 && std::strcmp(left.address, right.address) == 0 &&
-           std::strcmp(left.interface, right.interface) == 0 && left.node_guid == right.node_guid;
+           std::strcmp(left.interface, right.interface) == 0 && left.node_guid == right.node_guid &&
+           std::ranges::equal(left.gids, right.gids, [](const auto& one, const auto& other) {
+               return std::strcmp(one, other) == 0;
+           });
 }
 
 bool same(const Contents& left, const Contents& right) {
@@ -238,7 +255,8 @@ class Files {
     Result<std::string> find(std::string_view path, const Parts& parts) {
         const LockGuard guard(mutex_);
         // What is known already is not asked for again: that takes a look at each device's port.
-        const bool is_known = owner_ == getpid() && contents_.has(parts.entry);
+        const std::string origin = glue::origin_of_uroce_list();
+        const bool is_known = owner_ == getpid() && origin == origin_ && contents_.has(parts.entry);
         if (!is_known && !parts.entry.empty() && is_kernels(path, parts)) {
             return std::string();
         }
@@ -247,6 +265,7 @@ class Files {
             if (!updated) {
                 return std::move(updated).error();
             }
+            origin_ = origin;
         }
         const bool is_ours = parts.entry.empty() ? !contents_.devices.empty() : contents_.has(parts.entry);
         return is_ours ? directory_->path() + std::string(path) : std::string();
@@ -292,6 +311,7 @@ class Files {
     pid_t owner_ SLUICE_TSA(guarded_by(mutex_)) = 0;
     std::unique_ptr<PrivateDirectory> directory_ SLUICE_TSA(guarded_by(mutex_));
     Contents contents_ SLUICE_TSA(guarded_by(mutex_));
+    std::string origin_ SLUICE_TSA(guarded_by(mutex_)); // what they followed from
 };
 
 // This thread is in Files: what that opens is meant as it stands.
