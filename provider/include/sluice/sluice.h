@@ -266,7 +266,7 @@ struct sluice_uroce_device {
     uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */
     uint32_t gid_count; /* entries of its port's GID table */
     uint32_t reserved;
-    char gids[16][48]; /* the addresses there; the first is ADDRESS */
+    char gids[16][48]; /* the addresses there, "" for an empty entry; the first is ADDRESS */
 };
 
 /*

@@ -93,13 +93,17 @@ NamedAddress device_of(const Given& one) {
     return {.name = name_of_number(one.number), .address = one.address, .origin = one.origin};
 }
 
+// If it is there.
+std::vector<engine::Address> loopback_of_ipv6() {
+    engine::Address address;
+    address.gid.back() = 1;
+    return socket::find_network_device(address) ? std::vector{address} : std::vector<engine::Address>{};
+}
+
 NamedAddress loopback_device(const char* origin) {
     NamedAddress device{.name = name_of_number(0), .address = default_address(0), .origin = origin};
-    engine::Address loopback6;
-    loopback6.gid.back() = 1;
-    if (socket::find_network_device(loopback6)) {
-        device.further.push_back(loopback6);
-    }
+    device.further = loopback_of_ipv6();
+    device.follows = true;
     return device;
 }
 
@@ -107,7 +111,8 @@ NamedAddress device_of(const Interface& interface, const char* origin) {
     return {.name = std::string(kInterfacePrefix) + interface.name,
             .address = interface.addresses.front(),
             .origin = origin,
-            .further = {interface.addresses.begin() + 1, interface.addresses.end()}};
+            .further = {interface.addresses.begin() + 1, interface.addresses.end()},
+            .follows = true};
 }
 
 // One that isn't there may come.
@@ -255,13 +260,24 @@ Result<LocalAddress> resolve(const char* name_or_address) {
     LocalAddress where{.name = name_of(*address, *said, named),
                        .gid = *address,
                        .interface = device->name.data(),
-                       .interface_mtu = device->mtu};
+                       .interface_mtu = device->mtu,
+                       .interface_index = device->index};
     // One that somebody gave, or that was asked for, stays alone.
     const auto its = std::ranges::find(named, *address, &NamedAddress::address);
     if (its != named.end()) {
         where.further = its->further;
+        where.follows = its->follows;
     }
     return where;
+}
+
+Result<std::vector<engine::Address>> present_addresses(const LocalAddress& where) {
+    if (where.gid != default_address(0)) {
+        return addresses_of_interface(where.interface_index);
+    }
+    std::vector<engine::Address> addresses = loopback_of_ipv6();
+    addresses.insert(addresses.begin(), where.gid);
+    return addresses;
 }
 
 } // namespace sluice::uroce::device

@@ -23,6 +23,8 @@ struct LocalAddress {
     std::string interface;
     std::uint32_t interface_mtu = 0;
     std::vector<engine::Address> further{};
+    unsigned interface_index = 0;
+    bool follows = false; // what its interface has, and isn't an address that somebody gave
 
     // The largest path MTU that fits its packets.
     std::uint32_t path_mtu() const noexcept { return socket::active_mtu(interface_mtu); }
@@ -34,6 +36,7 @@ struct NamedAddress {
     engine::Address address;
     std::string origin;                     // "SLUICE_UROCE", a line of sluice.conf, or "default"
     std::vector<engine::Address> further{}; // of its interface
+    bool follows = false;                   // as a LocalAddress
 };
 
 // In the order in which they are listed: numbers, then interfaces; or as a variable has it that names
@@ -45,6 +48,9 @@ Result<std::vector<NamedAddress>> named_addresses(const FileTree& tree,
 
 // Whether a device of ours can have this name.
 bool is_device_name(std::string_view name) noexcept;
+
+// What the GID table of such a device would be now.
+Result<std::vector<engine::Address>> present_addresses(const LocalAddress& where);
 
 // kInvalidArgument for what is neither a name nor an address, kNotFound for an address that no
 // interface of this machine has. Asks the system.

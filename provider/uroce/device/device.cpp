@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/boundary.hpp"
+#include "core/log.hpp"
 #include "roce/wire/icrc.hpp"
 #include "roce/wire/mad.hpp"
 
@@ -116,9 +118,10 @@ Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memo
                .counters = &counters.transport},
               memory, *this),
       link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
-      progress_(*this) {}
+      progress_(*this), watch_(*this) {}
 
 Device::~Device() {
+    watch_.stop();
     if (link_ != nullptr) {
         link_->stop();
     }
@@ -143,6 +146,7 @@ Result<Companion*> Device::companion(MakeCompanion make) {
 void Device::poison() noexcept {
     poisoned_.store(true, std::memory_order_relaxed);
     progress_.abandon();
+    watch_.abandon();
     if (link_ != nullptr) {
         link_->abandon();
     }
@@ -150,6 +154,53 @@ void Device::poison() noexcept {
 
 Result<void> Device::start_link() {
     return link_ != nullptr ? link_->start(*this) : Result<void>();
+}
+
+// A system that doesn't tell of changes has none, mostly.
+void Device::start_following() {
+    const Result<void> started = where_.follows ? watch_.start() : Result<void>();
+    if (!started) {
+        SLUICE_LOG(kInfo, "uroce", "%s doesn't follow its interface: %s", where_.name.c_str(),
+                   started.error().text());
+    }
+}
+
+// The files first: a program that hears of the change reads them.
+void Device::addresses_changed() noexcept {
+    const Result<bool> changed = at_boundary("following an interface", [&]() -> Result<bool> {
+        const Result<std::vector<engine::Address>> present = present_addresses(where_);
+        if (!present) {
+            return present.error().clone();
+        }
+        if (!gids_.follow(*present)) {
+            return false;
+        }
+        directory_.update(gids_, where_.interface);
+        return true;
+    });
+    if (!changed || !*changed) {
+        return;
+    }
+    const ProgressSession session(*this);
+    for (GidWatcher* watcher = watchers_; watcher != nullptr; watcher = watcher->next_) {
+        watcher->changed_(*watcher);
+    }
+}
+
+void Device::add_watcher(GidWatcher& watcher) noexcept {
+    const ProgressSession session(*this);
+    watcher.next_ = std::exchange(watchers_, &watcher);
+}
+
+void Device::remove_watcher(GidWatcher& watcher) noexcept {
+    const ProgressSession session(*this);
+    GidWatcher** at = &watchers_;
+    while (*at != nullptr && *at != &watcher) {
+        at = &(*at)->next_;
+    }
+    if (*at != nullptr) {
+        *at = watcher.next_;
+    }
 }
 
 Result<void> Device::start_progress() {

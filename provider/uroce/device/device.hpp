@@ -17,6 +17,7 @@
 
 #include <memory>
 
+#include "provider/uroce/device/address_watch.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/device/counters.hpp"
 #include "provider/uroce/device/device_faults.hpp"
@@ -44,7 +45,11 @@ class Companion {
     virtual void process_ended(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {}
 };
 
-class Device final : public Neighbour, engine::EventSink, Link::Receiver, ProgressThread::Client {
+class Device final : public Neighbour,
+                     engine::EventSink,
+                     Link::Receiver,
+                     ProgressThread::Client,
+                     AddressWatch::Client {
   public:
     static constexpr std::uint32_t kMaxQueuePairs = 4096;
     static constexpr std::uint32_t kMaxRegions = 8192; // and windows
@@ -95,6 +100,24 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
 
     // Once, before anything else: packets may arrive from now on.
     Result<void> start_link();
+    // Its addresses follow its interface's, from now on.
+    void start_following();
+
+    // Somebody who wants to know of changes of the GID table.
+    class GidWatcher {
+      public:
+        // Runs with the device's lock held.
+        using Changed = void (*)(GidWatcher& self) noexcept;
+        explicit GidWatcher(Changed changed) noexcept : changed_(changed) {}
+
+      private:
+        friend class Device;
+        const Changed changed_;
+        GidWatcher* next_ = nullptr;
+    };
+    void add_watcher(GidWatcher& watcher) noexcept;
+    void remove_watcher(GidWatcher& watcher) noexcept;
+
     // Before a queue pair can send or receive.
     Result<void> start_progress();
     // Before one does so at ADDRESS, an entry of the GID table. May bind sockets; without the device's lock.
@@ -176,6 +199,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     void watch_peer(const engine::QueuePair& qp) noexcept;
 
   private:
+    void addresses_changed() noexcept override;
     void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
     void packet(const engine::InPacket& in) noexcept override;
     void catch_up() noexcept override;
@@ -215,7 +239,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     void arm_timer() noexcept;
 
     const LocalAddress where_;
-    const GidTable gids_;
+    GidTable gids_;
     engine::Memory& memory_;
     Neighbours& neighbours_;
     DeviceCounters& counters_;
@@ -238,6 +262,7 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     std::atomic<std::uint64_t> polls_{0};   // of empty queues, by the program
     std::atomic<int> armed_queues_{0};
     Wakeup* wakeups_ = nullptr;                 // in any order
+    GidWatcher* watchers_ = nullptr;            // in any order
     bool queues_failed_ = false;                // a completion queue has overflowed
     const engine::Moment* link_time_ = nullptr; // of the packets that the link hands over
     bool timer_fired_ = false;                  // so that deadlines are looked at with the exact clock
@@ -250,7 +275,8 @@ class Device final : public Neighbour, engine::EventSink, Link::Receiver, Progre
     ProgressThread progress_; // its end comes before that of all it works with
     Mutex making_companion_;
     std::unique_ptr<Companion>
-        companion_ SLUICE_TSA(guarded_by(making_companion_)); // and its end first of all
+        companion_ SLUICE_TSA(guarded_by(making_companion_)); // and its end before that
+    AddressWatch watch_;                                      // its end is the first of all
 };
 
 } // namespace sluice::uroce::device

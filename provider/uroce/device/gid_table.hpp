@@ -3,10 +3,14 @@
 // The addresses of a device, each an entry of its port's GID table. Entry 0 is the device's home, by which
 // processes find each other (ADR 63).
 //
-// Thread safety: everything may be called from any thread, and takes no lock.
+// An entry whose address has gone is empty from then on, so that no index changes its meaning. The next
+// address takes it.
+//
+// Thread safety: follow() in one thread at a time; everything else in any thread, and without a lock.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <span>
 
@@ -20,19 +24,36 @@ class GidTable {
     static constexpr std::size_t kMostEntries = 16;
 
     GidTable(const engine::Address& home, std::span<const engine::Address> further) noexcept;
+    GidTable(const GidTable&) = delete;
+    GidTable& operator=(const GidTable&) = delete;
 
-    // Behind the last entry.
-    std::size_t length() const noexcept { return length_; }
-    // Null: there is no entry at INDEX. The address stays where it is.
+    // Behind the last entry. It never becomes less.
+    std::size_t length() const noexcept {
+        return length_.load(std::memory_order_acquire); // partner: the release in put()
+    }
+    // Null: there is no entry at INDEX, or an empty one. The address stays as long as the table.
     const engine::Address* at(std::size_t index) const noexcept {
-        return index < length_ ? &entries_[index] : nullptr;
+        // Partner: the releases in put() and follow().
+        return index < length() ? entries_[index].load(std::memory_order_acquire) : nullptr;
     }
     // Null: ADDRESS is no entry.
     const engine::Address* find(const engine::Address& address) const noexcept;
 
+    // From now on the entries are PRESENT, as far as there is room. True: some were others.
+    bool follow(std::span<const engine::Address> present) noexcept;
+
   private:
-    std::array<engine::Address, kMostEntries> entries_{};
-    std::size_t length_ = 0;
+    // Of all that were entries, so that the one who holds one needs no lock.
+    static constexpr std::size_t kMostKnown = 256;
+
+    bool add(const engine::Address& address) noexcept;
+    const engine::Address* keep(const engine::Address& address) noexcept;
+    void put(std::size_t index, const engine::Address* address) noexcept;
+
+    std::array<engine::Address, kMostKnown> known_{};
+    std::size_t known_count_ = 0;
+    std::array<std::atomic<const engine::Address*>, kMostEntries> entries_{};
+    std::atomic<std::size_t> length_{0};
 };
 
 } // namespace sluice::uroce::device

@@ -21,10 +21,23 @@ int rank(const engine::Address& address) noexcept {
     return engine::is_ipv4(address) ? 0 : socket::is_link_local(address) ? 2 : 1;
 }
 
-bool is_candidate(const ifaddrs& entry) noexcept {
-    return entry.ifa_addr != nullptr && (entry.ifa_flags & IFF_UP) != 0 &&
-           (entry.ifa_flags & IFF_LOOPBACK) == 0 &&
+bool has_address(const ifaddrs& entry) noexcept {
+    return entry.ifa_addr != nullptr &&
            (entry.ifa_addr->sa_family == AF_INET || entry.ifa_addr->sa_family == AF_INET6);
+}
+
+bool is_candidate(const ifaddrs& entry) noexcept {
+    return has_address(entry) && (entry.ifa_flags & IFF_UP) != 0 && (entry.ifa_flags & IFF_LOOPBACK) == 0;
+}
+
+using AddressList = std::unique_ptr<ifaddrs, void (*)(ifaddrs*)>;
+
+Result<AddressList> list_addresses() {
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) {
+        return Error::from_errno(errno, "listing the network interfaces");
+    }
+    return AddressList(list, freeifaddrs);
 }
 
 void add(const ifaddrs& entry, std::vector<Interface>& interfaces) {
@@ -79,13 +92,12 @@ bool has_kernel_device(const FileTree& tree, const std::string& interface) {
 }
 
 Result<std::vector<Interface>> list_interfaces(Kernels kernels) {
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) {
-        return Error::from_errno(errno, "listing the network interfaces");
+    const Result<AddressList> list = list_addresses();
+    if (!list) {
+        return list.error().clone();
     }
-    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
     std::vector<Interface> interfaces;
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    for (const ifaddrs* entry = list->get(); entry != nullptr; entry = entry->ifa_next) {
         if (is_candidate(*entry)) {
             add(*entry, interfaces);
         }
@@ -99,6 +111,22 @@ Result<std::vector<Interface>> list_interfaces(Kernels kernels) {
         std::ranges::stable_sort(one.addresses, {}, rank);
     }
     return interfaces;
+}
+
+Result<std::vector<engine::Address>> addresses_of_interface(unsigned index) {
+    const Result<AddressList> list = list_addresses();
+    if (!list) {
+        return list.error().clone();
+    }
+    std::vector<engine::Address> addresses;
+    for (const ifaddrs* entry = list->get(); entry != nullptr; entry = entry->ifa_next) {
+        if (has_address(*entry) && if_nametoindex(entry->ifa_name) == index &&
+            socket::is_unicast(socket::from_socket_address(*entry->ifa_addr))) {
+            addresses.push_back(socket::from_socket_address(*entry->ifa_addr));
+        }
+    }
+    std::ranges::stable_sort(addresses, {}, rank);
+    return addresses;
 }
 
 } // namespace sluice::uroce::device

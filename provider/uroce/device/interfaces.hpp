@@ -24,6 +24,9 @@ struct Interface {
 enum class Kernels : bool { kExcluded, kIncluded };
 Result<std::vector<Interface>> list_interfaces(Kernels kernels);
 
+// Of the interface INDEX, up or not, in the same order.
+Result<std::vector<engine::Address>> addresses_of_interface(unsigned index);
+
 // Whether a device of the kernel's sends and receives on the interface: an adapter, or siw. For rdma_rxe the
 // holder of the UDP port is the better sign.
 bool has_kernel_device(const FileTree& tree, const std::string& interface);

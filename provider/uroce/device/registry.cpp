@@ -142,6 +142,7 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
         return std::move(made).error();
     }
     std::unique_ptr<Device> device = *std::move(made);
+    device->start_following();
     if (tables_ == nullptr) {
         tables_ = std::make_unique<Tables>();
         tables_->first.reserve(kMaxDevices);
@@ -163,6 +164,21 @@ void Registry::release(Device& device) noexcept {
     DeviceCounters& counters = device.counters();
     delete &device;
     counters_->release(counters);
+}
+
+std::vector<engine::Address> Registry::gids_of(const engine::Address& home) {
+    const LockGuard guard(changing_);
+    const auto open =
+        std::ranges::find_if(entries_, [&](const Entry& one) { return one.device->where().gid == home; });
+    std::vector<engine::Address> entries;
+    if (open != entries_.end()) {
+        const GidTable& gids = open->device->gids();
+        for (std::size_t index = 0; index < gids.length(); ++index) {
+            const engine::Address* const entry = gids.at(index);
+            entries.push_back(entry != nullptr ? *entry : engine::Address{});
+        }
+    }
+    return entries;
 }
 
 void Registry::publish_locked() noexcept {

@@ -37,6 +37,9 @@ class Registry final : public Neighbours {
     // When this was the last user: waits for the threads that are delivering to it, and destroys it.
     void release(Device& device) noexcept;
 
+    // The entries of the open device at HOME, all zeros for an empty one. None: it isn't open here.
+    std::vector<engine::Address> gids_of(const engine::Address& home);
+
     // By its home, or else by a further address that it uses.
     Neighbour* find(const engine::Address& address) noexcept override;
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/device/sysfs_directory.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <vector>
-
-#include "provider/uroce/device/gid_table.hpp"
 
 namespace sluice::uroce::device {
 
@@ -31,13 +33,19 @@ std::vector<File> files_of(const LocalAddress& where) {
     std::snprintf(guid_text, sizeof guid_text, "%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48),
                   static_cast<unsigned>(guid >> 32 & 0xffff), static_cast<unsigned>(guid >> 16 & 0xffff),
                   static_cast<unsigned>(guid & 0xffff));
-    std::vector<File> files = {{"node_guid", guid_text}, {"ports/1/pkeys/0", "0xffff"}};
-    const GidTable gids(where.gid, where.further);
+    return {{"node_guid", guid_text}, {"ports/1/pkeys/0", "0xffff"}};
+}
+
+// What the kernel has nothing to say to is an empty text.
+std::vector<File> files_of(const GidTable& gids, const std::string& interface) {
+    std::vector<File> files;
     for (std::size_t i = 0; i < gids.length(); ++i) {
         const std::string index = std::to_string(i);
-        files.push_back({"ports/1/gids/" + index, gid_text(*gids.at(i))});
-        files.push_back({"ports/1/gid_attrs/types/" + index, "RoCE v2"});
-        files.push_back({"ports/1/gid_attrs/ndevs/" + index, where.interface});
+        const engine::Address* const entry = gids.at(i);
+        const bool is_empty = entry == nullptr;
+        files.push_back({"ports/1/gids/" + index, gid_text(is_empty ? engine::Address{} : *entry)});
+        files.push_back({"ports/1/gid_attrs/types/" + index, is_empty ? "" : "RoCE v2"});
+        files.push_back({"ports/1/gid_attrs/ndevs/" + index, is_empty ? "" : interface});
     }
     return files;
 }
@@ -48,12 +56,11 @@ bool fill(int directory, const LocalAddress& where) {
             return false;
         }
     }
-    for (const File& file : files_of(where)) {
-        if (!write_line(directory, file.name.c_str(), file.text)) {
-            return false;
-        }
-    }
-    return true;
+    std::vector<File> files = files_of(where);
+    const GidTable gids(where.gid, where.further);
+    std::ranges::move(files_of(gids, where.interface), std::back_inserter(files));
+    return std::ranges::all_of(
+        files, [directory](const File& file) { return write_line(directory, file.name.c_str(), file.text); });
 }
 
 } // namespace
@@ -85,6 +92,18 @@ Result<SysfsDirectory> SysfsDirectory::make(const LocalAddress& where) {
         return std::move(made).error();
     }
     return SysfsDirectory(std::move(*made));
+}
+
+void SysfsDirectory::update(const GidTable& gids, const std::string& interface) const {
+    constexpr const char* kNew = "ports/1/new";
+    const Descriptor directory(open(path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    for (const File& file : files_of(gids, interface)) {
+        if (file.text.empty()) {
+            unlinkat(directory.get(), file.name.c_str(), 0);
+        } else if (write_line(directory.get(), kNew, file.text)) {
+            (void)renameat(directory.get(), kNew, directory.get(), file.name.c_str());
+        }
+    }
 }
 
 } // namespace sluice::uroce::device

@@ -12,6 +12,7 @@
 #include "core/private_directory.hpp"
 #include "core/result.hpp"
 #include "provider/uroce/device/addresses.hpp"
+#include "provider/uroce/device/gid_table.hpp"
 #include "provider/uroce/roce.hpp"
 
 namespace sluice::uroce::device {
@@ -21,6 +22,9 @@ class SysfsDirectory {
     static Result<SysfsDirectory> make(const LocalAddress& where);
 
     const std::string& path() const noexcept { return directory_.path(); }
+
+    // GIDS are others than before. Each file changes at once, or stays as it was.
+    void update(const GidTable& gids, const std::string& interface) const;
 
   private:
     explicit SysfsDirectory(PrivateDirectory directory) noexcept : directory_(std::move(directory)) {}

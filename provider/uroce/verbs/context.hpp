@@ -57,7 +57,14 @@ class Memberships {
 
 struct Context {
     Context(ibv_context& context, device::Device& its_device, int async_fd) noexcept
-        : base(context), device(its_device), events(async_fd) {}
+        : base(context), device(its_device), events(async_fd), gid_watch(events) {}
+
+    // Reports each change of the device's GID table.
+    struct GidWatch : device::Device::GidWatcher {
+        explicit GidWatch(AsyncEvents& its_events) noexcept : GidWatcher(report), events(its_events) {}
+        static void report(GidWatcher& self) noexcept;
+        AsyncEvents& events;
+    };
 
     // Nothing works any more; destroying gives back memory.
     bool gone() const noexcept { return closed || device.poisoned(); }
@@ -66,6 +73,7 @@ struct Context {
     ibv_context& base;
     device::Device& device; // unless it is closed
     AsyncEvents events;
+    GidWatch gid_watch;
     Memberships memberships;
     bool closed = false; // and left for what hasn't been destroyed
 };

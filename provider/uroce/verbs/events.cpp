@@ -7,7 +7,15 @@
 namespace sluice::uroce::verbs {
 
 bool AsyncEvents::report(const void* element, ibv_event_type type) noexcept {
-    const Record record{reinterpret_cast<std::uintptr_t>(element), static_cast<std::uint32_t>(type), 0};
+    return report(Record{reinterpret_cast<std::uintptr_t>(element), static_cast<std::uint32_t>(type), 0});
+}
+
+// As the kernel writes it: a port's number is in the element's place.
+bool AsyncEvents::report_of_port(std::uint8_t port, ibv_event_type type) noexcept {
+    return report(Record{port, static_cast<std::uint32_t>(type), 0});
+}
+
+bool AsyncEvents::report(const Record& record) noexcept {
     refill();
     if (waiting_.empty() && send_event(fd_, &record, sizeof record)) {
         return true;

@@ -21,6 +21,7 @@ class AsyncEvents {
 
     // False: lost, because nobody has read thousands of others.
     bool report(const void* element, ibv_event_type type) noexcept;
+    bool report_of_port(std::uint8_t port, ibv_event_type type) noexcept;
     // Takes back what of ELEMENT wasn't read; how many they were.
     std::uint32_t forget(const void* element) noexcept;
     // Somebody has read one: there is room for those that wait.
@@ -36,6 +37,8 @@ class AsyncEvents {
         std::uint32_t reserved = 0;
     };
     static_assert(sizeof(Record) == 16);
+
+    bool report(const Record& record) noexcept;
 
     const int fd_;
     engine::Ring<Record> waiting_; // what didn't fit into the socket

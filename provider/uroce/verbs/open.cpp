@@ -21,6 +21,10 @@
 
 namespace sluice::uroce::verbs {
 
+void Context::GidWatch::report(GidWatcher& self) noexcept {
+    (void)static_cast<GidWatch&>(self).events.report_of_port(kPort, IBV_EVENT_GID_CHANGE);
+}
+
 namespace {
 
 // Of no kernel driver, so that nobody takes the context for one of theirs.
@@ -36,6 +40,9 @@ abi::OpsTable make_ops() noexcept;
 void free_context(ibv_context* ibcontext) noexcept {
     Context& context = context_of(ibcontext);
     device::Device& device = context.device;
+    if (!device.poisoned()) {
+        device.remove_watcher(context.gid_watch);
+    }
     if (device.poisoned() || !leave_behind(context)) {
         context.~Context();
         provider::free_context_memory(ibcontext);
@@ -72,6 +79,7 @@ verbs_context* alloc_context(ibv_device* ibdevice, int /*cmd_fd*/, void* /*priva
         context->async_fd = *async_fd;
         new (&context_of(context)) Context(*context, device, *async_fd);
         provider::current_abi().symbols.set_ops(provider::whole_context(context), make_ops().data());
+        device.add_watcher(context_of(context).gid_watch);
         return {};
     });
     if (error != 0) {

@@ -3,14 +3,37 @@
 
 #include <endian.h>
 
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
 #include "core/put_text.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/device/gid_table.hpp"
+#include "provider/uroce/device/registry.hpp"
 #include "provider/uroce/device/sysfs_directory.hpp"
 #include "roce/group/door.hpp"
 #include "roce/socket/port_owner.hpp"
 
 namespace sluice::uroce::verbs {
+
+namespace {
+
+// Those of the open device, whose order is older, or those that it would have.
+void put_gids(sluice_uroce_device& to, const device::NamedAddress& one) {
+    std::vector<engine::Address> gids = device::Registry::instance().gids_of(one.address);
+    if (gids.empty()) {
+        gids.push_back(one.address);
+        gids.insert(gids.end(), one.further.begin(), one.further.end());
+    }
+    gids.resize(std::min(gids.size(), std::size(to.gids)));
+    for (const engine::Address& gid : gids) {
+        put_text(to.gids[to.gid_count++], gid == engine::Address{} ? "" : socket::to_text(gid).data());
+    }
+}
+static_assert(std::extent_v<decltype(sluice_uroce_device::gids)> == device::GidTable::kMostEntries);
+
+} // namespace
 
 Result<sluice_uroce_device> describe_device(unsigned index) {
     const Result<std::vector<device::NamedAddress>> named = device::named_addresses();
@@ -26,10 +49,7 @@ Result<sluice_uroce_device> describe_device(unsigned index) {
     put_text(device.address, socket::to_text(one.address).data());
     put_text(device.origin, one.origin);
     device.node_guid = htobe64(device::guid_of(one.address));
-    const device::GidTable gids(one.address, one.further);
-    for (; device.gid_count < gids.length(); ++device.gid_count) {
-        put_text(device.gids[device.gid_count], socket::to_text(*gids.at(device.gid_count)).data());
-    }
+    put_gids(device, one);
     if (!group::is_shared(one.address)) {
         put_text(device.used_by, socket::find_port_owner(FileTree(), one.address).value_or(""));
     }

@@ -187,6 +187,30 @@ TEST(gid_table__home_and_further_addresses__in_their_order_as_far_as_there_is_ro
     assert_null(many.find(further.back()));
 }
 
+TEST(gid_table__addresses_go_and_come__no_other_entry_moves) {
+    const auto address = [](std::uint8_t host) { return socket::from_ipv4({10, 0, 0, host}); };
+    const std::vector<engine::Address> further = {address(2), address(3)};
+    GidTable gids(address(1), further);
+    const engine::Address* const second = gids.at(1);
+    assert_false(gids.follow(std::vector{address(3), address(2), address(1)}));
+    // The home and another one go.
+    assert_true(gids.follow(std::vector{address(3)}));
+    assert_int_equal(gids.length(), 3);
+    assert_null(gids.at(0));
+    assert_null(gids.at(1));
+    assert_true(*gids.at(2) == address(3));
+    assert_null(gids.find(address(2)));
+    assert_true(*second == address(2)); // whoever holds it still reads it
+    // A new one takes the empty place, but not the home's.
+    assert_true(gids.follow(std::vector{address(4), address(3)}));
+    assert_null(gids.at(0));
+    assert_true(*gids.at(1) == address(4));
+    assert_true(gids.follow(std::vector{address(1), address(2), address(3), address(4)}));
+    assert_true(*gids.at(0) == address(1));
+    assert_true(*gids.at(3) == address(2));
+    assert_int_equal(gids.length(), 4);
+}
+
 TEST(device_name__ours__and_no_others) {
     for (const char* const name : {"uroce0", "uroce253", "uroce-10.0.0.1", "uroce_eth0"}) {
         assert_true(is_device_name(name));
