@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/boundary.hpp"
 #include "core/log.hpp"
@@ -300,10 +301,8 @@ bool Group::read_line(int descriptor) noexcept {
 void Group::take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept {
     if (const auto hello = read_as<Hello>(message)) {
         take_hello(descriptor, *hello, received);
-    } else if (read_as<AskForSockets>(message) && !answering_) {
-        answering_ = true;
-        send_sockets(descriptor);
-        answering_ = false;
+    } else if (read_as<AskForSockets>(message)) {
+        answer_visitor(descriptor);
     } else if (const auto further = read_as<Further>(message)) {
         const Result<void> taken =
             at_boundary("sharing an address", [&] { return take_further(*further, received); });
@@ -322,6 +321,19 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         arrivals_->catch_up();
         arrivals_->peer_told(answer->to, answer->connected != 0);
     }
+}
+
+// While one is answered, another may ask: then the first was killed, and the lock is the other's.
+void Group::answer_visitor(int descriptor) noexcept {
+    next_visitor_ = descriptor;
+    if (answering_) {
+        return;
+    }
+    answering_ = true;
+    while (next_visitor_ >= 0) {
+        send_sockets(std::exchange(next_visitor_, -1));
+    }
+    answering_ = false;
 }
 
 void Group::take_hello(int descriptor, const Hello& hello, Received& received) noexcept {

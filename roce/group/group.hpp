@@ -147,6 +147,7 @@ class Group final : public cm::PortClaims {
     bool read_line(int descriptor) noexcept;
     void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;
     void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;
+    void answer_visitor(int descriptor) noexcept;
     void send_sockets(int descriptor) noexcept;
     void take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept;
     void end_line(int descriptor) noexcept;
@@ -173,6 +174,7 @@ class Group final : public cm::PortClaims {
     Elsewhere elsewhere_;
     Arrivals* arrivals_ = nullptr;
     bool answering_ = false; // a visitor; others wait for the joining lock
+    int next_visitor_ = -1;  // the last that has asked meanwhile
     Descriptor epoll_;
     Descriptor wake_; // an eventfd, for stop() and open_at()
     std::atomic<bool> stopping_{false};

@@ -704,6 +704,43 @@ TEST(only_member__stopped__the_error_says_so_and_it_goes_on_later) {
     const Member second(address);
 }
 
+// A visitor that was let in.
+Descriptor knock(const engine::Address& address) {
+    Result<Descriptor> made = group::call(group::door_name(address));
+    assert_true(made.ok());
+    std::array<std::uint8_t, sizeof(group::Welcome)> bytes{};
+    group::Received received;
+    assert_true(group::receive_within(10'000, made->get(), bytes, received) == group::Receipt::kMessage);
+    return *std::move(made);
+}
+
+// The first may have been killed after it asked: then the second has the joining lock.
+TEST(visitors__two_ask_at_once__both_are_answered) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address();
+    const MemberProcess only(address);
+    assert_true(only.ready());
+    const Descriptor visitors[] = {knock(address), knock(address)};
+    int status = 0;
+    assert_int_equal(kill(only.pid(), SIGSTOP), 0);
+    assert_int_equal(waitpid(only.pid(), &status, WUNTRACED), only.pid());
+    group::AskForSockets question;
+    const iovec piece{.iov_base = &question, .iov_len = sizeof question};
+    for (const Descriptor& visitor : visitors) {
+        assert_true(group::send(visitor.get(), {&piece, 1}, {}));
+    }
+    assert_int_equal(kill(only.pid(), SIGCONT), 0);
+    for (const Descriptor& visitor : visitors) {
+        std::array<std::uint8_t, sizeof(group::Sockets)> bytes{};
+        group::Received received;
+        assert_true(group::receive_within(10'000, visitor.get(), bytes, received) ==
+                    group::Receipt::kMessage);
+        assert_true(group::read_as<group::Sockets>({bytes.data(), received.bytes}).has_value());
+    }
+}
+
 TEST(name__of_another_user__sharing_is_refused_and_the_user_named) {
     if (geteuid() != 0) {
         std::puts("SKIP: becoming another user needs root");
