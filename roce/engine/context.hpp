@@ -51,6 +51,10 @@ struct QpContext {
     // A peer of which nothing is known isn't lost before it has been silent for so long.
     Nanoseconds min_silence;
 
+    Ends ends() const noexcept {
+        return {.local = attr.local, .qpn = qpn, .remote = attr.remote, .peer_qpn = attr.dest_qpn};
+    }
+
     void complete(CompletionQueue& queue, Completion completion) noexcept {
         completion.qpn = qpn;
         ++counters.completions[static_cast<std::size_t>(completion.status)];

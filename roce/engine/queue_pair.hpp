@@ -53,6 +53,7 @@ class QueuePair {
     QpType type() const noexcept { return type_; }
     void* owner() const noexcept { return owner_; }
     const QpAttributes& attributes() const noexcept { return context_.attr; }
+    Ends ends() const noexcept { return context_.ends(); }
 
     // Fails without any change when the transition isn't one of the standard's, or an attribute
     // that it needs makes no sense. Which attributes a call may name is the face's business.

@@ -187,7 +187,7 @@ void Requester::on_deadline(Nanoseconds now) noexcept {
 }
 
 bool Requester::may_wait(Nanoseconds now) noexcept {
-    switch (context_.events.silent_peer(context_.qpn, context_.attr.remote, context_.attr.dest_qpn)) {
+    switch (context_.events.silent_peer(context_.ends())) {
     case Peer::kGone:
         return false;
     case Peer::kAnswers:

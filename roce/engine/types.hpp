@@ -219,6 +219,14 @@ enum class Port : std::uint8_t {
     kRefused,  // nobody has it
 };
 
+// The two ends of a connection.
+struct Ends {
+    Address local;
+    std::uint32_t qpn = 0;
+    Address remote;
+    std::uint32_t peer_qpn = 0;
+};
+
 // What is outside of the engine. Called from within the engine: must not call back.
 class EventSink {
   public:
@@ -226,12 +234,8 @@ class EventSink {
     EventSink(const EventSink&) = delete;
     EventSink& operator=(const EventSink&) = delete;
     virtual void event(AsyncEvent event, std::uint32_t qpn) noexcept = 0;
-    // The peer of queue pair QPN, which is PEER_QPN of REMOTE, has been silent for as long as the program
-    // lets it.
-    virtual Peer silent_peer(std::uint32_t /*qpn*/, const Address& /*remote*/,
-                             std::uint32_t /*peer_qpn*/) noexcept {
-        return Peer::kUnknown;
-    }
+    // The peer has been silent for as long as the program lets it.
+    virtual Peer silent_peer(const Ends& /*ends*/) noexcept { return Peer::kUnknown; }
     // What a datagram said that was sent to REMOTE at the last call, for which this call sends another one.
     virtual Port look_at_port(const Address& /*remote*/) noexcept { return Port::kNotAsked; }
 

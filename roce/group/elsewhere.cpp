@@ -36,7 +36,7 @@ bool has_ended(int descriptor) noexcept {
 
 } // namespace
 
-Elsewhere::Elsewhere(const engine::Address& own) : own_(own) {
+Elsewhere::Elsewhere() {
     wanted_.reserve(kMostWanted);
 }
 
@@ -96,28 +96,27 @@ Elsewhere::Line* Elsewhere::find_line_locked(const Known& group, Holder holder) 
     return line != lines_.end() ? &*line : nullptr;
 }
 
-engine::Peer Elsewhere::ask(const engine::Address& address, std::uint32_t peer_qpn,
-                            std::uint32_t qpn) noexcept {
+engine::Peer Elsewhere::ask(const engine::Ends& ends) noexcept {
     const LockGuard guard(changing_);
-    const Known* const known = find_locked(address);
-    if (known == nullptr && std::ranges::find(deserted_, address) != deserted_.end()) {
+    const Known* const known = find_locked(ends.remote);
+    if (known == nullptr && std::ranges::find(deserted_, ends.remote) != deserted_.end()) {
         return engine::Peer::kGone;
     }
     if (known == nullptr) {
-        want_locked({address, peer_qpn});
-        const bool is_there = std::ranges::find(visits_, address, &Visit::address) != visits_.end();
+        want_locked({ends.remote, ends.peer_qpn});
+        const bool is_there = std::ranges::find(visits_, ends.remote, &Visit::address) != visits_.end();
         return is_there ? engine::Peer::kLives : engine::Peer::kUnknown;
     }
-    const Holder holder = known->table->holder(engine::Share::share_of(known->table->words(), peer_qpn));
+    const Holder holder = known->table->holder(engine::Share::share_of(known->table->words(), ends.peer_qpn));
     if (holder == kNobody) {
         return engine::Peer::kGone;
     }
     const Line* const line = find_line_locked(*known, holder);
     if (line == nullptr) {
-        want_locked({address, peer_qpn});
+        want_locked({ends.remote, ends.peer_qpn});
         return engine::Peer::kUnknown;
     }
-    const Ask question{.to = peer_qpn, .from = qpn, .from_address = own_};
+    const Ask question{.to = ends.peer_qpn, .from = ends.qpn, .from_address = ends.local};
     const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
     (void)send(line->socket.get(), {&piece, 1}, {}); // a full one has been asked often, and is stopped
     return engine::Peer::kLives;

@@ -28,7 +28,7 @@ class Arrivals;
 
 class Elsewhere {
   public:
-    explicit Elsewhere(const engine::Address& own);
+    Elsewhere();
     Elsewhere(const Elsewhere&) = delete;
     Elsewhere& operator=(const Elsewhere&) = delete;
     ~Elsewhere() = default;
@@ -41,7 +41,7 @@ class Elsewhere {
     // reported from now on.
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
     // As Group::ask(). kUnknown: no line leads there; it is called.
-    engine::Peer ask(const engine::Address& address, std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
+    engine::Peer ask(const engine::Ends& ends) noexcept;
     // Whether no process has the seat of queue pair or connection NUMBER.
     bool is_empty(const engine::Address& address, std::uint32_t number) noexcept;
 
@@ -96,7 +96,6 @@ class Elsewhere {
     void forget_unused() noexcept;
     Result<void> watch_descriptor(int descriptor) const;
 
-    const engine::Address own_;
     Descriptor epoll_;
     Descriptor wake_; // an eventfd: wanted_ isn't empty
     Mutex changing_;  // the group's thread alone changes what follows, but for wanted_

@@ -32,7 +32,7 @@ constexpr std::size_t kMaxMessageBytes =
 Group::Group(const socket::PortConfig& config, std::unique_ptr<Table> table, Descriptor door,
              Descriptor common)
     : config_(config), table_(std::move(table)), door_(std::move(door)), common_(std::move(common)),
-      receiver_(common_.get(), config.local, config.recorder), elsewhere_(config.local) {
+      receiver_(common_.get(), config.local, config.recorder) {
     lines_.reserve(kMaxLines);
 }
 
@@ -168,26 +168,30 @@ void Group::hand_on(const engine::InPacket& in) noexcept {
     }
 }
 
+bool Group::is_ours(const engine::Address& address) const noexcept {
+    return address == config_.local || has(address);
+}
+
 void Group::watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept {
-    if (!(address == config_.local)) {
+    if (!is_ours(address)) {
         elsewhere_.watch(address, peer_qpn); // all members of this group have lines
     }
 }
 
-engine::Peer Group::ask(const engine::Address& address, std::uint32_t peer_qpn, std::uint32_t qpn) noexcept {
-    return address == config_.local ? ask_member(peer_qpn, qpn) : elsewhere_.ask(address, peer_qpn, qpn);
+engine::Peer Group::ask(const engine::Ends& ends) noexcept {
+    return is_ours(ends.remote) ? ask_member(ends) : elsewhere_.ask(ends);
 }
 
 bool Group::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
-    return address == config_.local ? table_->holder(seat) == kNobody : elsewhere_.is_empty(address, seat);
+    return is_ours(address) ? table_->holder(seat) == kNobody : elsewhere_.is_empty(address, seat);
 }
 
-engine::Peer Group::ask_member(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept {
-    const Holder holder = table_->holder(share_.owner_of(peer_qpn));
+engine::Peer Group::ask_member(const engine::Ends& ends) noexcept {
+    const Holder holder = table_->holder(share_.owner_of(ends.peer_qpn));
     if (holder == kNobody) {
         return engine::Peer::kGone;
     }
-    const Ask question{.to = peer_qpn, .from = qpn, .from_address = config_.local};
+    const Ask question{.to = ends.peer_qpn, .from = ends.qpn, .from_address = ends.local};
     const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
     const LockGuard guard(changing_lines_);
     const auto line = std::ranges::find(lines_, holder, &Line::holder);
@@ -414,8 +418,18 @@ void Group::end_line(int descriptor) noexcept {
         lines_.erase(line);
     }
     if (seat != kSeats) {
-        arrivals_->catch_up();
-        arrivals_->member_ended(config_.local, engine::Share(table_->words(), seat));
+        report_end(seat);
+    }
+}
+
+// At each address that the member had.
+void Group::report_end(std::uint32_t seat) noexcept {
+    const engine::Share its(table_->words(), seat);
+    arrivals_->catch_up();
+    arrivals_->member_ended(config_.local, its);
+    const std::size_t count = further_count_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count; ++i) {
+        arrivals_->member_ended(further_[i]->address(), its);
     }
 }
 

@@ -73,9 +73,9 @@ class Group final : public cm::PortClaims {
 
     // A queue pair of ours is connected to queue pair PEER_QPN of ADDRESS, which may be any.
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
-    // Asks the process that has queue pair PEER_QPN of ADDRESS whether that is connected to QPN, which is
-    // ours. kLives: it is asked; kGone: nobody has that number.
-    engine::Peer ask(const engine::Address& address, std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
+    // Asks the process of the peer whether that has the connection. kLives: it is asked; kGone: nobody has
+    // that number.
+    engine::Peer ask(const engine::Ends& ends) noexcept;
     // Whether nobody has SEAT of ADDRESS.
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
@@ -137,7 +137,10 @@ class Group final : public cm::PortClaims {
     static void* run(void* self) noexcept;
     void serve() noexcept;
     void serve_one(int descriptor) noexcept;
-    engine::Peer ask_member(std::uint32_t peer_qpn, std::uint32_t qpn) noexcept;
+    // Whether ADDRESS is this group's, its first or a further one.
+    bool is_ours(const engine::Address& address) const noexcept;
+    engine::Peer ask_member(const engine::Ends& ends) noexcept;
+    void report_end(std::uint32_t seat) noexcept;
     Result<void> watch(int descriptor) const;
     void answer_door() noexcept;
     void accept_members() noexcept;

@@ -108,8 +108,7 @@ Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memo
                DeviceCounters& counters, Report report, engine::Nanoseconds min_silence,
                SysfsDirectory directory, std::unique_ptr<Link> link, Instrumentation instrumentation)
     : where_(std::move(where)), gids_(where_.gid, where_.further), memory_(memory), neighbours_(neighbours),
-      counters_(counters),
-      report_(report), share_(link != nullptr ? link->share() : engine::Share()),
+      counters_(counters), report_(report), share_(link != nullptr ? link->share() : engine::Share()),
       engine_({.max_queue_pairs = kMaxQueuePairs,
                .max_regions = kMaxRegions,
                .secret = secret,
@@ -666,7 +665,7 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
         engine_.for_each([&](const engine::QueuePair& qp) {
             const engine::QpAttributes& attr = qp.attributes();
             if (qp.type() == engine::QpType::kRc && attr.remote == address && its.owns(attr.dest_qpn) &&
-                link_->ask(address, attr.dest_qpn, qp.qpn()) == engine::Peer::kGone) {
+                link_->ask(qp.ends()) == engine::Peer::kGone) {
                 engine_.peer_is_gone(qp.qpn());
             }
         });
@@ -678,7 +677,7 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
 }
 
 bool Device::is_in_this_process(const engine::Address& address, std::uint32_t qpn) noexcept {
-    if (address == where_.gid) {
+    if (address == where_.gid || (link_ != nullptr && link_->is_shared(address))) {
         return share_.owns(qpn);
     }
     const Neighbour* const neighbour = neighbours_.find(address);
@@ -693,12 +692,11 @@ void Device::watch_peer(const engine::QueuePair& qp) noexcept {
 }
 
 // In this process nobody starves, and no packet is lost.
-engine::Peer Device::silent_peer(std::uint32_t qpn, const engine::Address& remote,
-                                 std::uint32_t peer_qpn) noexcept {
-    if (is_in_this_process(remote, peer_qpn)) {
+engine::Peer Device::silent_peer(const engine::Ends& ends) noexcept {
+    if (is_in_this_process(ends.remote, ends.peer_qpn)) {
         return engine::Peer::kGone;
     }
-    return link_ != nullptr ? link_->ask(remote, peer_qpn, qpn) : engine::Peer::kUnknown;
+    return link_ != nullptr ? link_->ask(ends) : engine::Peer::kUnknown;
 }
 
 // This process's own ports are there.

@@ -208,8 +208,7 @@ class Device final : public Neighbour,
                       std::uint32_t peer_qpn) noexcept override;
     void peer_told(std::uint32_t qpn, bool connected) noexcept override;
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
-    engine::Peer silent_peer(std::uint32_t qpn, const engine::Address& remote,
-                             std::uint32_t peer_qpn) noexcept override;
+    engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
     engine::Port look_at_port(const engine::Address& remote) noexcept override;
 
     // With the lock held.

@@ -91,12 +91,9 @@ class Link {
     // A queue pair is connected to queue pair PEER_QPN of ADDRESS: the receiver hears of the end of its
     // process, if that is one of this machine and this user.
     virtual void watch(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/) noexcept {}
-    // Whether the process that has queue pair PEER_QPN of ADDRESS lives. It is asked whether that is
-    // connected to QPN, and the receiver told its answer.
-    virtual engine::Peer ask(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/,
-                             std::uint32_t /*qpn*/) noexcept {
-        return engine::Peer::kUnknown;
-    }
+    // Whether the peer's process lives. It is asked whether it has the connection, and the receiver told its
+    // answer.
+    virtual engine::Peer ask(const engine::Ends& /*ends*/) noexcept { return engine::Peer::kUnknown; }
     // Whether no process has SEAT of ADDRESS.
     virtual bool is_empty(const engine::Address& /*address*/, std::uint32_t /*seat*/) noexcept {
         return true;

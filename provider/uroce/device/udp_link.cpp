@@ -44,7 +44,7 @@ Result<std::unique_ptr<UdpLink>> UdpLink::open(const engine::Address& local, eng
         return std::move(port).error();
     }
     return std::make_unique<UdpLink>(shared ? *std::move(shared) : nullptr, *std::move(port), memory,
-                                     recorder);
+                                     recorder, counters);
 }
 
 socket::UdpPort* UdpLink::port_at(const engine::Address& address) const noexcept {
@@ -80,7 +80,7 @@ Result<int> UdpLink::use(const engine::Address& address) {
 }
 
 Result<std::unique_ptr<socket::UdpPort>> UdpLink::open_further(const engine::Address& address) {
-    const socket::PortConfig config{.local = address, .recorder = recorder_};
+    const socket::PortConfig config{.local = address, .recorder = recorder_, .counters = counters_};
     if (group_ == nullptr) {
         return socket::UdpPort::open(config, memory_);
     }

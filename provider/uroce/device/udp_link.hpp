@@ -29,9 +29,9 @@ class UdpLink final : public Link, group::Arrivals {
 
     // GROUP is null where the address is this process's alone.
     UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port,
-            engine::Memory& memory, socket::PcapRecorder* recorder) noexcept
+            engine::Memory& memory, socket::PcapRecorder* recorder, socket::PortCounters* counters) noexcept
         : group_(std::move(group)), port_(std::move(port)), memory_(memory), recorder_(recorder),
-          probe_(port_->local(), port_->network_device().index) {}
+          counters_(counters), probe_(port_->local(), port_->network_device().index) {}
 
     bool append(const engine::OutPacket& packet, bool damaged) noexcept override;
     bool flush() noexcept override;
@@ -53,9 +53,8 @@ class UdpLink final : public Link, group::Arrivals {
             group_->watch(address, peer_qpn);
         }
     }
-    engine::Peer ask(const engine::Address& address, std::uint32_t peer_qpn,
-                     std::uint32_t qpn) noexcept override {
-        return group_ != nullptr ? group_->ask(address, peer_qpn, qpn) : engine::Peer::kUnknown;
+    engine::Peer ask(const engine::Ends& ends) noexcept override {
+        return group_ != nullptr ? group_->ask(ends) : engine::Peer::kUnknown;
     }
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept override {
         return group_ == nullptr || group_->is_empty(address, seat);
@@ -93,6 +92,7 @@ class UdpLink final : public Link, group::Arrivals {
     std::unique_ptr<socket::UdpPort> port_;
     engine::Memory& memory_;
     socket::PcapRecorder* recorder_;
+    socket::PortCounters* counters_;
     socket::PortProbe probe_;
     Mutex adding_;
     // Only the first further_count_ are looked at; they don't change any more.

@@ -534,22 +534,27 @@ TEST(peer__asked__answers_whether_it_has_the_connection) {
     auto second = std::make_unique<Member>(address);
     const std::uint32_t seat = second->group->share().which();
     const std::uint32_t theirs = number_of(*second->group, random);
-    while (first.group->ask(address, theirs, theirs - 1) == engine::Peer::kUnknown) {
+    while (first.group->ask({.local = address, .qpn = theirs - 1, .remote = address, .peer_qpn = theirs}) ==
+           engine::Peer::kUnknown) {
         sched_yield(); // the first hasn't read yet who has called
     }
     assert_true(first.taken.wait_for_answer(theirs - 1) == std::optional(true));
-    assert_true(first.group->ask(address, theirs, theirs - 2) == engine::Peer::kLives);
+    assert_true(
+        first.group->ask({.local = address, .qpn = theirs - 2, .remote = address, .peer_qpn = theirs}) ==
+        engine::Peer::kLives);
     assert_true(first.taken.wait_for_answer(theirs - 2) == std::optional(false));
     second.reset();
     assert_true(first.taken.wait_for_end_of(seat));
     assert_true(first.group->is_empty(address, seat));
-    assert_true(first.group->ask(address, theirs, theirs - 1) == engine::Peer::kGone);
+    assert_true(
+        first.group->ask({.local = address, .qpn = theirs - 1, .remote = address, .peer_qpn = theirs}) ==
+        engine::Peer::kGone);
 }
 
 // Until there is a line, nobody is asked.
 void ask_until_answered(Member& here, const engine::Address& there, std::uint32_t theirs) {
     while (!here.taken.has_answer(theirs - 1)) {
-        (void)here.group->ask(there, theirs, theirs - 1);
+        (void)here.group->ask({.local = {}, .qpn = theirs - 1, .remote = there, .peer_qpn = theirs});
         sched_yield();
     }
 }
@@ -616,7 +621,8 @@ TEST(address_of_nobody__watched__nothing_is_known) {
     Member here(next_address());
     const engine::Address there = next_address();
     here.group->watch(there, 77);
-    assert_true(here.group->ask(there, 77, 76) == engine::Peer::kUnknown);
+    assert_true(here.group->ask({.local = {}, .qpn = 76, .remote = there, .peer_qpn = 77}) ==
+                engine::Peer::kUnknown);
 }
 
 TEST(founder__dies__the_others_go_on_and_take_new_members) {

@@ -70,7 +70,7 @@ class EventLog final : public EventSink {
         }
         ++count;
     }
-    Peer silent_peer(std::uint32_t, const Address&, std::uint32_t) noexcept override {
+    Peer silent_peer(const Ends& /*ends*/) noexcept override {
         ++questions;
         return peer;
     }
