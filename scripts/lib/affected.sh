@@ -23,12 +23,13 @@ labels_for() {
         tests/scripts/*) say scripts ;;
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
+        tests/clients/*) say clients ;;
         tests/fuzz/*) say programs fuzz ;;
         tests/lab/expect.sh) say everything ;;
         tests/lab/*) say lab ;;
         tests/bench/*) say install ;;
         tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
-        *.c | *.cpp | *.h | *.hpp | *.map) say product mutation install packages fuzz lab ;;
+        *.c | *.cpp | *.h | *.hpp | *.map) say product clients mutation install packages fuzz lab ;;
         *) say everything ;;
     esac
 }
