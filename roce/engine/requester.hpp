@@ -79,7 +79,7 @@ class Requester {
     // says once a second that a port is closed: by the first packet, so that one must ask for it before
     // requests are repeated, and those no more often than that.
     static constexpr Nanoseconds kBetweenLooks = 1'100'000'000;
-    static constexpr Nanoseconds kFirstLook = 1'000'000'000;
+    static constexpr Nanoseconds kFirstLook = 500'000'000;
     static constexpr std::uint8_t kMostRefusals = 2;
 
     void assign_numbers(SendEntry& entry) noexcept;
