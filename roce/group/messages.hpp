@@ -31,7 +31,7 @@ struct Welcome {
     static constexpr Kind kKind = Kind::kWelcome;
     Kind kind = kKind;
     std::uint32_t version = kVersion;
-    static constexpr std::uint32_t kVersion = 3;
+    static constexpr std::uint32_t kVersion = 4;
 };
 
 // From a visitor that holds the joining lock.
