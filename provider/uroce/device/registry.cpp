@@ -49,6 +49,68 @@ Result<engine::Nanoseconds> parse_silence(const char* text) {
     return seconds * kUnit;
 }
 
+// What the user has set for all devices.
+struct DeviceSettings {
+    socket::GuardedMemory* memory = nullptr;
+    engine::Nanoseconds min_silence = 0;
+    Device::Instrumentation instrumentation;
+};
+
+Result<DeviceSettings> read_device_settings() {
+    Result<socket::GuardedMemory*> memory = program_memory();
+    if (!memory) {
+        return std::move(memory).error();
+    }
+    auto faults = socket::FaultSchedule::parse(setting_value(Setting::kUroceFaults));
+    if (!faults) {
+        return std::move(faults).error();
+    }
+    const Result<engine::Nanoseconds> min_silence = parse_silence(setting_value(Setting::kUroceSilence));
+    if (!min_silence) {
+        return min_silence.error().clone();
+    }
+    Result<socket::PcapRecorder*> recorder = socket::PcapRecorder::by_setting();
+    if (!recorder) {
+        return std::move(recorder).error();
+    }
+    DeviceSettings read{.memory = *memory, .min_silence = *min_silence, .instrumentation = {}};
+    read.instrumentation.recorder = *recorder;
+    if (!faults->empty()) {
+        read.instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
+    }
+    return read;
+}
+
+// One that takes packets.
+Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbours& neighbours,
+                                            DeviceCounters& counters, Device::Report report) {
+    const Result<RandomKey> secret = RandomKey::from_system();
+    if (!secret) {
+        return secret.error().clone();
+    }
+    Result<SysfsDirectory> directory = SysfsDirectory::make(where);
+    if (!directory) {
+        return std::move(directory).error();
+    }
+    Result<DeviceSettings> settings = read_device_settings();
+    if (!settings) {
+        return std::move(settings).error();
+    }
+    Result<std::unique_ptr<UdpLink>> link =
+        UdpLink::open(where.gid, *settings->memory, settings->instrumentation.recorder, &counters.port);
+    if (!link) {
+        return std::move(link).error();
+    }
+    auto device = std::make_unique<Device>(where, *secret, *settings->memory, neighbours, counters, report,
+                                           settings->min_silence, std::move(*directory), std::move(*link),
+                                           std::move(settings->instrumentation));
+    Result<void> started = device->start_link();
+    if (!started) {
+        return std::move(started).error();
+    }
+    return device;
+}
+
 } // namespace
 
 Registry& Registry::instance() {
@@ -90,53 +152,11 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (entries_.size() == kMaxDevices) {
         return Error(ErrorKind::kInsufficientResources, "256 uroce devices are open; close one first");
     }
-    Result<RandomKey> secret = RandomKey::from_system();
-    if (!secret) {
-        return std::move(secret).error();
-    }
-    Result<SysfsDirectory> directory = SysfsDirectory::make(where);
-    if (!directory) {
-        return std::move(directory).error();
-    }
-    Result<socket::GuardedMemory*> memory = program_memory();
-    if (!memory) {
-        return std::move(memory).error();
-    }
-    auto faults = socket::FaultSchedule::parse(setting_value(Setting::kUroceFaults));
-    if (!faults) {
-        return std::move(faults).error();
-    }
-    Result<engine::Nanoseconds> min_silence = parse_silence(setting_value(Setting::kUroceSilence));
-    if (!min_silence) {
-        return std::move(min_silence).error();
-    }
-    Device::Instrumentation instrumentation;
-    if (!faults->empty()) {
-        instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
-    }
-    Result<socket::PcapRecorder*> recorder = socket::PcapRecorder::by_setting();
-    if (!recorder) {
-        return std::move(recorder).error();
-    }
-    instrumentation.recorder = *recorder;
     if (counters_ == nullptr) {
         counters_ = std::make_unique<CounterFile>();
     }
     DeviceCounters& counters = counters_->acquire(where);
-    auto made = [&]() -> Result<std::unique_ptr<Device>> {
-        Result<std::unique_ptr<UdpLink>> link = UdpLink::open(where.gid, **memory, *recorder, &counters.port);
-        if (!link) {
-            return std::move(link).error();
-        }
-        auto device =
-            std::make_unique<Device>(where, *secret, **memory, *this, counters, report, *min_silence,
-                                     std::move(*directory), std::move(*link), std::move(instrumentation));
-        Result<void> started = device->start_link();
-        if (!started) {
-            return std::move(started).error();
-        }
-        return device;
-    }();
+    Result<std::unique_ptr<Device>> made = make_device(where, *this, counters, report);
     if (!made) {
         counters_->release(counters);
         return std::move(made).error();
