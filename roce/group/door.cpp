@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "roce/group/messages.hpp"
 #include "roce/socket/address.hpp"
 
 namespace sluice::roce::group {
@@ -18,6 +19,7 @@ namespace sluice::roce::group {
 namespace {
 
 constexpr int kWaitingCallers = 256;
+constexpr int kWelcomeMs = 300; // a process that is stopped has its address all the same
 
 struct Name {
     sockaddr_un address{};
@@ -132,7 +134,15 @@ Result<Descriptor> call(const SocketName& name) {
 }
 
 bool is_shared(const engine::Address& address) noexcept {
-    return call(door_name(address)).ok();
+    const Result<Descriptor> door = call(door_name(address));
+    if (!door) {
+        return false;
+    }
+    std::array<std::uint8_t, sizeof(Welcome)> bytes{};
+    Received received;
+    (void)receive_within(kWelcomeMs, door->get(), bytes, received);
+    const auto welcome = read_as<Welcome>({bytes.data(), received.bytes});
+    return !welcome || welcome->is_further == 0;
 }
 
 Descriptor accept_caller(int socket_fd) noexcept {

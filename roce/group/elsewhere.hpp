@@ -42,8 +42,8 @@ class Elsewhere {
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
     // As Group::ask(). kUnknown: no line leads there; it is called.
     engine::Peer ask(const engine::Ends& ends) noexcept;
-    // Whether no process has the seat of queue pair or connection NUMBER.
-    bool is_empty(const engine::Address& address, std::uint32_t number) noexcept;
+    // Whether no process has SEAT of ADDRESS.
+    bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
     void serve(Arrivals& arrivals) noexcept;
     // This is the child of a fork: everything here is the parent's.

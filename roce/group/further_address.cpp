@@ -59,7 +59,7 @@ std::size_t FurtherAddress::bound() const noexcept {
 Result<void> FurtherAddress::make(std::size_t from, std::size_t end) {
     for (std::size_t index = from; index < end; ++index) {
         Result<Descriptor> made =
-            index == kName ? make_name_socket() : socket::make_socket(config_, socket::Sharing::kGroup);
+            index == kDoor ? make_name_socket() : socket::make_socket(config_, socket::Sharing::kGroup);
         if (!made) {
             return std::move(made).error();
         }
@@ -74,10 +74,13 @@ Result<void> FurtherAddress::bind(std::size_t from, std::size_t end, const engin
         return device.error().clone();
     }
     for (std::size_t index = from; index < end; ++index) {
-        // Before there is a choice. Whoever bound the common socket may have died before this.
-        Result<void> done = index == kFirstSeat ? steer(sockets_[kCommon].get(), words) : Result<void>();
+        // Whoever bound the one before may have died then. The common socket needs its program before there
+        // is a choice.
+        Result<void> done = index == kCommon      ? listen_at(sockets_[kDoor].get())
+                            : index == kFirstSeat ? steer(sockets_[kCommon].get(), words)
+                                                  : Result<void>();
         if (done) {
-            done = index == kName ? bind_to_name(sockets_[index].get(), address())
+            done = index == kDoor ? bind_to_name(sockets_[index].get(), address())
                                   : socket::bind_socket(sockets_[index].get(), address(), *device);
         }
         if (!done) {

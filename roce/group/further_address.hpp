@@ -3,8 +3,8 @@
 // The sockets of a further address: one that a group has beside its own.
 //
 // They are as those of the group's own address: a common one, and one for each seat, in an order that the
-// kernel's program relies on. In front of them is the name by which processes would look for a group
-// there: while this one has it, no other can be founded.
+// kernel's program relies on. In front of them is the door by which processes look for a group there:
+// while this one has its name, no other can be founded, and a process whose peer is there finds that.
 //
 // All members hold all of them. Whoever adds some makes them, sends them to all, and binds them afterwards,
 // in their order: what isn't bound belongs to a process that died on the way, and is made anew.
@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxFurther = 15;
 
 class FurtherAddress {
   public:
-    static constexpr std::size_t kName = 0;
+    static constexpr std::size_t kDoor = 0;
     static constexpr std::size_t kCommon = 1;
     static constexpr std::size_t kFirstSeat = 2;
     static constexpr std::size_t kSockets = kFirstSeat + kSeats;

@@ -55,10 +55,15 @@ Result<void> Group::start(Arrivals& arrivals) {
     if (!ready) {
         return ready;
     }
-    std::vector<int> watched = {wake_.get(), door_.get(), common_.get(), listener_.get(), elsewhere_.fd()};
     for (std::size_t i = 0; i < further_count_; ++i) {
-        watched.push_back(further_[i]->descriptor(FurtherAddress::kCommon));
+        for (const std::size_t index : {FurtherAddress::kDoor, FurtherAddress::kCommon}) {
+            Result<void> added = watch_further(*further_[i], index);
+            if (!added) {
+                return added;
+            }
+        }
     }
+    std::vector<int> watched = {wake_.get(), door_.get(), common_.get(), listener_.get(), elsewhere_.fd()};
     {
         const LockGuard guard(changing_lines_);
         for (const Line& line : lines_) {
@@ -66,7 +71,7 @@ Result<void> Group::start(Arrivals& arrivals) {
         }
     }
     for (const int descriptor : watched) {
-        Result<void> added = watch(descriptor);
+        Result<void> added = watch(descriptor, EPOLLIN);
         if (!added) {
             return added;
         }
@@ -208,8 +213,8 @@ void* Group::run(void* self) noexcept {
     return nullptr;
 }
 
-Result<void> Group::watch(int descriptor) const {
-    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+Result<void> Group::watch(int descriptor, std::uint32_t events) const {
+    epoll_event event{.events = events, .data = {.fd = descriptor}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
         return Error::from_errno(errno, "can't watch a descriptor for sharing an address");
     }
@@ -228,7 +233,7 @@ void Group::serve() noexcept {
 
 void Group::serve_one(int descriptor) noexcept {
     if (descriptor == door_.get()) {
-        answer_door();
+        answer_door(descriptor);
     } else if (descriptor == listener_.get()) {
         accept_members();
     } else if (descriptor == common_.get()) {
@@ -242,12 +247,11 @@ void Group::serve_one(int descriptor) noexcept {
     }
 }
 
-void Group::answer_door() noexcept {
+void Group::answer_door(int door) noexcept {
     const std::array<int, 3> descriptors = {table_->descriptor(), door_.get(), common_.get()};
-    Welcome welcome;
+    Welcome welcome{.is_further = door != door_.get() ? 1U : 0U};
     const iovec piece{.iov_base = &welcome, .iov_len = sizeof welcome};
-    for (Descriptor visitor = accept_caller(door_.get()); visitor.get() >= 0;
-         visitor = accept_caller(door_.get())) {
+    for (Descriptor visitor = accept_caller(door); visitor.get() >= 0; visitor = accept_caller(door)) {
         if (send(visitor.get(), {&piece, 1}, descriptors)) {
             add_line(std::move(visitor));
         }
@@ -264,7 +268,7 @@ void Group::accept_members() noexcept {
 // Dropping one ends it: a caller that finds no room tries again.
 void Group::add_line(Descriptor socket) noexcept {
     const LockGuard guard(changing_lines_);
-    if (lines_.size() < kMaxLines && watch(socket.get())) {
+    if (lines_.size() < kMaxLines && watch(socket.get(), EPOLLIN)) {
         lines_.push_back({.socket = std::move(socket)});
     }
 }

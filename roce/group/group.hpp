@@ -128,6 +128,8 @@ class Group final : public cm::PortClaims {
     Result<void> take_further(const Further& head, Received& received);
     bool send_further(int to, const FurtherAddress& further, std::size_t from,
                       std::size_t end) const noexcept;
+    Result<void> watch_further(const FurtherAddress& further, std::size_t index) const;
+    void unwatch_further(const FurtherAddress& further, std::size_t index) const noexcept;
     bool read_further(int descriptor) noexcept;
     std::size_t bound_seats() const noexcept;
 
@@ -141,8 +143,8 @@ class Group final : public cm::PortClaims {
     bool is_ours(const engine::Address& address) const noexcept;
     engine::Peer ask_member(const engine::Ends& ends) noexcept;
     void report_end(std::uint32_t seat) noexcept;
-    Result<void> watch(int descriptor) const;
-    void answer_door() noexcept;
+    Result<void> watch(int descriptor, std::uint32_t events) const;
+    void answer_door(int door) noexcept;
     void accept_members() noexcept;
     void add_line(Descriptor socket) noexcept;
     void read_common(socket::Receiver& receiver) noexcept;

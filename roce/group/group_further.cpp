@@ -130,9 +130,8 @@ Result<void> Group::complete(FurtherAddress& further) {
     if (bound >= wanted) {
         return {};
     }
-    const int former = further.descriptor(FurtherAddress::kCommon);
-    if (epoll_.get() >= 0 && bound <= FurtherAddress::kCommon && former >= 0) {
-        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, former, nullptr);
+    for (std::size_t index = bound; index < wanted; ++index) {
+        unwatch_further(further, index);
     }
     Result<void> done = further.make(bound, wanted);
     if (done) {
@@ -141,10 +140,25 @@ Result<void> Group::complete(FurtherAddress& further) {
     if (done) {
         done = further.bind(bound, wanted, table_->words());
     }
-    if (done && epoll_.get() >= 0 && bound <= FurtherAddress::kCommon) {
-        done = watch(further.descriptor(FurtherAddress::kCommon));
+    for (std::size_t index = bound; done && index < wanted; ++index) {
+        done = watch_further(further, index);
     }
     return done;
+}
+
+// Its door and its common socket, once the thread runs. A door may be here before a member listens at it:
+// that looks like a hangup, which must be reported once only.
+Result<void> Group::watch_further(const FurtherAddress& further, std::size_t index) const {
+    if (epoll_.get() < 0 || index > FurtherAddress::kCommon || further.descriptor(index) < 0) {
+        return {};
+    }
+    return watch(further.descriptor(index), index == FurtherAddress::kDoor ? EPOLLIN | EPOLLET : EPOLLIN);
+}
+
+void Group::unwatch_further(const FurtherAddress& further, std::size_t index) const noexcept {
+    if (epoll_.get() >= 0 && index <= FurtherAddress::kCommon && further.descriptor(index) >= 0) {
+        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, further.descriptor(index), nullptr);
+    }
 }
 
 // For one that joins. An address that an interface hasn't any more keeps nobody out.
@@ -214,25 +228,24 @@ Result<void> Group::take_further(const Further& head, Received& received) {
         if (index >= FurtherAddress::kSockets || is_bound(further->descriptor(index))) {
             continue;
         }
-        const bool watched = index == FurtherAddress::kCommon && epoll_.get() >= 0;
-        if (watched && further->descriptor(index) >= 0) {
-            epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, further->descriptor(index), nullptr);
-        }
+        unwatch_further(*further, index);
         further->take(index, std::move(received.descriptors[i]));
-        if (watched) {
-            Result<void> done = watch(further->descriptor(index));
-            if (!done) {
-                return done;
-            }
+        Result<void> done = watch_further(*further, index);
+        if (!done) {
+            return done;
         }
     }
     return {};
 }
 
-// False: DESCRIPTOR is no common socket of a further address.
+// False: DESCRIPTOR is no door and no common socket of a further address.
 bool Group::read_further(int descriptor) noexcept {
     const std::size_t count = further_count_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) {
+        if (further_[i]->descriptor(FurtherAddress::kDoor) == descriptor) {
+            answer_door(descriptor);
+            return true;
+        }
         if (further_[i]->descriptor(FurtherAddress::kCommon) == descriptor) {
             read_common(*further_[i]->receiver());
             return true;

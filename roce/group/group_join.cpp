@@ -95,7 +95,7 @@ Error no_answer(int door, const engine::Address& local) {
         peer.pid, socket::to_text(local).data());
 }
 
-// By somebody who doesn't answer the door: usually for a moment only.
+// By a process that doesn't answer the door, usually for a moment only; or the door says so.
 Error name_is_taken(const engine::Address& local) {
     return Error::format(ErrorKind::kExists, EADDRINUSE,
                          "%s is one of several addresses of a device that processes of yours have open; open "
@@ -193,6 +193,9 @@ Result<std::unique_ptr<Group>> Group::enter(const socket::PortConfig& config,
     if (!welcome || welcome->version != Welcome::kVersion || received.descriptor_count != 3) {
         return Error(ErrorKind::kProtocol,
                      "the processes that share this address use another version of this library");
+    }
+    if (welcome->is_further != 0) {
+        return name_is_taken(config.local);
     }
     Result<std::unique_ptr<Table>> table = Table::map(std::move(received.descriptors[0]));
     if (!table) {

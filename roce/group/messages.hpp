@@ -26,11 +26,12 @@ enum class Kind : std::uint32_t {
     kFurther
 };
 
-// To a visitor at the door. Descriptors: the table, the door, the common socket.
+// To a visitor at a door. Descriptors: the table, the group's own door, the common socket.
 struct Welcome {
     static constexpr Kind kKind = Kind::kWelcome;
     Kind kind = kKind;
     std::uint32_t version = kVersion;
+    std::uint32_t is_further = 0; // the door of a further address, where no process joins
     static constexpr std::uint32_t kVersion = 4;
 };
 

@@ -597,6 +597,28 @@ TEST(peer_at_another_address__that_has_ended__is_reported_when_watched) {
     assert_true(here.taken.wait_for_end_of(seat));
 }
 
+// A line to the process that has the number at a further address of its group, where no process joins.
+TEST(peer_at_a_further_address__watched__answers_and_its_end_is_reported) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kSeed);
+    const engine::Address there = next_address(), further = next_address();
+    Member here(next_address());
+    const Member other(there);
+    auto peer = std::make_unique<Member>(there);
+    (void)opened(other, further);
+    const std::uint32_t theirs = number_of(*peer->group, random);
+    const std::uint32_t seat = peer->group->share().which();
+    here.group->watch(further, theirs);
+    ask_until_answered(here, further, theirs);
+    assert_true(here.taken.wait_for_answer(theirs - 1) == std::optional(true));
+    assert_false(group::is_shared(further));
+    peer.reset();
+    assert_true(here.taken.wait_for_end_of(seat));
+    assert_true(here.group->is_empty(further, seat));
+}
+
 // All processes of the address have changed: what is known of the former ones counts for nothing.
 TEST(peer_at_another_address__of_a_group_that_was_founded_anew__is_found) {
     if (cannot_share()) {
