@@ -249,8 +249,8 @@ void Elsewhere::continue_visit(int descriptor, Arrivals& arrivals) {
     }
 }
 
-// The member that had us waiting has ended. Others go on answering, or there are none: then whoever had the
-// queue pairs is gone.
+// The member that had us waiting has ended. Others go on answering, or there are none: then the process
+// that had the queue pairs is gone.
 void Elsewhere::visit_ended(Visit visit, Arrivals& arrivals) {
     Result<Descriptor> door = call(door_name(visit.address));
     if (door && visit.calls++ < kMostCalls && watch_descriptor(door->get())) {

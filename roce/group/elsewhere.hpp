@@ -2,8 +2,8 @@
 //
 // The processes at other addresses of this machine, as far as this member is connected to them (ADR 63, 8).
 //
-// How one is found. The door of its address is named after address and user. Whoever answers there sends the
-// group's table; that says which seat a queue pair number belongs to, and under which name its holder is
+// How one is found. The door of its address is named after address and user. The member that answers sends
+// the group's table; that says which seat a queue pair number belongs to, and under which name its holder is
 // reached. This member calls that holder, and keeps the line: it asks over it as it asks a member of its
 // own group, and the end of the line is the death of the process. A line may also end because the process has
 // no room for it: only a name that nobody listens at is a death.

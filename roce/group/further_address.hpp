@@ -6,8 +6,8 @@
 // kernel's program relies on. In front of them is the door by which processes look for a group there:
 // while this one has its name, no other can be founded, and a process whose peer is there finds that.
 //
-// All members hold all of them. Whoever adds some makes them, sends them to all, and binds them afterwards,
-// in their order: what isn't bound belongs to a process that died on the way, and is made anew.
+// All members hold all of them. A member that adds some makes them, sends them to all, and binds them
+// afterwards, in their order: what isn't bound belongs to a process that died on the way, and is made anew.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@
 // (elsewhere.hpp).
 //
 // A group may have further addresses, each with a set of sockets like the first's (further_address.hpp). A
-// member adds one under the joining lock, and who joins brings a socket for each.
+// member adds one under the joining lock, and a process that joins brings a socket for each.
 //
 // A thread of its own answers the door, reads the common sockets and the lines. It calls Arrivals.
 //

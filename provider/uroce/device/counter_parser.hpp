@@ -28,7 +28,7 @@ struct ProcessUse {
     std::vector<DeviceUse> devices;
 };
 
-// What FILE has, a room for each device summed up; who runs isn't in it.
+// What FILE has, a room for each device summed up; which process runs isn't in it.
 Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file);
 
 } // namespace sluice::uroce::device

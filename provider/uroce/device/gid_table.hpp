@@ -43,7 +43,7 @@ class GidTable {
     bool follow(std::span<const engine::Address> present) noexcept;
 
   private:
-    // Of all that were entries, so that the one who holds one needs no lock.
+    // Of all that were entries, so that a thread that holds one needs no lock.
     static constexpr std::size_t kMostKnown = 256;
 
     bool add(const engine::Address& address) noexcept;

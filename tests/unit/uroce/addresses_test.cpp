@@ -200,7 +200,7 @@ TEST(gid_table__addresses_go_and_come__no_other_entry_moves) {
     assert_null(gids.at(1));
     assert_true(*gids.at(2) == address(3));
     assert_null(gids.find(address(2)));
-    assert_true(*second == address(2)); // whoever holds it still reads it
+    assert_true(*second == address(2)); // a thread that holds it still reads it
     // A new one takes the empty place, but not the home's.
     assert_true(gids.follow(std::vector{address(4), address(3)}));
     assert_null(gids.at(0));
