@@ -203,7 +203,7 @@ bool Requester::may_wait(Nanoseconds now) noexcept {
 
 // The repetition that the first refusal causes counts as none of the program's.
 void Requester::look_at_port(Nanoseconds now) noexcept {
-    const Port port = context_.events.look_at_port(context_.attr.remote);
+    const Port port = context_.events.look_at_port(context_.ends());
     look_at_ = port == Port::kNotAsked ? kNever : now + kBetweenLooks;
     looks_ = port != Port::kNotAsked;
     port_refusals_ = port == Port::kRefused ? static_cast<std::uint8_t>(port_refusals_ + 1) : std::uint8_t{0};

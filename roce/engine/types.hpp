@@ -236,8 +236,8 @@ class EventSink {
     virtual void event(AsyncEvent event, std::uint32_t qpn) noexcept = 0;
     // The peer has been silent for as long as the program lets it.
     virtual Peer silent_peer(const Ends& /*ends*/) noexcept { return Peer::kUnknown; }
-    // What a datagram said that was sent to REMOTE at the last call, for which this call sends another one.
-    virtual Port look_at_port(const Address& /*remote*/) noexcept { return Port::kNotAsked; }
+    // What came of a datagram that the last call sent to the peer's address; this call sends another one.
+    virtual Port look_at_port(const Ends& /*ends*/) noexcept { return Port::kNotAsked; }
 
   protected:
     ~EventSink() = default;

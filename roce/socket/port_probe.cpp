@@ -11,8 +11,9 @@
 
 namespace sluice::roce::socket {
 
-engine::Port PortProbe::look(const engine::Address& peer, engine::Nanoseconds now) noexcept {
-    Probe* const probe = find(peer, now);
+engine::Port PortProbe::look(const engine::Address& local, const engine::Address& peer,
+                             engine::Nanoseconds now) noexcept {
+    Probe* const probe = find(local, peer, now);
     if (probe == nullptr) {
         return engine::Port::kNotAsked;
     }
@@ -34,28 +35,31 @@ void PortProbe::abandon() noexcept {
     }
 }
 
-PortProbe::Probe* PortProbe::find(const engine::Address& peer, engine::Nanoseconds now) noexcept {
-    const auto known = std::ranges::find_if(
-        probes_, [&](const Probe& one) { return one.asked_at != 0 && one.peer == peer; });
+PortProbe::Probe* PortProbe::find(const engine::Address& local, const engine::Address& peer,
+                                  engine::Nanoseconds now) noexcept {
+    const auto known = std::ranges::find_if(probes_, [&](const Probe& one) {
+        return one.asked_at != 0 && one.local == local && one.peer == peer;
+    });
     if (known != probes_.end()) {
         return &*known;
     }
     Probe& oldest = *std::ranges::min_element(probes_, {}, &Probe::asked_at);
     const bool is_in_use = oldest.asked_at != 0 && now - oldest.asked_at < kValid;
-    return !is_in_use && open(oldest, peer) ? &oldest : nullptr;
+    return !is_in_use && open(oldest, local, peer) ? &oldest : nullptr;
 }
 
 // Connected, so that the kernel gives it what is said about this peer's port, and nothing else.
-bool PortProbe::open(Probe& probe, const engine::Address& peer) const noexcept {
+bool PortProbe::open(Probe& probe, const engine::Address& local, const engine::Address& peer) const noexcept {
     probe = {};
-    Descriptor made(::socket(engine::is_ipv4(local_) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    const SocketAddress from = to_socket_address(local_, 0, scope_);
+    Descriptor made(::socket(engine::is_ipv4(local) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const SocketAddress from = to_socket_address(local, 0, scope_);
     const SocketAddress to = to_socket_address(peer, wire::kRocePort, scope_);
     if (made.get() < 0 || bind(made.get(), &from.any, from.bytes) != 0 ||
         connect(made.get(), &to.any, to.bytes) != 0) {
         return false;
     }
     probe.socket = std::move(made);
+    probe.local = local;
     probe.peer = peer;
     return true;
 }

@@ -21,10 +21,11 @@ namespace sluice::roce::socket {
 class PortProbe {
   public:
     // SCOPE is the interface for link-local peers.
-    PortProbe(const engine::Address& local, unsigned scope) noexcept : local_(local), scope_(scope) {}
+    explicit PortProbe(unsigned scope) noexcept : scope_(scope) {}
 
-    // What came of what was sent to PEER before, and asks anew, ten times a second at most.
-    engine::Port look(const engine::Address& peer, engine::Nanoseconds now) noexcept;
+    // What came of what was sent from LOCAL to PEER before, and asks anew, ten times a second at most.
+    engine::Port look(const engine::Address& local, const engine::Address& peer,
+                      engine::Nanoseconds now) noexcept;
     // This is the child of a fork: the sockets are the parent's.
     void abandon() noexcept;
 
@@ -35,16 +36,16 @@ class PortProbe {
 
     struct Probe {
         Descriptor socket;
+        engine::Address local;
         engine::Address peer;
         engine::Nanoseconds asked_at = 0;
         engine::Nanoseconds refused_at = 0; // 0: it isn't
     };
 
-    Probe* find(const engine::Address& peer, engine::Nanoseconds now) noexcept;
-    bool open(Probe& probe, const engine::Address& peer) const noexcept;
+    Probe* find(const engine::Address& local, const engine::Address& peer, engine::Nanoseconds now) noexcept;
+    bool open(Probe& probe, const engine::Address& local, const engine::Address& peer) const noexcept;
     static void read_answers(Probe& probe, engine::Nanoseconds now) noexcept;
 
-    const engine::Address local_;
     const unsigned scope_;
     std::array<Probe, 16> probes_; // the one that was asked longest ago makes room
 };

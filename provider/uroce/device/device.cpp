@@ -700,10 +700,10 @@ engine::Peer Device::silent_peer(const engine::Ends& ends) noexcept {
 }
 
 // This process's own ports are there.
-engine::Port Device::look_at_port(const engine::Address& remote) noexcept {
-    const bool is_here = link_ == nullptr || remote == where_.gid || link_->is_shared(remote) ||
-                         neighbours_.find(remote) != nullptr;
-    return is_here ? engine::Port::kNotAsked : link_->look_at_port(remote, monotonic_now());
+engine::Port Device::look_at_port(const engine::Ends& ends) noexcept {
+    const bool is_here = link_ == nullptr || ends.remote == where_.gid || link_->is_shared(ends.remote) ||
+                         neighbours_.find(ends.remote) != nullptr;
+    return is_here ? engine::Port::kNotAsked : link_->look_at_port(ends, monotonic_now());
 }
 
 void Device::event(engine::AsyncEvent event, std::uint32_t qpn) noexcept {

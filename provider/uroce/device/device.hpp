@@ -209,7 +209,7 @@ class Device final : public Neighbour,
     void peer_told(std::uint32_t qpn, bool connected) noexcept override;
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
     engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
-    engine::Port look_at_port(const engine::Address& remote) noexcept override;
+    engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 
     // With the lock held.
     void progress_and_unlock() noexcept;

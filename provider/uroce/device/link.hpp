@@ -99,8 +99,7 @@ class Link {
         return true;
     }
     // As engine::EventSink's; with the device's lock held.
-    virtual engine::Port look_at_port(const engine::Address& /*remote*/,
-                                      engine::Nanoseconds /*now*/) noexcept {
+    virtual engine::Port look_at_port(const engine::Ends& /*ends*/, engine::Nanoseconds /*now*/) noexcept {
         return engine::Port::kNotAsked;
     }
     // Whether ADDRESS is a further one that processes of the group use.

@@ -31,7 +31,7 @@ class UdpLink final : public Link, group::Arrivals {
     UdpLink(std::unique_ptr<group::Group> group, std::unique_ptr<socket::UdpPort> port,
             engine::Memory& memory, socket::PcapRecorder* recorder, socket::PortCounters* counters) noexcept
         : group_(std::move(group)), port_(std::move(port)), memory_(memory), recorder_(recorder),
-          counters_(counters), probe_(port_->local(), port_->network_device().index) {}
+          counters_(counters), probe_(port_->network_device().index) {}
 
     bool append(const engine::OutPacket& packet, bool damaged) noexcept override;
     bool flush() noexcept override;
@@ -59,8 +59,8 @@ class UdpLink final : public Link, group::Arrivals {
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept override {
         return group_ == nullptr || group_->is_empty(address, seat);
     }
-    engine::Port look_at_port(const engine::Address& remote, engine::Nanoseconds now) noexcept override {
-        return probe_.look(remote, now);
+    engine::Port look_at_port(const engine::Ends& ends, engine::Nanoseconds now) noexcept override {
+        return probe_.look(ends.local, ends.remote, now);
     }
     bool is_shared(const engine::Address& address) const noexcept override {
         return group_ != nullptr && group_->has(address);

@@ -22,10 +22,10 @@ engine::Address next_address() {
 struct Looks {
     Port next() {
         now += 1'100'000'000;
-        return probe.look(peer, now);
+        return probe.look(local, peer, now);
     }
-    const engine::Address peer = next_address();
-    PortProbe probe{next_address(), 0};
+    const engine::Address local = next_address(), peer = next_address();
+    PortProbe probe{0};
     engine::Nanoseconds now = 1;
 };
 
@@ -40,9 +40,10 @@ TEST(port__that_is_there__silent) {
     engine::PlainMemory memory;
     const auto port = test::open_free_port(memory);
     assert_true(port != nullptr);
-    PortProbe probe(next_address(), 0);
+    const engine::Address local = next_address();
+    PortProbe probe(0);
     for (engine::Nanoseconds now = 1; now < 5'000'000'000; now += 1'100'000'000) {
-        assert_true(probe.look(port->local(), now) == Port::kSilent);
+        assert_true(probe.look(local, port->local(), now) == Port::kSilent);
     }
 }
 
@@ -62,7 +63,7 @@ TEST(refusal__looked_at_by_two__known_to_both) {
     Looks looks;
     (void)looks.next();
     assert_true(looks.next() == Port::kRefused);
-    assert_true(looks.probe.look(looks.peer, looks.now + 50'000'000) == Port::kRefused);
+    assert_true(looks.probe.look(looks.local, looks.peer, looks.now + 50'000'000) == Port::kRefused);
 }
 
 } // namespace

@@ -74,7 +74,7 @@ class EventLog final : public EventSink {
         ++questions;
         return peer;
     }
-    Port look_at_port(const Address&) noexcept override {
+    Port look_at_port(const Ends&) noexcept override {
         ++looks;
         return port;
     }
