@@ -237,9 +237,9 @@ void Group::serve_one(int descriptor) noexcept {
     } else if (descriptor == listener_.get()) {
         accept_members();
     } else if (descriptor == common_.get()) {
-        read_common(receiver_);
+        (void)read_common(receiver_);
     } else if (descriptor == elsewhere_.fd()) {
-        elsewhere_.serve(*arrivals_);
+        elsewhere_.serve(*this);
     } else if (descriptor == wake_.get()) {
         answer_request();
     } else if (!read_further(descriptor)) {
@@ -273,11 +273,29 @@ void Group::add_line(Descriptor socket) noexcept {
     }
 }
 
-void Group::read_common(socket::Receiver& receiver) noexcept {
-    if (receiver.fetch(socket::Receiver::kMaxMessages) != 0) {
-        arrivals_->catch_up();
-        receiver.deliver([&](const engine::InPacket& in) { dispatch(in); });
+bool Group::read_common(socket::Receiver& receiver) noexcept {
+    if (receiver.fetch(socket::Receiver::kMaxMessages) == 0) {
+        return false;
     }
+    arrivals_->catch_up();
+    receiver.deliver([&](const engine::InPacket& in) { dispatch(in); });
+    return true;
+}
+
+// A process that took leave before it ended has said so at a common socket. One that goes on sending must not
+// keep the thread for ever.
+void Group::catch_up() noexcept {
+    constexpr int kMostFetches = 64;
+    const std::size_t count = further_count_.load(std::memory_order_relaxed);
+    bool more = true;
+    for (int fetches = 0; more && fetches < kMostFetches; ++fetches) {
+        more = read_common(receiver_);
+        for (std::size_t i = 0; i < count; ++i) {
+            socket::Receiver* const receiver = further_[i]->receiver();
+            more = (receiver != nullptr && read_common(*receiver)) || more;
+        }
+    }
+    arrivals_->catch_up();
 }
 
 void Group::dispatch(const engine::InPacket& in) noexcept {
@@ -429,7 +447,7 @@ void Group::end_line(int descriptor) noexcept {
 // At each address that the member had.
 void Group::report_end(std::uint32_t seat) noexcept {
     const engine::Share its(table_->words(), seat);
-    arrivals_->catch_up();
+    catch_up();
     arrivals_->member_ended(config_.local, its);
     const std::size_t count = further_count_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) {

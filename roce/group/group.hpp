@@ -45,7 +45,7 @@
 
 namespace sluice::roce::group {
 
-class Group final : public cm::PortClaims {
+class Group final : public cm::PortClaims, Arrivals {
   public:
     // Finds the group of config.local, or founds one. kNotSupported: an address can't be shared here.
     static Result<std::unique_ptr<Group>> join(const socket::PortConfig& config);
@@ -143,11 +143,25 @@ class Group final : public cm::PortClaims {
     bool is_ours(const engine::Address& address) const noexcept;
     engine::Peer ask_member(const engine::Ends& ends) noexcept;
     void report_end(std::uint32_t seat) noexcept;
+    // For what Elsewhere has heard: before it, what has arrived at any of this member's sockets by now.
+    void catch_up() noexcept override;
+    void arrived(const engine::InPacket& in) noexcept override { arrivals_->arrived(in); }
+    bool is_connected(std::uint32_t qpn, const engine::Address& peer,
+                      std::uint32_t peer_qpn) noexcept override {
+        return arrivals_->is_connected(qpn, peer, peer_qpn);
+    }
+    void peer_told(std::uint32_t qpn, bool connected) noexcept override {
+        arrivals_->peer_told(qpn, connected);
+    }
+    void member_ended(const engine::Address& address, const engine::Share& its) noexcept override {
+        arrivals_->member_ended(address, its);
+    }
     Result<void> watch(int descriptor, std::uint32_t events) const;
     void answer_door(int door) noexcept;
     void accept_members() noexcept;
     void add_line(Descriptor socket) noexcept;
-    void read_common(socket::Receiver& receiver) noexcept;
+    // False: nothing was there.
+    bool read_common(socket::Receiver& receiver) noexcept;
     void look_at_lines(int but) noexcept;
     bool read_line(int descriptor) noexcept;
     void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;

@@ -247,7 +247,7 @@ bool Group::read_further(int descriptor) noexcept {
             return true;
         }
         if (further_[i]->descriptor(FurtherAddress::kCommon) == descriptor) {
-            read_common(*further_[i]->receiver());
+            (void)read_common(*further_[i]->receiver());
             return true;
         }
     }

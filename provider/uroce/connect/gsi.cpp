@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
@@ -228,6 +229,25 @@ void Gsi::on_arrival(engine::CompletionQueue& queue) noexcept {
     eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1);
 }
 
+// Its last message may still wait for the thread: who took leave before it ended has disconnected.
+void Gsi::process_ended(const engine::Address& address, const engine::Share& its) noexcept {
+    const Result<void> kept = at_boundary("the end of a peer's process", [&]() -> Result<void> {
+        const LockGuard guard(ending_);
+        ended_.push_back({.address = address, .its = its});
+        return {};
+    });
+    if (kept) {
+        eventfd_write(wake_fd_, 1);
+    } else {
+        service_.process_ended(address, its);
+    }
+}
+
+std::vector<Gsi::Ended> Gsi::take_ended() noexcept {
+    const LockGuard guard(ending_);
+    return std::exchange(ended_, {});
+}
+
 void* Gsi::run(void* self) noexcept {
     static_cast<Gsi*>(self)->loop();
     return nullptr;
@@ -235,8 +255,12 @@ void* Gsi::run(void* self) noexcept {
 
 void Gsi::loop() noexcept {
     while (!stopping_) {
+        const std::vector<Ended> ended = take_ended(); // what those had sent arrived before
         arrived_.arm(engine::CompletionQueue::Arm::kAny);
         take_arrivals(); // also those that came before
+        for (const Ended& one : ended) {
+            service_.process_ended(one.address, one.its);
+        }
         if (wake_at_.load(std::memory_order_relaxed) <= device::monotonic_now()) {
             // First, so that what advance() asks for isn't forgotten.
             wake_at_.store(engine::kNever, std::memory_order_relaxed);

@@ -9,7 +9,9 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <vector>
 
+#include "core/sync.hpp"
 #include "provider/uroce/connect/service.hpp"
 #include "provider/uroce/device/device.hpp"
 #include "provider/uroce/roce.hpp"
@@ -29,6 +31,10 @@ class Gsi final : public device::Companion, ManagementPort {
     static constexpr std::uint32_t kSends = 64;
     static constexpr std::size_t kGrhBytes = sizeof(wire::Grh);
 
+    struct Ended {
+        engine::Address address;
+        engine::Share its;
+    };
     // Knows its way back.
     struct Arrivals : engine::CompletionQueue {
         explicit Arrivals(Gsi& its_owner);
@@ -46,9 +52,7 @@ class Gsi final : public device::Companion, ManagementPort {
     void wake_at(engine::Nanoseconds when) noexcept override;
     bool is_anybody_at(const engine::Address& peer) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
-    void process_ended(const engine::Address& address, const engine::Share& its) noexcept override {
-        service_.process_ended(address, its);
-    }
+    void process_ended(const engine::Address& address, const engine::Share& its) noexcept override;
     bool gone() const noexcept override { return device_.poisoned(); }
     Result<void> use(const engine::Address& local) override;
     void use_all(const engine::Address& any) override;
@@ -61,6 +65,7 @@ class Gsi final : public device::Companion, ManagementPort {
     static void* run(void* self) noexcept;
     void loop() noexcept;
     void take_arrivals() noexcept;
+    std::vector<Ended> take_ended() noexcept;
     void take(const engine::Completion& completion, const Buffer& buffer) noexcept;
     void post_receive(std::uint64_t buffer) noexcept;
     void wait() noexcept;
@@ -74,6 +79,8 @@ class Gsi final : public device::Companion, ManagementPort {
     bool has_key_ = false;
     int wake_fd_ = -1; // an eventfd
     std::atomic<engine::Nanoseconds> wake_at_{engine::kNever};
+    Mutex ending_;
+    std::vector<Ended> ended_ SLUICE_TSA(guarded_by(ending_)); // processes, until the thread has seen them
     std::atomic<bool> stopping_{false};
     bool running_ = false;
     pthread_t thread_{};

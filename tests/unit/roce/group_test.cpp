@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -75,6 +76,8 @@ class Taken final : public group::Arrivals {
         return qpn == peer_qpn + 1;
     }
     void peer_told(std::uint32_t qpn, bool connected) noexcept override {
+        is_at_gate = true;
+        const std::lock_guard open(gate);
         const std::lock_guard lock(mutex_);
         told_.emplace(qpn, connected);
         eventfd_write(changed_.get(), 1);
@@ -82,7 +85,13 @@ class Taken final : public group::Arrivals {
     void member_ended(const engine::Address& /*address*/, const engine::Share& its) noexcept override {
         const std::lock_guard lock(mutex_);
         ended_.insert(its.which());
+        psns_at_end_ = psns_;
         eventfd_write(changed_.get(), 1);
+    }
+    // Packets that had arrived when a member ended.
+    std::set<std::uint32_t> psns_at_end() {
+        const std::lock_guard lock(mutex_);
+        return psns_at_end_;
     }
     bool wait_for(std::uint32_t psn) {
         return wait_until([&] { return psns_.contains(psn); });
@@ -106,6 +115,10 @@ class Taken final : public group::Arrivals {
         return told_.contains(qpn) ? std::optional(told_.at(qpn)) : std::nullopt;
     }
 
+    // The group's thread waits for GATE before it reports an answer.
+    std::mutex gate;
+    std::atomic<bool> is_at_gate{false};
+
   private:
     template<typename Condition>
     bool wait_until(Condition&& condition) {
@@ -126,6 +139,7 @@ class Taken final : public group::Arrivals {
 
     std::mutex mutex_;
     std::set<std::uint32_t> psns_;
+    std::set<std::uint32_t> psns_at_end_;
     std::set<std::uint32_t> ended_;
     engine::Address destination_;
     std::map<std::uint32_t, bool> told_;
@@ -578,6 +592,34 @@ TEST(peer_at_another_address__watched__answers_and_its_end_is_reported) {
     assert_true(here.taken.wait_for_end_of(seat));
     assert_true(here.group->is_empty(there, seat));
     assert_true(here.taken.wait_for_end_of(seat));
+}
+
+// As a process does that disconnects and ends, while this one's thread is busy.
+TEST(peer_at_another_address__sends_a_message_and_ends__the_message_arrives_first) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kSeed);
+    const engine::Address address = next_address(), there = next_address();
+    const Stranger stranger;
+    Member here(address);
+    auto peer = std::make_unique<Member>(there);
+    const std::uint32_t theirs = number_of(*peer->group, random);
+    const std::uint32_t seat = peer->group->share().which();
+    here.group->watch(there, theirs);
+    ask_until_answered(here, there, theirs);
+    here.taken.is_at_gate = false;
+    {
+        const std::lock_guard shut(here.taken.gate);
+        (void)here.group->ask({.local = {}, .qpn = theirs - 1, .remote = there, .peer_qpn = theirs});
+        while (!here.taken.is_at_gate) {
+            sched_yield();
+        }
+        stranger.send(packet_to(wire::kGsiQpn, 77, stranger.address, address, 0), address);
+        peer.reset();
+    }
+    assert_true(here.taken.wait_for_end_of(seat));
+    assert_true(here.taken.psns_at_end().contains(77));
 }
 
 // It had ended before anybody called it.
