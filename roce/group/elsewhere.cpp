@@ -151,7 +151,7 @@ void Elsewhere::serve_one(int descriptor, Arrivals& arrivals) {
     }
     if (is_visit(descriptor)) {
         continue_visit(descriptor, arrivals);
-    } else {
+    } else if (is_line(descriptor)) { // it may have ended since it was seen to be readable
         read_line(descriptor, arrivals);
     }
     forget_unused();
@@ -222,6 +222,11 @@ void Elsewhere::knock(const Wanted& peer) {
 bool Elsewhere::is_visit(int descriptor) noexcept {
     const LockGuard guard(changing_);
     return std::ranges::any_of(visits_, [&](const Visit& visit) { return visit.socket.get() == descriptor; });
+}
+
+bool Elsewhere::is_line(int descriptor) noexcept {
+    const LockGuard guard(changing_);
+    return std::ranges::any_of(lines_, [&](const Line& line) { return line.socket.get() == descriptor; });
 }
 
 void Elsewhere::continue_visit(int descriptor, Arrivals& arrivals) {

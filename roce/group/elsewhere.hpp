@@ -87,6 +87,7 @@ class Elsewhere {
     void knock(const Wanted& peer);
     void serve_one(int descriptor, Arrivals& arrivals);
     bool is_visit(int descriptor) noexcept;
+    bool is_line(int descriptor) noexcept;
     void continue_visit(int descriptor, Arrivals& arrivals);
     void visit_ended(Visit visit, Arrivals& arrivals);
     void enter(const Visit& visit, Descriptor table, Arrivals& arrivals);

@@ -306,11 +306,18 @@ void Group::dispatch(const engine::InPacket& in) noexcept {
     }
 }
 
-// Not without end: other lines and the door want their turn. True: there may be more.
+bool Group::has_line(int descriptor) noexcept {
+    const LockGuard guard(changing_lines_);
+    return std::ranges::any_of(lines_, [&](const Line& line) { return line.socket.get() == descriptor; });
+}
+
+// Not without end: other lines and the door want their turn. True: there may be more. A line may have ended
+// since it was seen to be readable, also while a message of its own was answered; then its number may be that
+// of any socket of the program's.
 bool Group::read_line(int descriptor) noexcept {
     std::array<std::uint8_t, kMaxMessageBytes> bytes;
     Received received;
-    for (int messages = 0; messages < kMessagesPerTurn; ++messages) {
+    for (int messages = 0; messages < kMessagesPerTurn && has_line(descriptor); ++messages) {
         switch (receive(descriptor, bytes, received)) {
         case Receipt::kNothing:
             return false;
@@ -321,7 +328,7 @@ bool Group::read_line(int descriptor) noexcept {
             take_message(descriptor, {bytes.data(), received.bytes}, received);
         }
     }
-    return true;
+    return has_line(descriptor);
 }
 
 void Group::take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept {

@@ -163,6 +163,7 @@ class Group final : public cm::PortClaims, Arrivals {
     // False: nothing was there.
     bool read_common(socket::Receiver& receiver) noexcept;
     void look_at_lines(int but) noexcept;
+    bool has_line(int descriptor) noexcept;
     bool read_line(int descriptor) noexcept;
     void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;
     void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;

@@ -689,6 +689,71 @@ TEST(address_of_nobody__watched__nothing_is_known) {
                 engine::Peer::kUnknown);
 }
 
+// A line to MEMBER, whose group's table is told at the door of ADDRESS.
+struct Caller {
+    explicit Caller(const engine::Address& address) : visitor(*group::call(group::door_name(address))) {
+        std::array<std::uint8_t, sizeof(group::Welcome)> bytes{};
+        group::Received received;
+        assert_true(group::receive_within(10'000, visitor.get(), bytes, received) ==
+                    group::Receipt::kMessage);
+        table = *group::Table::map(std::move(received.descriptors[0]));
+    }
+    Descriptor call_member() const {
+        return *group::call(group::line_name(table->group(), table->holder(0)));
+    }
+    void ask_for_sockets() const {
+        const group::AskForSockets question;
+        const iovec piece{.iov_base = const_cast<group::AskForSockets*>(&question),
+                          .iov_len = sizeof question};
+        assert_true(group::send(visitor.get(), {&piece, 1}, {}));
+    }
+    Descriptor visitor;
+    std::unique_ptr<group::Table> table;
+};
+
+// As a program opens a socket that gets the number of a line which ended just now, and finds a message in it
+// that is for nobody else.
+void open_and_read_sockets() {
+    constexpr std::size_t kAtOnce = 32;
+    for (int turns = 0; turns < 200; ++turns) {
+        std::array<std::array<Descriptor, 2>, kAtOnce> pairs;
+        for (auto& pair : pairs) {
+            int ends[2];
+            assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+            pair = {Descriptor(ends[0]), Descriptor(ends[1])};
+            assert_int_equal(::send(ends[0], "x", 1, 0), 1);
+            assert_int_equal(::send(ends[1], "x", 1, 0), 1);
+        }
+        for (const auto& pair : pairs) {
+            for (const Descriptor& end : pair) {
+                char got = 0;
+                assert_int_equal(recv(end.get(), &got, sizeof got, MSG_DONTWAIT), 1);
+            }
+        }
+    }
+}
+
+// The visitor is answered before the ends of the lines are looked at one by one: by then they were all seen.
+TEST(lines__several_end_while_a_visitor_asks__no_other_socket_is_read) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address();
+    const Member member(address);
+    for (int turns = 0; turns < 50; ++turns) {
+        const Caller caller(address);
+        std::array<Descriptor, 12> lines;
+        for (Descriptor& line : lines) {
+            line = caller.call_member();
+        }
+        caller.ask_for_sockets();
+        for (Descriptor& line : lines) {
+            line.reset();
+        }
+        open_and_read_sockets();
+    }
+}
+
 TEST(founder__dies__the_others_go_on_and_take_new_members) {
     if (cannot_share()) {
         return;
