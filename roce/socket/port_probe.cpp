@@ -7,9 +7,19 @@
 #include <cerrno>
 
 #include "roce/socket/address.hpp"
+#include "roce/wire/headers.hpp"
 #include "roce/wire/ip.hpp"
+#include "roce/wire/opcode.hpp"
 
 namespace sluice::roce::socket {
+
+namespace {
+
+// A BTH, of a Write in one packet, without all that must follow: every device drops it for its length. With
+// less than a BTH, the rxe of Linux 6.1 crashes its kernel.
+constexpr std::array<std::uint8_t, wire::Bth::kBytes> kQuestion = {wire::kRcWriteOnly, 0, 0xff, 0xff};
+
+} // namespace
 
 engine::Port PortProbe::look(const engine::Address& local, const engine::Address& peer,
                              engine::Nanoseconds now) noexcept {
@@ -20,7 +30,7 @@ engine::Port PortProbe::look(const engine::Address& local, const engine::Address
     read_answers(*probe, now);
     if (probe->asked_at == 0 || now - probe->asked_at >= kBetween) {
         probe->asked_at = now;
-        if (send(probe->socket.get(), nullptr, 0, MSG_DONTWAIT | MSG_NOSIGNAL) != 0 &&
+        if (send(probe->socket.get(), kQuestion.data(), kQuestion.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
             errno == ECONNREFUSED) {
             probe->refused_at = now;
         }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether anybody has a peer's RoCE port. An empty datagram is sent there from a port of its own: where
-// nobody listens, the peer's kernel says so (ICMP, port unreachable), and our kernel tells the socket that
-// has sent it. A device drops the datagram, which no protocol knows, and a host that is stopped or away says
-// nothing.
+// Whether anybody has a peer's RoCE port. A datagram that is too short for a packet is sent there from a port
+// of its own: where nobody listens, the peer's kernel says so (ICMP, port unreachable), and our kernel tells
+// the socket that has sent it. A device drops it, and a host that is stopped or away says nothing.
 //
 // The answer can be forged by whoever guesses the socket's port, of which there are some 28,000; it is a
 // hint, and never a proof.
