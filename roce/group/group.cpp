@@ -356,7 +356,8 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
     }
 }
 
-// While one is answered, another may ask: then the first was killed, and the lock is the other's.
+// While one is answered, another may ask: then the first was killed, and the lock is the other's. It may have
+// ended since it asked; then its number may be that of any socket of the program's.
 void Group::answer_visitor(int descriptor) noexcept {
     next_visitor_ = descriptor;
     if (answering_) {
@@ -364,7 +365,10 @@ void Group::answer_visitor(int descriptor) noexcept {
     }
     answering_ = true;
     while (next_visitor_ >= 0) {
-        send_sockets(std::exchange(next_visitor_, -1));
+        const int visitor = std::exchange(next_visitor_, -1);
+        if (has_line(visitor)) {
+            send_sockets(visitor);
+        }
     }
     answering_ = false;
 }

@@ -61,6 +61,29 @@ engine::Address next_address() {
     return *socket::parse_address(sluice::test::Loopback::instance().next_address().c_str());
 }
 
+// Where the group's thread waits as long as a test has it shut.
+class Gate {
+  public:
+    // Until the result ends.
+    [[nodiscard]] std::unique_lock<std::mutex> shut() {
+        is_reached_ = false;
+        return std::unique_lock(mutex_);
+    }
+    void wait_until_reached() const {
+        while (!is_reached_) {
+            sched_yield();
+        }
+    }
+    void pass() {
+        is_reached_ = true;
+        const std::lock_guard open(mutex_);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::atomic<bool> is_reached_{false};
+};
+
 // What the group's thread handed over.
 class Taken final : public group::Arrivals {
   public:
@@ -73,11 +96,11 @@ class Taken final : public group::Arrivals {
     }
     bool is_connected(std::uint32_t qpn, const engine::Address& /*peer*/,
                       std::uint32_t peer_qpn) noexcept override {
+        question_gate.pass();
         return qpn == peer_qpn + 1;
     }
     void peer_told(std::uint32_t qpn, bool connected) noexcept override {
-        is_at_gate = true;
-        const std::lock_guard open(gate);
+        answer_gate.pass();
         const std::lock_guard lock(mutex_);
         told_.emplace(qpn, connected);
         eventfd_write(changed_.get(), 1);
@@ -115,9 +138,9 @@ class Taken final : public group::Arrivals {
         return told_.contains(qpn) ? std::optional(told_.at(qpn)) : std::nullopt;
     }
 
-    // The group's thread waits for GATE before it reports an answer.
-    std::mutex gate;
-    std::atomic<bool> is_at_gate{false};
+    // Before a peer's question is answered, and before a peer's answer is taken.
+    Gate question_gate;
+    Gate answer_gate;
 
   private:
     template<typename Condition>
@@ -608,13 +631,10 @@ TEST(peer_at_another_address__sends_a_message_and_ends__the_message_arrives_firs
     const std::uint32_t seat = peer->group->share().which();
     here.group->watch(there, theirs);
     ask_until_answered(here, there, theirs);
-    here.taken.is_at_gate = false;
     {
-        const std::lock_guard shut(here.taken.gate);
+        const auto shut = here.taken.answer_gate.shut();
         (void)here.group->ask({.local = {}, .qpn = theirs - 1, .remote = there, .peer_qpn = theirs});
-        while (!here.taken.is_at_gate) {
-            sched_yield();
-        }
+        here.taken.answer_gate.wait_until_reached();
         stranger.send(packet_to(wire::kGsiQpn, 77, stranger.address, address, 0), address);
         peer.reset();
     }
@@ -689,6 +709,12 @@ TEST(address_of_nobody__watched__nothing_is_known) {
                 engine::Peer::kUnknown);
 }
 
+template<typename Message>
+void say(const Descriptor& line, const Message& message) {
+    const iovec piece{.iov_base = const_cast<Message*>(&message), .iov_len = sizeof message};
+    assert_true(group::send(line.get(), {&piece, 1}, {}));
+}
+
 // A line to MEMBER, whose group's table is told at the door of ADDRESS.
 struct Caller {
     explicit Caller(const engine::Address& address) : visitor(*group::call(group::door_name(address))) {
@@ -701,12 +727,7 @@ struct Caller {
     Descriptor call_member() const {
         return *group::call(group::line_name(table->group(), table->holder(0)));
     }
-    void ask_for_sockets() const {
-        const group::AskForSockets question;
-        const iovec piece{.iov_base = const_cast<group::AskForSockets*>(&question),
-                          .iov_len = sizeof question};
-        assert_true(group::send(visitor.get(), {&piece, 1}, {}));
-    }
+    void ask_for_sockets() const { say(visitor, group::AskForSockets()); }
     Descriptor visitor;
     std::unique_ptr<group::Table> table;
 };
@@ -751,6 +772,44 @@ TEST(lines__several_end_while_a_visitor_asks__no_other_socket_is_read) {
             line.reset();
         }
         open_and_read_sockets();
+    }
+}
+
+// The thread stops twice: until all have asked and ended, and then, while it answers the first, between its
+// look at the others and the answers. There the program opens sockets, which get the numbers of those others.
+TEST(visitors__several_ask_and_end__nothing_is_sent_to_other_sockets) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address();
+    Member member(address);
+    std::vector<Caller> visitors;
+    for (int i = 0; i < 4; ++i) {
+        visitors.emplace_back(address);
+    }
+    const Descriptor before = visitors.front().call_member();
+    const Descriptor last = visitors.front().call_member(); // is looked at behind the visitors
+    auto question = member.taken.question_gate.shut();
+    auto answer = member.taken.answer_gate.shut();
+    say(before, group::Ask());
+    member.taken.question_gate.wait_until_reached();
+    for (const Caller& visitor : visitors) {
+        visitor.ask_for_sockets();
+    }
+    say(last, group::Tell());
+    visitors.clear();
+    question.unlock();
+    member.taken.answer_gate.wait_until_reached();
+    std::array<std::array<int, 2>, 32> pairs{};
+    for (auto& pair : pairs) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()), 0);
+    }
+    answer.unlock();
+    const Caller next(address); // is let in when the others have been answered
+    for (const auto& pair : pairs) {
+        assert_true(is_empty(pair[0]) && is_empty(pair[1]));
+        close(pair[0]);
+        close(pair[1]);
     }
 }
 
@@ -861,10 +920,8 @@ TEST(visitors__two_ask_at_once__both_are_answered) {
     int status = 0;
     assert_int_equal(kill(only.pid(), SIGSTOP), 0);
     assert_int_equal(waitpid(only.pid(), &status, WUNTRACED), only.pid());
-    group::AskForSockets question;
-    const iovec piece{.iov_base = &question, .iov_len = sizeof question};
     for (const Descriptor& visitor : visitors) {
-        assert_true(group::send(visitor.get(), {&piece, 1}, {}));
+        say(visitor, group::AskForSockets());
     }
     assert_int_equal(kill(only.pid(), SIGCONT), 0);
     for (const Descriptor& visitor : visitors) {
