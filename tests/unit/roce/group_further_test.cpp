@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Processes that share an address, at its further addresses.
+#include <cerrno>
+#include <cstring>
+
+#include "tests/unit/roce/group_members.hpp"
+
+using namespace sluice;
+using namespace sluice::roce;
+using namespace sluice::roce::test;
+
+namespace {
+
+// One member opens a further address; those that were there before it and those that come after have sockets
+// there, too.
+TEST(further_address__opened_by_one__each_member_gets_its_packets_there) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    std::vector<std::unique_ptr<Member>> running;
+    std::vector<Descriptor> sockets;
+    for (int i = 0; i < 3; ++i) {
+        running.push_back(std::make_unique<Member>(address));
+    }
+    assert_false(running[1]->group->has(further));
+    sockets.push_back(opened(*running[1], further));
+    assert_true(running[1]->group->has(further));
+    for (int i = 0; i < 3; ++i) {
+        running.push_back(std::make_unique<Member>(address));
+        assert_true(running.back()->group->has(further));
+    }
+    sockets.clear();
+    for (const auto& member : running) {
+        sockets.push_back(opened(*member, further));
+    }
+    Random random(kGroupSeed);
+    for (int i = 0; i < 500; ++i) {
+        const std::size_t to = random.next() % running.size();
+        const std::uint32_t qpn = number_of(*running[to]->group, random);
+        stranger.send(packet_to(qpn, 1, stranger.address, further, 0), further);
+        assert_true(arrives(sockets[to].get()));
+        for (const Descriptor& other : sockets) {
+            assert_true(is_empty(other.get()));
+        }
+    }
+}
+
+// Its members go, but for the last one; no socket leaves the kernel's group.
+TEST(further_address__its_founder_dies__others_have_it_and_its_seat_is_taken_again) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    Random random(kGroupSeed);
+    auto founder = std::make_unique<Member>(address);
+    const Member second(address);
+    (void)opened(*founder, further);
+    founder.reset();
+    const Member third(address);
+    assert_int_equal(third.group->share().which(), 0);
+    for (const Member* const member : {&second, &third}) {
+        const Descriptor its = opened(*member, further);
+        stranger.send(packet_to(number_of(*member->group, random), 1, stranger.address, further, 0), further);
+        assert_true(arrives(its.get()));
+    }
+}
+
+// Nobody but its thread reads that socket.
+TEST(further_address__message_for_queue_pair_1__arrives_with_its_address) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    Member only(address);
+    (void)opened(only, further);
+    stranger.send(packet_to(wire::kGsiQpn, 77, stranger.address, further, 0), further);
+    assert_true(only.taken.wait_for(77));
+    assert_true(only.taken.destination() == further);
+}
+
+TEST(further_address__that_processes_have_for_themselves__refused_and_not_taken) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Member member(address);
+    {
+        const Member other(further);
+        const Result<Descriptor> refused = member.group->open_at(further);
+        assert_false(refused.ok());
+        assert_int_equal(refused.error().to_errno(), EADDRINUSE);
+        assert_non_null(std::strstr(refused.error().text(), "as a device of its own"));
+        assert_false(member.group->has(further));
+    }
+    const Stranger holder;
+    const Result<Descriptor> refused = member.group->open_at(holder.address);
+    assert_false(refused.ok());
+    assert_int_equal(refused.error().to_errno(), EADDRINUSE);
+    (void)opened(member, further);
+    const Error error = refused_join(further);
+    assert_int_equal(error.to_errno(), EADDRINUSE);
+    assert_non_null(std::strstr(error.text(), "one of several addresses"));
+}
+
+TEST(further_addresses__as_many_as_there_can_be__the_next_is_told) {
+    if (cannot_share()) {
+        return;
+    }
+    const Member member(next_address());
+    for (std::size_t i = 0; i < group::kMaxFurther; ++i) {
+        (void)opened(member, next_address());
+    }
+    const Result<Descriptor> refused = member.group->open_at(next_address());
+    assert_false(refused.ok());
+    assert_int_equal(refused.error().to_errno(), ENOSPC);
+    assert_non_null(std::strstr(refused.error().text(), "which is the most"));
+}
+
+// Its group's thread does the most of it.
+TEST(member__killed_at_each_system_call_of_opening_a_further_address__others_open_it) {
+    if (cannot_share()) {
+        return;
+    }
+#if defined(__SANITIZE_THREAD__)
+    std::puts("SKIP: the thread sanitizer takes no children of a process with threads");
+    return;
+#endif
+    const Stranger stranger;
+    Random random(kGroupSeed);
+    const int calls = die_everywhere([&](int call) {
+        const engine::Address address = next_address(), further = next_address();
+        const Member first(address);
+        const bool died = run_and_die_at(call, [&] {
+            if (MemberProcess::join_for_good(address)) {
+                (void)MemberProcess::member()->open_at(further);
+            }
+        });
+        const Member next(address);
+        const Descriptor firsts = opened(first, further);
+        const Member after(address);
+        for (const Member* const member : {&first, &next, &after}) {
+            const Descriptor its = opened(*member, further);
+            stranger.send(packet_to(number_of(*member->group, random), 1, stranger.address, further, 0),
+                          further);
+            if (!arrives(its.get())) {
+                std::fprintf(stderr, "killed at stop %d: seat %u gets nothing\n", call,
+                             member->group->share().which());
+                return assert_true(false), false;
+            }
+        }
+        return died;
+    });
+    assert_true(calls > 80);
+}
+
+} // namespace
+
+int main() {
+    return sluice::test::run_all_tests();
+}
