@@ -41,13 +41,6 @@ struct Ends {
     engine::Address destination;
 };
 
-engine::Address mapped(const std::array<std::uint8_t, 4>& ipv4) noexcept {
-    engine::Address address;
-    std::ranges::copy(engine::kMappedPrefix, address.gid.begin());
-    std::ranges::copy(ipv4, address.gid.begin() + engine::kMappedPrefix.size());
-    return address;
-}
-
 // Of a datagram, by the header that it came with.
 Ends ends_of(const wire::Grh& grh) noexcept {
     constexpr std::size_t kIpv4At = 20;
@@ -57,7 +50,8 @@ Ends ends_of(const wire::Grh& grh) noexcept {
         return {.source = {v6.source}, .destination = {v6.destination}};
     }
     const auto v4 = wire::decode<wire::Ipv4Header>(bytes.subspan<kIpv4At, wire::Ipv4Header::kBytes>());
-    return {.source = mapped(v4.source), .destination = mapped(v4.destination)};
+    return {.source = roce::socket::from_ipv4(v4.source),
+            .destination = roce::socket::from_ipv4(v4.destination)};
 }
 
 } // namespace
