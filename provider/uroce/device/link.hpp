@@ -13,6 +13,7 @@
 #include "roce/engine/in_packet.hpp"
 #include "roce/engine/out_packet.hpp"
 #include "roce/engine/share.hpp"
+#include "roce/group/arrivals.hpp"
 
 namespace sluice::uroce::device {
 
@@ -21,22 +22,11 @@ inline constexpr std::uint32_t kMaxMulticastGroups = 64;
 
 class Link {
   public:
-    // Takes what arrived, packet by packet.
-    class Receiver {
+    // Takes what arrived, packet by packet; and what a thread of the link's, which holds nothing, reports.
+    // Before some of it that thread calls catch_up(): what fetch() finds by now came first.
+    class Receiver : public group::Arrivals {
       public:
-        Receiver() = default;
-        Receiver(const Receiver&) = delete;
-        Receiver& operator=(const Receiver&) = delete;
         virtual void packet(const engine::InPacket& in) noexcept = 0;
-        // The same from a thread of the link's, which holds nothing. Before some of them it calls catch_up():
-        // what fetch() finds by now came first.
-        virtual void catch_up() noexcept = 0;
-        virtual void arrived(const engine::InPacket& in) noexcept = 0;
-        // As group::Arrivals.
-        virtual bool is_connected(std::uint32_t qpn, const engine::Address& peer,
-                                  std::uint32_t peer_qpn) noexcept = 0;
-        virtual void peer_told(std::uint32_t qpn, bool connected) noexcept = 0;
-        virtual void member_ended(const engine::Address& address, const engine::Share& its) noexcept = 0;
 
       protected:
         ~Receiver() = default;

@@ -180,8 +180,7 @@ void UdpLink::abandon() noexcept {
 }
 
 Result<void> UdpLink::start(Receiver& receiver) {
-    receiver_ = &receiver;
-    return group_ != nullptr ? group_->start(*this) : Result<void>();
+    return group_ != nullptr ? group_->start(receiver) : Result<void>();
 }
 
 void UdpLink::stop() noexcept {

@@ -20,7 +20,7 @@
 
 namespace sluice::uroce::device {
 
-class UdpLink final : public Link, group::Arrivals {
+class UdpLink final : public Link {
   public:
     // MEMORY, RECORDER and COUNTERS outlive the link; the latter two may be null.
     static Result<std::unique_ptr<UdpLink>> open(const engine::Address& local, engine::Memory& memory,
@@ -68,19 +68,6 @@ class UdpLink final : public Link, group::Arrivals {
     cm::PortClaims* port_claims() noexcept override { return group_.get(); }
 
   private:
-    void catch_up() noexcept override { receiver_->catch_up(); }
-    void arrived(const engine::InPacket& in) noexcept override { receiver_->arrived(in); }
-    bool is_connected(std::uint32_t qpn, const engine::Address& peer,
-                      std::uint32_t peer_qpn) noexcept override {
-        return receiver_->is_connected(qpn, peer, peer_qpn);
-    }
-    void peer_told(std::uint32_t qpn, bool connected) noexcept override {
-        receiver_->peer_told(qpn, connected);
-    }
-    void member_ended(const engine::Address& address, const engine::Share& its) noexcept override {
-        receiver_->member_ended(address, its);
-    }
-
     Result<std::unique_ptr<socket::UdpPort>> open_further(const engine::Address& address);
     std::span<const std::unique_ptr<socket::UdpPort>> further() const noexcept {
         // Partner: the release in use().
@@ -99,7 +86,6 @@ class UdpLink final : public Link, group::Arrivals {
     std::array<std::unique_ptr<socket::UdpPort>, group::kMaxFurther> further_;
     std::atomic<std::size_t> further_count_{0};
     std::vector<std::unique_ptr<socket::MulticastPort>> multicasts_;
-    Receiver* receiver_ = nullptr;
 };
 
 } // namespace sluice::uroce::device
