@@ -10,6 +10,7 @@
 #include "core/count.hpp"
 #include "roce/engine/completion_queue.hpp"
 #include "roce/engine/memory.hpp"
+#include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/out_packet.hpp"
 #include "roce/engine/region_table.hpp"
 #include "roce/engine/types.hpp"
@@ -50,6 +51,7 @@ struct QpContext {
     QpAttributes attr;
     // A peer of which nothing is known isn't lost before it has been silent for so long.
     Nanoseconds min_silence;
+    Neighbourhood* neighbourhood; // null: all requests are packets
 
     Ends ends() const noexcept {
         return {.local = attr.local, .qpn = qpn, .remote = attr.remote, .peer_qpn = attr.dest_qpn};

@@ -22,7 +22,8 @@ constexpr bool pkey_matches(std::uint16_t pkey) noexcept {
 } // namespace
 
 Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
-    : regions_(config.max_regions, config.secret.derive("memory keys")), memory_(memory), events_(events),
+    : regions_(config.max_regions, config.secret.derive("memory keys"), config.neighbourhood),
+      memory_(memory), events_(events),
       counters_(config.counters != nullptr ? *config.counters : own_counters_),
       slots_(std::bit_ceil(std::clamp<std::uint32_t>(
                  config.max_queue_pairs, 2, config.share.is_all() ? kMaxQueuePairs : kMaxSharedQueuePairs)) +
@@ -30,7 +31,7 @@ Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
       index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)),
       free_(index_mask_ + 1, config.secret.derive("seats")),
       tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)), share_(config.share),
-      min_silence_(config.min_silence), deadlines_(slots_.size()) {
+      min_silence_(config.min_silence), neighbourhood_(config.neighbourhood), deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
 }
 
@@ -81,7 +82,8 @@ Result<QueuePair*> Engine::make_at(std::uint32_t index, std::uint32_t qpn, const
     }
     QpConfig own = config;
     own.min_silence = min_silence_;
-    slots_[index].qp = std::make_unique<QueuePair>(own, qpn, regions_, memory_, events_, counters_);
+    slots_[index].qp =
+        std::make_unique<QueuePair>(own, qpn, regions_, memory_, events_, counters_, neighbourhood_, index);
     return slots_[index].qp.get();
 }
 

@@ -33,12 +33,13 @@
 namespace sluice::roce::engine {
 
 struct EngineConfig {
-    std::uint32_t max_queue_pairs = 1024; // up to 2^20, or 4096 with a share
-    std::uint32_t max_regions = 4096;     // with windows; up to 2^20
-    RandomKey secret{};                   // what queue pair numbers and keys come from
-    Share share{};                        // of the numbers that queue pairs may have
-    Nanoseconds min_silence = 0;          // of a peer, before a connection ends
-    Counters* counters = nullptr;         // where it counts; outlives it. Null: in itself
+    std::uint32_t max_queue_pairs = 1024;   // up to 2^20, or 4096 with a share
+    std::uint32_t max_regions = 4096;       // with windows; up to 2^20
+    RandomKey secret{};                     // what queue pair numbers and keys come from
+    Share share{};                          // of the numbers that queue pairs may have
+    Nanoseconds min_silence = 0;            // of a peer, before a connection ends
+    Counters* counters = nullptr;           // where it counts; outlives it. Null: in itself
+    Neighbourhood* neighbourhood = nullptr; // outlives it. Null: all peers are reached by packets
 };
 
 class Engine {
@@ -111,6 +112,7 @@ class Engine {
     KeyedPermutation tags_;
     const Share share_;
     const Nanoseconds min_silence_;
+    Neighbourhood* const neighbourhood_;
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
     Deadlines deadlines_;

@@ -26,10 +26,10 @@ bool carries_over_uc(WrOpcode opcode) noexcept {
 } // namespace
 
 QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
-                     EventSink& events, Counters& counters)
-    : context_{regions,         memory, events,    counters, *config.send_cq,
-               *config.recv_cq, qpn,    config.pd, {},       config.min_silence},
-      owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
+                     EventSink& events, Counters& counters, Neighbourhood* neighbourhood, std::uint32_t seat)
+    : context_{regions, memory,    events, counters,           *config.send_cq, *config.recv_cq,
+               qpn,     config.pd, {},     config.min_silence, neighbourhood},
+      seat_(seat), owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
       blocks_own_multicast_(config.blocks_own_multicast),
       own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
       receives_(config.srq != nullptr ? *config.srq : own_receives_),
@@ -109,12 +109,34 @@ Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
         requester_.go_on();
     }
     state_ = to;
+    publish();
     look_if_drained();
     return {};
 }
 
+// What a peer on this host may do by itself: what it may ask for by packets.
+void QueuePair::publish() noexcept {
+    if (context_.neighbourhood == nullptr || type_ != QpType::kRc || !receives_packets()) {
+        return;
+    }
+    const std::uint32_t unanswerable =
+        context_.attr.max_dest_rd_atomic == 0 ? std::uint32_t{kRemoteRead | kRemoteAtomic} : 0;
+    context_.neighbourhood->publish(
+        seat_, PublishedConnection{
+                   .ends = ends(), .pd = context_.pd, .access = context_.attr.access & ~unanswerable});
+    is_published_ = true;
+}
+
+void QueuePair::withdraw() noexcept {
+    if (is_published_) {
+        context_.neighbourhood->withdraw_connection(seat_);
+        is_published_ = false;
+    }
+}
+
 void QueuePair::reset() noexcept {
     state_ = QpState::kReset;
+    withdraw();
     responder_.stop();
     sends_.clear();
     datagram_.stop();
@@ -363,6 +385,7 @@ void QueuePair::check_failures() noexcept {
 
 void QueuePair::enter_error(Status first_send) noexcept {
     state_ = QpState::kError;
+    withdraw();
     sends_.flush(first_send);
     datagram_.stop();
     unreliable_.stop_sending();

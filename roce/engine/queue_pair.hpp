@@ -45,8 +45,13 @@ struct QpConfig {
 
 class QueuePair {
   public:
+    // SEAT is where NEIGHBOURHOOD, which may be null, publishes its connection.
     QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
-              EventSink& events, Counters& counters);
+              EventSink& events, Counters& counters, Neighbourhood* neighbourhood = nullptr,
+              std::uint32_t seat = 0);
+    QueuePair(const QueuePair&) = delete;
+    QueuePair& operator=(const QueuePair&) = delete;
+    ~QueuePair() { withdraw(); }
 
     std::uint32_t qpn() const noexcept { return context_.qpn; }
     QpState state() const noexcept { return state_; }
@@ -114,9 +119,13 @@ class QueuePair {
         return sends_packets() || state_ == QpState::kSendError || state_ == QpState::kError;
     }
     void look_if_drained() noexcept;
+    void publish() noexcept;
+    void withdraw() noexcept;
     bool take(const InPacket& in, const Moment& now) noexcept;
 
     QpContext context_;
+    const std::uint32_t seat_;
+    bool is_published_ = false;
     void* owner_;
     QpType type_;
     QpState state_ = QpState::kReset;

@@ -33,11 +33,39 @@ Result<void> check(std::uint64_t host_addr, std::uint64_t iova, std::uint64_t le
 
 } // namespace
 
-RegionTable::RegionTable(std::uint32_t capacity, const RandomKey& secret)
+RegionTable::RegionTable(std::uint32_t capacity, const RandomKey& secret, Neighbourhood* neighbourhood)
     : slots_(std::bit_ceil(std::clamp<std::uint32_t>(capacity, 2, kMaxSlots))),
       slot_bits_(static_cast<std::uint32_t>(std::countr_zero(slots_.size()))),
       free_(static_cast<std::uint32_t>(slots_.size()), secret.derive("slots")),
-      random_(secret.derive("tags")) {}
+      random_(secret.derive("tags")), neighbourhood_(neighbourhood) {}
+
+RegionTable::~RegionTable() {
+    for (Slot& slot : slots_) {
+        withdraw(slot);
+    }
+}
+
+// What only this side touches is nobody else's business.
+void RegionTable::publish(Slot& slot) noexcept {
+    if (neighbourhood_ == nullptr || (slot.access & kRemoteAccess) == 0) {
+        return;
+    }
+    neighbourhood_->publish(index_of(slot), {.key = slot.key,
+                                             .pd = slot.pd,
+                                             .qpn = slot.kind == Kind::kWindow2 ? slot.qpn : 0,
+                                             .access = slot.access,
+                                             .iova = slot.iova,
+                                             .host_addr = slot.host_addr,
+                                             .len_bytes = slot.len_bytes});
+    slot.is_published = true;
+}
+
+void RegionTable::withdraw(Slot& slot) noexcept {
+    if (slot.is_published) {
+        neighbourhood_->withdraw_region(index_of(slot));
+        slot.is_published = false;
+    }
+}
 
 Result<RegionTable::Slot*> RegionTable::take_slot() {
     const std::optional<std::uint32_t> index = free_.take();
@@ -54,8 +82,9 @@ Result<RegionTable::Slot*> RegionTable::take_slot() {
 }
 
 void RegionTable::release(Slot& slot) noexcept {
+    withdraw(slot);
     slot.kind = Kind::kFree;
-    free_.give_back(static_cast<std::uint32_t>(&slot - slots_.data()));
+    free_.give_back(index_of(slot));
 }
 
 const RegionTable::Slot* RegionTable::find(std::uint32_t key) const noexcept {
@@ -84,6 +113,7 @@ Result<std::uint32_t> RegionTable::add_region(std::uint32_t pd, std::uint64_t ho
     region.iova = iova;
     region.host_addr = host_addr;
     region.len_bytes = len_bytes;
+    publish(region);
     return region.key;
 }
 
@@ -107,11 +137,13 @@ Result<void> RegionTable::change_region(std::uint32_t key, std::uint32_t pd, std
     if (!region) {
         return std::move(region).error();
     }
+    withdraw(**region);
     (*region)->pd = pd;
     (*region)->access = access;
     (*region)->iova = iova;
     (*region)->host_addr = host_addr;
     (*region)->len_bytes = len_bytes;
+    publish(**region);
     return {};
 }
 
@@ -231,13 +263,14 @@ bool RegionTable::bind(const MwBind& bind, std::uint32_t pd, std::uint32_t qpn) 
     window->key = bind.new_rkey;
     window->bound = true;
     window->qpn = qpn;
-    window->parent = static_cast<std::uint32_t>(region - slots_.data());
+    window->parent = index_of(*region);
     window->access = bind.access;
     window->iova = bind.zero_based ? 0 : bind.addr;
     window->host_addr = region->host_addr + (bind.addr - region->iova);
     window->len_bytes = bind.len_bytes;
     ++region->windows;
     bound_type2_ += type2 ? 1 : 0;
+    publish(*window);
     return true;
 }
 
@@ -263,6 +296,7 @@ void RegionTable::forget_queue_pair(std::uint32_t qpn) noexcept {
 }
 
 void RegionTable::unbind(Slot& window) noexcept {
+    withdraw(window);
     if (window.bound) {
         --slots_[window.parent].windows;
         bound_type2_ -= window.kind == Kind::kWindow2 ? 1 : 0;

@@ -20,6 +20,7 @@
 #include "core/random.hpp"
 #include "core/result.hpp"
 #include "roce/engine/free_slots.hpp"
+#include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/types.hpp"
 
 namespace sluice::roce::engine {
@@ -28,8 +29,12 @@ enum class WindowType : std::uint8_t { kType1, kType2 };
 
 class RegionTable {
   public:
-    // At most CAPACITY regions and windows together, up to 2^20. The keys come from SECRET.
-    RegionTable(std::uint32_t capacity, const RandomKey& secret);
+    // At most CAPACITY regions and windows together, up to 2^20. The keys come from SECRET. What peers may
+    // touch is published to NEIGHBOURHOOD, which may be null and outlives the table.
+    RegionTable(std::uint32_t capacity, const RandomKey& secret, Neighbourhood* neighbourhood = nullptr);
+    RegionTable(const RegionTable&) = delete;
+    RegionTable& operator=(const RegionTable&) = delete;
+    ~RegionTable();
 
     // IOVA is the address that local and remote requests name; HOST_ADDR where the bytes are.
     Result<std::uint32_t> add_region(std::uint32_t pd, std::uint64_t host_addr, std::uint64_t iova,
@@ -75,6 +80,7 @@ class RegionTable {
     struct Slot {
         Kind kind = Kind::kFree;
         bool bound = false; // windows
+        bool is_published = false;
         std::uint32_t key = 0;
         std::uint32_t pd = 0;
         std::uint32_t qpn = 0;     // of a bound type 2 window
@@ -95,12 +101,18 @@ class RegionTable {
                                 std::uint32_t access) const noexcept;
     void unbind(Slot& window) noexcept;
     void release(Slot& slot) noexcept;
+    void publish(Slot& slot) noexcept;
+    void withdraw(Slot& slot) noexcept;
+    std::uint32_t index_of(const Slot& slot) const noexcept {
+        return static_cast<std::uint32_t>(&slot - slots_.data());
+    }
 
     std::vector<Slot> slots_;
     std::uint32_t slot_bits_ = 0;
     std::uint32_t bound_type2_ = 0; // windows
     FreeSlots free_;
     RandomStream random_;
+    Neighbourhood* const neighbourhood_;
 };
 
 } // namespace sluice::roce::engine

@@ -30,6 +30,10 @@
 // repeated more and more seldom. A peer whose port nobody has is lost sooner: each second of silence the
 // driver looks whether that is so, and at the second time in a row, with the request repeated in between and
 // not answered, the request fails. Neither the hint nor the silence suffices alone.
+//
+// Neighbours. A request before which nothing is unanswered may be executed by this process itself, on the
+// memory of a peer on the same host: everything before it has happened, and what comes later waits for it, so
+// that it needs no sequence number. Once a request has left as a packet, it stays one.
 #pragma once
 
 #include <optional>
@@ -84,6 +88,9 @@ class Requester {
 
     void assign_numbers(SendEntry& entry) noexcept;
     bool run_local(SendEntry& entry) noexcept;
+    bool is_first_in_line() const noexcept;
+    bool run_direct(SendEntry& entry) noexcept;
+    bool take_original(const SendEntry& entry, std::uint64_t original) noexcept;
     bool may_start(const SendEntry& entry) const noexcept;
     bool emit(SendEntry& entry, OutPacket& out) noexcept;
     void emit_headers(const SendEntry& entry, wire::Packet& packet) const noexcept;

@@ -25,6 +25,7 @@ class Share {
     constexpr Share(const Words& words, std::uint32_t which) noexcept : words_(words), which_(which) {}
 
     constexpr bool is_all() const noexcept { return which_ == kAll; }
+    constexpr const Words& words() const noexcept { return words_; }
     constexpr std::uint32_t which() const noexcept { return which_; }
     constexpr bool owns(std::uint32_t number) const noexcept {
         return is_all() || share_of(words_, number) == which_;

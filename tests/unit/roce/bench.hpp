@@ -18,9 +18,11 @@ inline constexpr std::uint32_t kEverything = kLocalWrite | kRemoteWrite | kRemot
                                              kMwBindAllowed | kFlushGlobal | kFlushPersistent;
 
 struct Bench {
-    explicit Bench(const QpAttributes& attributes = usual_attributes(), std::size_t block_bytes = 65536)
-        : left(block_bytes), right(block_bytes), pair(connect(net, attributes)),
-          left_key(net.left.add(left, kEverything)), right_key(net.right.add(right, kEverything)) {
+    explicit Bench(const QpAttributes& attributes = usual_attributes(), std::size_t block_bytes = 65536,
+                   std::array<Neighbourhood*, 2> neighbourhoods = {})
+        : net(1, Faults{}, neighbourhoods), left(block_bytes), right(block_bytes),
+          pair(connect(net, attributes)), left_key(net.left.add(left, kEverything)),
+          right_key(net.right.add(right, kEverything)) {
         Random random(block_bytes);
         left = random.bytes(block_bytes);
         right = random.bytes(block_bytes);
@@ -29,7 +31,7 @@ struct Bench {
         right_key = net.right.add(right, kEverything);
     }
 
-    Simulation net{1, Faults{}};
+    Simulation net;
     std::vector<std::uint8_t> left;
     std::vector<std::uint8_t> right;
     Pair pair;

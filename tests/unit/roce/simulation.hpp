@@ -102,10 +102,14 @@ inline Address address(std::uint8_t last_byte) {
 
 // One end: a device with its memory.
 struct Host {
-    Host(std::uint8_t number, std::uint64_t seed, std::uint32_t cq_entries = 4096)
-        : where(address(number)),
-          engine({.max_queue_pairs = 16, .max_regions = 64, .secret = RandomKey::repeatable(seed)}, memory,
-                 events),
+    // NEIGHBOURHOOD may be null.
+    Host(std::uint8_t number, std::uint64_t seed, Neighbourhood* neighbourhood,
+         std::uint32_t cq_entries = 4096)
+        : where(address(number)), engine({.max_queue_pairs = 16,
+                                          .max_regions = 64,
+                                          .secret = RandomKey::repeatable(seed),
+                                          .neighbourhood = neighbourhood},
+                                         memory, events),
           send_cq(cq_entries), recv_cq(cq_entries) {}
 
     // Registers VECTOR at its own address.
@@ -155,8 +159,9 @@ inline std::uint32_t icrc_of(wire::ConstBytes transport, const Address& source, 
 
 class Simulation {
   public:
-    Simulation(std::uint64_t seed, const Faults& faults)
-        : left(1, seed * 2 + 1), right(2, seed * 2 + 2), faults_(faults), random_(seed ^ 0x6e6574) {}
+    Simulation(std::uint64_t seed, const Faults& faults, std::array<Neighbourhood*, 2> neighbourhoods = {})
+        : left(1, seed * 2 + 1, neighbourhoods[0]), right(2, seed * 2 + 2, neighbourhoods[1]),
+          faults_(faults), random_(seed ^ 0x6e6574) {}
 
     Host left;
     Host right;

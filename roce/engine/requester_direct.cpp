@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Requests that this process executes itself, on the memory of a peer of the same host. The rules are in
+// requester.hpp.
+#include <bit>
+
+#include "roce/engine/requester.hpp"
+
+namespace sluice::roce::engine {
+
+namespace {
+
+bool is_atomic(WrOpcode opcode) noexcept {
+    return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
+}
+
+// Anything else takes a receive of the peer's, or needs its processor.
+bool can_be_direct(const SendEntry& entry) noexcept {
+    const WrOpcode opcode = entry.wr.opcode;
+    return entry.len_bytes != 0 &&
+           (opcode == WrOpcode::kWrite || opcode == WrOpcode::kRead || is_atomic(opcode));
+}
+
+// Where a request's bytes are, or go.
+struct Pieces {
+    std::array<iovec, kMaxSge> of;
+    std::size_t count = 0;
+
+    void add(std::uint64_t host_addr, std::uint32_t len_bytes) noexcept {
+        of[count++] = {.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(host_addr)),
+                       .iov_len = len_bytes};
+    }
+    // False: a key doesn't fit. The same check of packets then says so.
+    bool add_all(const QpContext& context, const SendEntry& entry) noexcept {
+        if (entry.inline_data != nullptr) {
+            add(reinterpret_cast<std::uintptr_t>(entry.inline_data), entry.len_bytes);
+            return true;
+        }
+        const std::uint32_t access = entry.wr.opcode == WrOpcode::kWrite ? 0 : std::uint32_t{kLocalWrite};
+        return QpContext::walk(
+            entry.wr.sges, 0, entry.len_bytes, [&](const Sge& sge, std::uint32_t skip, std::uint32_t part) {
+                const auto host = context.regions.local(sge.lkey, context.pd, sge.addr + skip, part, access);
+                if (host) {
+                    add(*host, part);
+                }
+                return host.has_value();
+            });
+    }
+};
+
+} // namespace
+
+// Nothing before the request at the cursor is unanswered, and nothing of it has left.
+bool Requester::is_first_in_line() const noexcept {
+    return cursor_ == fresh_ && cursor_ == queue_.head() && una_psn_ == next_psn_;
+}
+
+// True: it has ended.
+bool Requester::run_direct(SendEntry& entry) noexcept {
+    Pieces pieces;
+    if (context_.neighbourhood == nullptr || !can_be_direct(entry) ||
+        (entry.needs_response() && context_.attr.max_rd_atomic == 0) || !pieces.add_all(context_, entry)) {
+        return false;
+    }
+    const bool atomic = is_atomic(entry.wr.opcode);
+    const DirectRequest request{.opcode = entry.wr.opcode,
+                                .ends = context_.ends(),
+                                .remote_addr = entry.wr.remote_addr,
+                                .rkey = entry.wr.rkey,
+                                .len_bytes = entry.len_bytes,
+                                .pieces = {pieces.of.data(), atomic ? 0 : pieces.count},
+                                .compare_add = entry.wr.compare_add,
+                                .swap = entry.wr.swap};
+    std::uint64_t original = 0;
+    if (!context_.neighbourhood->execute(request, original)) {
+        return false;
+    }
+    if (atomic && !take_original(entry, original)) {
+        return true;
+    }
+    ++cursor_;
+    ++fresh_;
+    queue_.retire(Status::kSuccess);
+    return true;
+}
+
+// As the answer to a packet: a page that is gone by now fails the queue pair.
+bool Requester::take_original(const SendEntry& entry, std::uint64_t original) noexcept {
+    const auto bytes = std::bit_cast<std::array<std::uint8_t, sizeof original>>(original);
+    if (!context_.scatter(entry.wr.sges, 0, bytes)) {
+        fail(Status::kLocalProtection);
+        return false;
+    }
+    return true;
+}
+
+} // namespace sluice::roce::engine

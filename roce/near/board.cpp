@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/near/board.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "core/life_sign.hpp"
+
+namespace sluice::roce::near {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x736c7569636532; // and the layout's version
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kNoFurtherWriters = 0x10; // F_SEAL_FUTURE_WRITE, since Linux 5.1
+constexpr std::uint32_t kMostEntries = 1U << 20;
+constexpr std::uint32_t kKeyVariantBits = 8;
+constexpr std::size_t kEntryBytes = 64;
+constexpr std::size_t kHeaderBytes = 4096;
+
+std::size_t bytes_of(const BoardSize& size) noexcept {
+    return kHeaderBytes + kEntryBytes * (std::size_t{size.regions} + size.connections);
+}
+
+using Word = std::atomic<std::uint32_t>;
+using LongWord = std::atomic<std::uint64_t>;
+static_assert(Word::is_always_lock_free && LongWord::is_always_lock_free);
+
+template<typename T>
+T load(const std::atomic<T>& word) noexcept {
+    return word.load(std::memory_order_relaxed);
+}
+
+template<typename T>
+void store(std::atomic<T>& word, T value) noexcept {
+    word.store(value, std::memory_order_relaxed);
+}
+
+} // namespace
+
+namespace layout {
+
+struct Header {
+    struct Fixed {
+        std::uint64_t magic;
+        BoardSize size;
+        engine::Share::Words words;
+        std::uint32_t which;
+        std::uint64_t probe;
+    };
+    Fixed fixed;
+    alignas(kEntryBytes) Word life;
+    alignas(kEntryBytes) Word work;
+};
+static_assert(sizeof(Header) <= kHeaderBytes);
+
+struct alignas(kEntryBytes) Region {
+    Word version;
+    Word key;
+    Word pd;
+    Word qpn;
+    Word access; // 0: nothing is published here
+    LongWord iova;
+    LongWord host_addr;
+    LongWord len_bytes;
+};
+static_assert(sizeof(Region) == kEntryBytes);
+
+struct alignas(kEntryBytes) Connection {
+    Word version;
+    Word qpn; // 0: nothing is published here
+    Word peer_qpn;
+    Word pd;
+    Word access;
+    std::array<LongWord, 2> local;
+    std::array<LongWord, 2> remote;
+};
+static_assert(sizeof(Connection) == kEntryBytes);
+
+} // namespace layout
+
+namespace {
+
+using GidWords = std::array<std::uint64_t, 2>;
+
+void store(std::array<LongWord, 2>& to, const engine::Address& address) noexcept {
+    const auto words = std::bit_cast<GidWords>(address.gid);
+    store(to[0], words[0]);
+    store(to[1], words[1]);
+}
+
+engine::Address load(const std::array<LongWord, 2>& from) noexcept {
+    return {std::bit_cast<std::array<std::uint8_t, 16>>(GidWords{load(from[0]), load(from[1])})};
+}
+
+// Its writer is one at a time.
+template<typename Entry, typename Change>
+void change(Entry& entry, Change&& apply) noexcept {
+    const std::uint32_t version = load(entry.version);
+    store(entry.version, version | 1);
+    // Partner: the fence in read(). Who sees one of the new words sees that the version is odd, or later.
+    std::atomic_thread_fence(std::memory_order_release);
+    apply();
+    entry.version.store((version | 1) + 1, std::memory_order_release); // partner: the acquire in read()
+}
+
+// Calls TAKE, which copies. False: the entry changes.
+template<typename Entry, typename Take>
+bool read(const Entry& entry, Take&& take) noexcept {
+    const std::uint32_t before = entry.version.load(std::memory_order_acquire);
+    take();
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return (before & 1) == 0 && load(entry.version) == before;
+}
+
+Result<MappedBoard> map(int file, std::size_t bytes, int protection) {
+    void* const at = mmap(nullptr, bytes, protection, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) {
+        return Error::from_errno(errno, "can't map a board for the processes of this host");
+    }
+    return MappedBoard(at, bytes);
+}
+
+Error is_no_board() {
+    return Error(ErrorKind::kProtocol, "a process of this host uses another version of this library");
+}
+
+bool is_sound(const BoardSize& size) noexcept {
+    return std::has_single_bit(size.connections) && std::has_single_bit(size.regions) &&
+           size.connections <= kMostEntries && size.regions <= kMostEntries;
+}
+
+// The address of this byte is what others may try to read.
+constexpr char kProbe = 'p';
+
+} // namespace
+
+MappedBoard::~MappedBoard() {
+    if (at_ != nullptr) {
+        munmap(at_, bytes_);
+    }
+}
+
+layout::Header& MappedBoard::header() const noexcept {
+    return *std::launder(static_cast<layout::Header*>(at_));
+}
+
+layout::Region& MappedBoard::region(std::uint32_t index) const noexcept {
+    return std::launder(reinterpret_cast<layout::Region*>(static_cast<char*>(at_) + kHeaderBytes))[index];
+}
+
+layout::Connection& MappedBoard::connection(std::uint32_t index, const BoardSize& size) const noexcept {
+    char* const first = static_cast<char*>(at_) + kHeaderBytes + sizeof(layout::Region) * size.regions;
+    return std::launder(reinterpret_cast<layout::Connection*>(first))[index];
+}
+
+Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine::Share& share) {
+    Descriptor file(memfd_create("sluice-board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const std::size_t bytes = bytes_of(size);
+    if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+        return Error::from_errno(errno, "no memory for a board for the processes of this host");
+    }
+    Result<MappedBoard> mapped = map(file.get(), bytes, PROT_READ | PROT_WRITE);
+    if (!mapped) {
+        return std::move(mapped).error();
+    }
+    if (fcntl(file.get(), F_ADD_SEALS, kNoFurtherWriters) != 0 ||
+        fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
+        return Error::from_errno(errno, "a board for the processes of this host can't be sealed");
+    }
+    mapped->header().fixed = {.magic = kMagic,
+                              .size = size,
+                              .words = share.words(),
+                              .which = share.which(),
+                              .probe = reinterpret_cast<std::uintptr_t>(&kProbe)};
+    return std::unique_ptr<Board>(new Board(std::move(file), *std::move(mapped), size));
+}
+
+std::atomic<std::uint32_t>& Board::life() noexcept {
+    return mapped_.header().life;
+}
+
+void Board::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
+    layout::Region& entry = mapped_.region(slot);
+    change(entry, [&] {
+        store(entry.key, region.key);
+        store(entry.pd, region.pd);
+        store(entry.qpn, region.qpn);
+        store(entry.access, region.access);
+        store(entry.iova, region.iova);
+        store(entry.host_addr, region.host_addr);
+        store(entry.len_bytes, region.len_bytes);
+    });
+}
+
+void Board::publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept {
+    layout::Connection& entry = mapped_.connection(seat, size_);
+    change(entry, [&] {
+        store(entry.qpn, connection.ends.qpn);
+        store(entry.peer_qpn, connection.ends.peer_qpn);
+        store(entry.pd, connection.pd);
+        store(entry.access, connection.access);
+        store(entry.local, connection.ends.local);
+        store(entry.remote, connection.ends.remote);
+    });
+}
+
+void Board::withdraw_region(std::uint32_t slot) noexcept {
+    layout::Region& entry = mapped_.region(slot);
+    change(entry, [&] { store(entry.access, std::uint32_t{0}); });
+}
+
+void Board::withdraw_connection(std::uint32_t seat) noexcept {
+    layout::Connection& entry = mapped_.connection(seat, size_);
+    change(entry, [&] { store(entry.qpn, std::uint32_t{0}); });
+}
+
+void Board::begin_work() noexcept {
+    Word& work = mapped_.header().work;
+    store(work, load(work) + 1);
+    // Partner: the fence of the owner that has withdrawn an entry and then looks at this count.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void Board::end_work() noexcept {
+    Word& work = mapped_.header().work;
+    work.store(load(work) + 1, std::memory_order_release); // partner: the acquire in PeerBoard::work()
+}
+
+Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
+    struct stat status {};
+    const int seals = fcntl(file.get(), F_GET_SEALS);
+    if (fstat(file.get(), &status) != 0 || seals < 0 || (seals & kSeals) != kSeals ||
+        status.st_size < static_cast<off_t>(kHeaderBytes)) {
+        return is_no_board();
+    }
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    Result<MappedBoard> mapped = near::map(file.get(), bytes, PROT_READ);
+    if (!mapped) {
+        return std::move(mapped).error();
+    }
+    layout::Header::Fixed fixed;
+    std::memcpy(&fixed, &mapped->header().fixed, sizeof fixed);
+    if (fixed.magic != kMagic || !is_sound(fixed.size) || bytes_of(fixed.size) != bytes ||
+        fixed.which >= engine::Share::kShares) {
+        return is_no_board();
+    }
+    return PeerBoard(*std::move(mapped), fixed.size, engine::Share(fixed.words, fixed.which), status.st_ino);
+}
+
+bool PeerBoard::lives() const noexcept {
+    // Partner: the release in LifeSign::begin().
+    return LifeSign::lives(mapped_.header().life.load(std::memory_order_acquire));
+}
+
+std::uint64_t PeerBoard::probe() const noexcept {
+    return mapped_.header().fixed.probe;
+}
+
+std::optional<engine::PublishedConnection> PeerBoard::connection(const engine::Ends& ends) const noexcept {
+    const layout::Connection& entry = mapped_.connection(ends.peer_qpn & (size_.connections - 1), size_);
+    engine::PublishedConnection copy;
+    const bool whole = read(entry, [&] {
+        copy.ends.qpn = load(entry.qpn);
+        copy.ends.peer_qpn = load(entry.peer_qpn);
+        copy.pd = load(entry.pd);
+        copy.access = load(entry.access);
+        copy.ends.local = load(entry.local);
+        copy.ends.remote = load(entry.remote);
+    });
+    const bool fits = whole && copy.ends.qpn == ends.peer_qpn && copy.ends.peer_qpn == ends.qpn &&
+                      copy.ends.local == ends.remote && copy.ends.remote == ends.local;
+    return fits ? std::optional(copy) : std::nullopt;
+}
+
+std::optional<engine::PublishedRegion> PeerBoard::region(std::uint32_t key) const noexcept {
+    const layout::Region& entry = mapped_.region(key >> kKeyVariantBits & (size_.regions - 1));
+    engine::PublishedRegion copy;
+    const bool whole = read(entry, [&] {
+        copy.key = load(entry.key);
+        copy.pd = load(entry.pd);
+        copy.qpn = load(entry.qpn);
+        copy.access = load(entry.access);
+        copy.iova = load(entry.iova);
+        copy.host_addr = load(entry.host_addr);
+        copy.len_bytes = load(entry.len_bytes);
+    });
+    return whole && copy.access != 0 && copy.key == key ? std::optional(copy) : std::nullopt;
+}
+
+std::uint32_t PeerBoard::work() const noexcept {
+    return mapped_.header().work.load(std::memory_order_acquire); // partner: the release in end_work()
+}
+
+} // namespace sluice::roce::near

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The board of a process: a memory file in which it publishes what its peers on this host may do with its
+// memory. Its owner alone writes it; the others map it for reading.
+//
+// An entry changes under a version that is odd meanwhile, so that nobody goes by half of one. The owner may
+// go on, after it has withdrawn an entry, when no other process goes by the former one any more. For that,
+// each process counts on its own board when it begins and when it ends to work on a neighbour's memory: the
+// owner looks at these counts after the withdrawal, and waits for each that is odd to change. Either the
+// owner sees the count, or the other process sees the withdrawal: between its two accesses each has a fence.
+//
+// What is on a neighbour's board its owner may have made up, and it may change at any moment: it is copied
+// before it is looked at, and decides about nothing but the neighbour's own memory. The file's size is
+// sealed.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/descriptor.hpp"
+#include "core/result.hpp"
+#include "roce/engine/neighbourhood.hpp"
+#include "roce/engine/share.hpp"
+
+namespace sluice::roce::near {
+
+// Both powers of two.
+struct BoardSize {
+    std::uint32_t connections = 0;
+    std::uint32_t regions = 0;
+};
+
+namespace layout {
+struct Header;
+struct Region;
+struct Connection;
+} // namespace layout
+
+// A mapping of a board, of this process's or another's.
+class MappedBoard {
+  public:
+    MappedBoard(void* at, std::size_t bytes) noexcept : at_(at), bytes_(bytes) {}
+    MappedBoard(MappedBoard&& other) noexcept
+        : at_(std::exchange(other.at_, nullptr)), bytes_(other.bytes_) {}
+    MappedBoard(const MappedBoard&) = delete;
+    MappedBoard& operator=(const MappedBoard&) = delete;
+    MappedBoard& operator=(MappedBoard&& other) noexcept {
+        std::swap(at_, other.at_);
+        std::swap(bytes_, other.bytes_);
+        return *this;
+    }
+    ~MappedBoard();
+
+    layout::Header& header() const noexcept;
+    // INDEX is less than the board's size.
+    layout::Region& region(std::uint32_t index) const noexcept;
+    layout::Connection& connection(std::uint32_t index, const BoardSize& size) const noexcept;
+
+  private:
+    void* at_;
+    std::size_t bytes_;
+};
+
+class Board {
+  public:
+    // Of the process that has SHARE of its address's numbers.
+    static Result<std::unique_ptr<Board>> create(const BoardSize& size, const engine::Share& share);
+
+    int descriptor() const noexcept { return file_.get(); }
+    // Of core/life_sign.hpp: while it doesn't say that its thread lives, nobody uses the board.
+    std::atomic<std::uint32_t>& life() noexcept;
+
+    void publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept;
+    void publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept;
+    void withdraw_region(std::uint32_t slot) noexcept;
+    void withdraw_connection(std::uint32_t seat) noexcept;
+
+    // What is read on other boards in between is still so at the end.
+    void begin_work() noexcept;
+    void end_work() noexcept;
+
+    // This is the child of a fork: the board is the parent's.
+    void abandon() noexcept { file_.reset(); }
+
+  private:
+    Board(Descriptor file, MappedBoard mapped, const BoardSize& size) noexcept
+        : file_(std::move(file)), mapped_(std::move(mapped)), size_(size) {}
+
+    Descriptor file_;
+    MappedBoard mapped_;
+    const BoardSize size_;
+};
+
+// Another process's.
+class PeerBoard {
+  public:
+    // kProtocol: it is no board, or another version's.
+    static Result<PeerBoard> map(const Descriptor& file);
+
+    bool lives() const noexcept;
+    // Of numbers at its address.
+    const engine::Share& share() const noexcept { return share_; }
+    // A byte of its owner's memory that may be read to see whether that can be.
+    std::uint64_t probe() const noexcept;
+    // Distinguishes boards.
+    std::uint64_t file_number() const noexcept { return file_number_; }
+
+    // Whether its queue pair at the far end of ENDS, which are this process's, has a connection with ours,
+    // and what that may do.
+    std::optional<engine::PublishedConnection> connection(const engine::Ends& ends) const noexcept;
+    // The region or window that has KEY, and where it stands.
+    std::optional<engine::PublishedRegion> region(std::uint32_t key) const noexcept;
+
+    // The count of begin_work() and end_work().
+    std::uint32_t work() const noexcept;
+
+  private:
+    PeerBoard(MappedBoard mapped, const BoardSize& size, const engine::Share& share,
+              std::uint64_t file_number) noexcept
+        : mapped_(std::move(mapped)), size_(size), share_(share), file_number_(file_number) {}
+
+    MappedBoard mapped_;
+    BoardSize size_;
+    engine::Share share_;
+    std::uint64_t file_number_;
+};
+
+} // namespace sluice::roce::near

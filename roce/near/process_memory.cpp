@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/near/process_memory.hpp"
+
+namespace sluice::roce::near {
+
+namespace {
+
+void* at(std::uint64_t addr) noexcept {
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(addr));
+}
+
+} // namespace
+
+bool ProcessMemory::may_touch(std::uint64_t probe) noexcept {
+    char byte = 0;
+    const iovec here{.iov_base = &byte, .iov_len = sizeof byte};
+    return pid_ > 0 && read({&here, 1}, probe, sizeof byte);
+}
+
+bool ProcessMemory::write(std::uint64_t to, std::span<const iovec> from, std::size_t len_bytes) noexcept {
+    const iovec there{.iov_base = at(to), .iov_len = len_bytes};
+    return process_vm_writev(pid_, from.data(), from.size(), &there, 1, 0) == static_cast<ssize_t>(len_bytes);
+}
+
+bool ProcessMemory::read(std::span<const iovec> to, std::uint64_t from, std::size_t len_bytes) noexcept {
+    const iovec there{.iov_base = at(from), .iov_len = len_bytes};
+    return process_vm_readv(pid_, to.data(), to.size(), &there, 1, 0) == static_cast<ssize_t>(len_bytes);
+}
+
+} // namespace sluice::roce::near

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "roce/near/same_host.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "core/sync.hpp"
+#include "roce/near/process_memory.hpp"
+
+namespace sluice::roce::near {
+
+namespace {
+
+using engine::DirectRequest;
+using engine::WrOpcode;
+
+constexpr std::size_t kTurnBytes = std::size_t{1} << 20;
+constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
+// For a process that is stopped in the middle of a turn; one that runs takes microseconds.
+constexpr std::uint64_t kLongestWaitNs = 100'000'000;
+// What a thread of a process that is being killed may still do in the kernel.
+constexpr long kLastWorkNs = 5'000'000;
+constexpr std::size_t kMostPeers = 1024;
+
+std::uint64_t now_ns() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void nap(long nanoseconds) noexcept {
+    const timespec length{.tv_sec = 0, .tv_nsec = nanoseconds};
+    nanosleep(&length, nullptr);
+}
+
+constexpr bool is_working(std::uint32_t work) noexcept {
+    return (work & 1) != 0;
+}
+
+std::uint32_t right_for(WrOpcode opcode) noexcept {
+    switch (opcode) {
+    case WrOpcode::kWrite:
+        return engine::kRemoteWrite;
+    case WrOpcode::kRead:
+        return engine::kRemoteRead;
+    default:
+        return engine::kRemoteAtomic;
+    }
+}
+
+// No sum that could wrap.
+bool covers(const engine::PublishedRegion& region, std::uint64_t addr, std::uint64_t len_bytes) noexcept {
+    return addr >= region.iova && len_bytes <= region.len_bytes &&
+           addr - region.iova <= region.len_bytes - len_bytes;
+}
+
+// A part of a list of pieces. Its room is that of the longest list.
+class Slice {
+  public:
+    Slice(std::span<const iovec> pieces, std::size_t offset, std::size_t len_bytes) noexcept {
+        for (const iovec& piece : pieces) {
+            if (len_bytes == 0) {
+                break;
+            }
+            if (offset >= piece.iov_len) {
+                offset -= piece.iov_len;
+                continue;
+            }
+            const std::size_t part = std::min(piece.iov_len - offset, len_bytes);
+            pieces_[count_++] = {.iov_base = static_cast<char*>(piece.iov_base) + offset, .iov_len = part};
+            len_bytes -= part;
+            offset = 0;
+        }
+    }
+    std::span<const iovec> pieces() const noexcept { return {pieces_.data(), count_}; }
+
+  private:
+    std::array<iovec, engine::kMaxSge> pieces_;
+    std::size_t count_ = 0;
+};
+
+// The last word, as far as it is written: programs wait for that.
+std::size_t last_bytes(std::uint64_t to, std::size_t len_bytes) noexcept {
+    const std::size_t behind = (to + len_bytes) % kWordBytes;
+    return std::min(len_bytes, behind != 0 ? behind : kWordBytes);
+}
+
+bool write_in_order(PeerMemory& memory, std::uint64_t to, std::span<const iovec> from,
+                    std::size_t len_bytes) noexcept {
+    const std::size_t last = last_bytes(to, len_bytes);
+    const std::size_t first = len_bytes - last;
+    if (first == 0) {
+        return memory.write(to, from, len_bytes);
+    }
+    return memory.write(to, Slice(from, 0, first).pieces(), first) &&
+           memory.write(to + first, Slice(from, first, last).pieces(), last);
+}
+
+} // namespace
+
+Result<Peer> SameHost::open(const Descriptor& board, pid_t pid) {
+    Result<PeerBoard> mapped = PeerBoard::map(board);
+    if (!mapped) {
+        return std::move(mapped).error();
+    }
+    auto memory = std::make_unique<ProcessMemory>(pid);
+    if (!memory->may_touch(mapped->probe())) {
+        return Error::format(ErrorKind::kPermission, EPERM,
+                             "the kernel doesn't let this process touch the memory of process %d", pid);
+    }
+    return Peer{.board = *std::move(mapped), .memory = std::move(memory)};
+}
+
+void SameHost::add(Peer peer) {
+    forget_the_dead();
+    const bool is_known = std::ranges::any_of(
+        peers_, [&](const Peer& known) { return known.board.file_number() == peer.board.file_number(); });
+    if (!is_known && peers_.size() < kMostPeers) {
+        peers_.push_back(std::move(peer));
+    }
+}
+
+void SameHost::forget_the_dead() noexcept {
+    std::erase_if(peers_, [](const Peer& peer) { return !peer.board.lives(); });
+}
+
+void SameHost::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
+    board_->publish(slot, region);
+}
+
+// It may have had more rights before.
+void SameHost::publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept {
+    board_->publish(seat, connection);
+    wait_for_work();
+}
+
+void SameHost::withdraw_region(std::uint32_t slot) noexcept {
+    board_->withdraw_region(slot);
+    wait_for_work();
+}
+
+void SameHost::withdraw_connection(std::uint32_t seat) noexcept {
+    board_->withdraw_connection(seat);
+    wait_for_work();
+}
+
+// Until each peer that may go by what was withdrawn has ended its turn. A stopped one is waited for once.
+void SameHost::wait_for_work() noexcept {
+    // Partner: the fence in Board::begin_work().
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (Peer& peer : peers_) {
+        const std::uint32_t work = peer.board.work();
+        if (is_working(work) && work != peer.given_up_at) {
+            wait_for(peer, work);
+        }
+    }
+}
+
+void SameHost::wait_for(Peer& peer, std::uint32_t work) noexcept {
+    constexpr int kSpins = 1024;
+    constexpr long kBetweenLooksNs = 20'000;
+    std::uint64_t end = 0;
+    for (int turns = 0; peer.board.work() == work; ++turns) {
+        if (turns < kSpins) {
+            cpu_relax();
+            continue;
+        }
+        end = end == 0 ? now_ns() + kLongestWaitNs : end;
+        const bool lives = peer.board.lives();
+        nap(lives ? kBetweenLooksNs : kLastWorkNs);
+        if (!lives || now_ns() > end) {
+            peer.given_up_at = work;
+            return;
+        }
+    }
+}
+
+// A number belongs to one process at most of those at its address.
+Peer* SameHost::find(const engine::Ends& ends) noexcept {
+    const auto is_at = [&](std::size_t index) {
+        const PeerBoard& board = peers_[index].board;
+        return board.share().owns(ends.peer_qpn) && board.connection(ends);
+    };
+    if (last_ < peers_.size() && is_at(last_)) {
+        return &peers_[last_];
+    }
+    for (std::size_t index = 0; index < peers_.size(); ++index) {
+        if (is_at(index)) {
+            last_ = index;
+            return &peers_[index];
+        }
+    }
+    return nullptr;
+}
+
+bool SameHost::execute(const DirectRequest& request, std::uint64_t& /*original*/) noexcept {
+    Peer* const peer = find(request.ends);
+    if (peer == nullptr || (request.opcode != WrOpcode::kWrite && request.opcode != WrOpcode::kRead)) {
+        return false;
+    }
+    for (std::size_t done = 0; done < request.len_bytes;) {
+        const std::size_t len = std::min<std::size_t>(request.len_bytes - done, kTurnBytes);
+        const bool is_all = len == request.len_bytes;
+        const Slice slice(request.pieces, is_all ? len : done, is_all ? 0 : len);
+        board_->begin_work();
+        const bool executed =
+            execute_turn(*peer, request, done, is_all ? request.pieces : slice.pieces(), len);
+        board_->end_work();
+        if (!executed) {
+            return false;
+        }
+        done += len;
+    }
+    ++counters_.requests;
+    (request.opcode == WrOpcode::kWrite ? counters_.bytes_sent : counters_.bytes_received)
+        .add(request.len_bytes);
+    return true;
+}
+
+// From OFFSET of the request on.
+bool SameHost::execute_turn(Peer& peer, const DirectRequest& request, std::uint64_t offset,
+                            std::span<const iovec> pieces, std::size_t len_bytes) noexcept {
+    const std::uint32_t right = right_for(request.opcode);
+    const auto connection = peer.board.connection(request.ends);
+    const auto region = peer.board.region(request.rkey);
+    if (!connection || !region || region->pd != connection->pd ||
+        (region->qpn != 0 && region->qpn != request.ends.peer_qpn) ||
+        (region->access & connection->access & right) == 0 ||
+        !covers(*region, request.remote_addr, request.len_bytes) || !peer.board.lives()) {
+        return false;
+    }
+    const std::uint64_t at = region->host_addr + (request.remote_addr - region->iova) + offset;
+    if (request.opcode == WrOpcode::kRead) {
+        return peer.memory->read(pieces, at, len_bytes);
+    }
+    const bool is_last = offset + len_bytes == request.len_bytes;
+    return is_last ? write_in_order(*peer.memory, at, pieces, len_bytes)
+                   : peer.memory->write(at, pieces, len_bytes);
+}
+
+} // namespace sluice::roce::near

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The processes of this host whose memory a device reaches, and how it executes requests on it (ADR 77).
+//
+// Each request looks at the peer's board anew: the connection, the key, the range and the rights. What
+// doesn't fit isn't refused here, but goes as packets, and the peer's engine answers as it always does.
+//
+// Programs wait for the last byte of a Write. So its last word is written by itself, after everything else. A
+// long request is done in turns, each of which looks at the board again, so that a peer that deregisters
+// memory waits for one turn at most.
+//
+// Thread safety: all but create() and open() is called with the device's lock held.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/count.hpp"
+#include "core/life_sign.hpp"
+#include "roce/near/board.hpp"
+#include "roce/near/peer_memory.hpp"
+
+namespace sluice::roce::near {
+
+// Requests that this process executed on other processes' memory, and their bytes.
+struct DirectCounters {
+    Count requests;
+    Count bytes_sent;
+    Count bytes_received;
+};
+
+// Another process of this host.
+struct Peer {
+    PeerBoard board;
+    std::unique_ptr<PeerMemory> memory;
+    // What its count of work was when it was waited for in vain.
+    std::uint32_t given_up_at = 0;
+};
+
+class SameHost final : public engine::Neighbourhood {
+  public:
+    // COUNTERS outlives it.
+    SameHost(std::unique_ptr<Board> board, DirectCounters& counters) noexcept
+        : board_(std::move(board)), life_(board_->life()), counters_(counters) {}
+
+    Board& board() noexcept { return *board_; }
+    // By the thread that lives as long as this process's memory may be touched. False: nobody will.
+    bool begin_life() noexcept { return life_.begin(); }
+    void end_life() noexcept { life_.end(); }
+
+    // The process PID has sent its BOARD. kPermission: its memory can't be reached.
+    static Result<Peer> open(const Descriptor& board, pid_t pid);
+    // Twice is once. May throw bad_alloc.
+    void add(Peer peer);
+    // Those that have ended aren't looked at any more.
+    void forget_the_dead() noexcept;
+
+    void publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept override;
+    void publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept override;
+    void withdraw_region(std::uint32_t slot) noexcept override;
+    void withdraw_connection(std::uint32_t seat) noexcept override;
+    bool execute(const engine::DirectRequest& request, std::uint64_t& original) noexcept override;
+
+  private:
+    Peer* find(const engine::Ends& ends) noexcept;
+    bool execute_turn(Peer& peer, const engine::DirectRequest& request, std::uint64_t done,
+                      std::span<const iovec> pieces, std::size_t len_bytes) noexcept;
+    void wait_for_work() noexcept;
+    static void wait_for(Peer& peer, std::uint32_t work) noexcept;
+
+    std::unique_ptr<Board> board_;
+    LifeSign life_;
+    DirectCounters& counters_;
+    std::vector<Peer> peers_;
+    std::size_t last_ = 0; // the one that was found last
+};
+
+} // namespace sluice::roce::near

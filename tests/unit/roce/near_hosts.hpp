@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two hosts of a simulation that reach each other's memory, as two processes of one machine do.
+#pragma once
+
+#include "roce/near/same_host.hpp"
+#include "tests/unit/roce/simulation.hpp"
+
+namespace sluice::roce::test {
+
+// The other host's memory, with its holes, and this one's.
+class SimulatedMemory final : public near::PeerMemory {
+  public:
+    SimulatedMemory(HoledMemory& own, HoledMemory& peers) : own_(own), peers_(peers) {}
+
+    bool write(std::uint64_t to, std::span<const iovec> from, std::size_t) noexcept override {
+        for (const iovec& piece : from) {
+            if (!own_.readable(reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len) ||
+                !peers_.copy_in(to, piece.iov_base, piece.iov_len)) {
+                return false;
+            }
+            to += piece.iov_len;
+        }
+        return true;
+    }
+    bool read(std::span<const iovec> to, std::uint64_t from, std::size_t) noexcept override {
+        for (const iovec& piece : to) {
+            if (!own_.readable(reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len) ||
+                !peers_.copy_out(piece.iov_base, from, piece.iov_len)) {
+                return false;
+            }
+            from += piece.iov_len;
+        }
+        return true;
+    }
+
+  private:
+    HoledMemory& own_;
+    HoledMemory& peers_;
+};
+
+// The size of a Host's tables.
+inline constexpr near::BoardSize kHostsBoard = {.connections = 16, .regions = 64};
+
+// As if a thread of its owner's lived.
+inline std::unique_ptr<near::Board> living_board() {
+    std::unique_ptr<near::Board> board = *near::Board::create(kHostsBoard, Share({}, 0));
+    board->life() = 1;
+    return board;
+}
+
+inline near::PeerBoard seen_by_others(const near::Board& board) {
+    return *near::PeerBoard::map(Descriptor(dup(board.descriptor())));
+}
+
+struct NearHosts {
+    NearHosts()
+        : left(living_board(), left_counters), right(living_board(), right_counters), both{&left, &right} {}
+
+    // Each with a board that both have.
+    void introduce(Simulation& net) {
+        left.add({seen_by_others(right.board()),
+                  std::make_unique<SimulatedMemory>(net.left.memory, net.right.memory)});
+        right.add({seen_by_others(left.board()),
+                   std::make_unique<SimulatedMemory>(net.right.memory, net.left.memory)});
+    }
+
+    near::DirectCounters left_counters;
+    near::DirectCounters right_counters;
+    near::SameHost left;
+    near::SameHost right;
+    std::array<Neighbourhood*, 2> both;
+};
+
+} // namespace sluice::roce::test

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Requests that a process executes itself on the memory of a peer of the same machine: which ones, what
+// happens to the others, and what a board may hold. Both ends are in this process; near_processes_test.cpp
+// has two.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/unit/roce/bench.hpp"
+#include "tests/unit/roce/near_hosts.hpp"
+
+// Last: its macros are common words.
+#include "tests/cmocka.hpp"
+
+using namespace sluice;
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::test;
+
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{4} << 20;
+
+struct Neighbours {
+    explicit Neighbours(const QpAttributes& attributes = usual_attributes())
+        : bench(attributes, kBlock, hosts.both) {
+        hosts.introduce(bench.net);
+    }
+
+    Status run(const SendWr& wr) {
+        assert_true(bench.post(wr) == Post::kPosted);
+        assert_true(bench.net.run());
+        const auto sent = bench.sent();
+        assert_true(sent.has_value());
+        return sent->status;
+    }
+    SendWr write(std::size_t from, std::uint32_t len, std::size_t to) {
+        return bench.wr(WrOpcode::kWrite, bench.at_left(from, len), to);
+    }
+    std::uint64_t direct() const { return hosts.left_counters.requests; }
+    // It goes as packets, and ends with STATUS.
+    void expect_packets(const SendWr& wr, Status status) {
+        const std::uint64_t before = direct();
+        const std::uint64_t packets = bench.net.packets;
+        assert_int_equal(run(wr), status);
+        assert_int_equal(direct(), before);
+        assert_true(bench.net.packets > packets);
+    }
+    void expect_direct(const SendWr& wr) {
+        const std::uint64_t before = direct();
+        const std::uint64_t packets = bench.net.packets;
+        assert_int_equal(run(wr), Status::kSuccess);
+        assert_int_equal(direct(), before + 1);
+        assert_int_equal(bench.net.packets, packets);
+    }
+
+    NearHosts hosts;
+    Bench bench;
+};
+
+TEST(write_and_read__first_in_line__executed_without_a_packet) {
+    Neighbours two;
+    for (const std::uint32_t len : {1U, 7U, 8U, 9U, 4096U, 4097U, 1U << 20, (1U << 20) + 1, (3U << 20) + 5}) {
+        two.expect_direct(two.write(3, len, 11));
+        assert_memory_equal(two.bench.right.data() + 11, two.bench.left.data() + 3, len);
+        two.expect_direct(two.bench.wr(WrOpcode::kRead, two.bench.at_left(0, len), 11));
+        assert_memory_equal(two.bench.left.data(), two.bench.right.data() + 11, len);
+    }
+    assert_int_equal(two.hosts.left_counters.bytes_sent, two.hosts.left_counters.bytes_received);
+}
+
+TEST(write__gathered_and_longer_than_a_turn__every_byte_arrives) {
+    Neighbours two;
+    const Sge list[] = {two.bench.at_left(5, 700'000), two.bench.at_left(1'000'000, 1),
+                        two.bench.at_left(2'000'000, 900'000), two.bench.at_left(0, 300'003)};
+    SendWr wr = two.write(0, 1, 17);
+    wr.sges = list;
+    two.expect_direct(wr);
+    std::size_t at = 17;
+    for (const Sge& sge : list) {
+        assert_memory_equal(two.bench.right.data() + at, reinterpret_cast<const void*>(sge.addr),
+                            sge.len_bytes);
+        at += sge.len_bytes;
+    }
+}
+
+TEST(write__inline__as_it_was_when_it_was_posted) {
+    Neighbours two;
+    const std::vector<std::uint8_t> before(two.bench.left.begin(), two.bench.left.begin() + 40);
+    SendWr wr = two.write(0, 40, 100);
+    wr.flags |= kInline;
+    assert_true(two.bench.post(wr) == Post::kPosted);
+    two.bench.left.assign(kBlock, 0);
+    assert_true(two.bench.net.run());
+    assert_memory_equal(two.bench.right.data() + 100, before.data(), before.size());
+    assert_int_equal(two.direct(), 1);
+}
+
+TEST(write__behind_an_unanswered_send__goes_behind_it) {
+    Neighbours two;
+    assert_true(two.bench.post_receive(0, 64) == Post::kPosted);
+    assert_true(two.bench.post(two.bench.wr(WrOpcode::kSend, two.bench.at_left(0, 64), 0, 1)) ==
+                Post::kPosted);
+    assert_true(two.bench.post(two.write(64, 64, 4096)) == Post::kPosted);
+    assert_true(two.bench.net.run());
+    assert_int_equal(two.bench.sent()->wr_id, 1);
+    assert_int_equal(two.bench.sent()->status, Status::kSuccess);
+    assert_int_equal(two.direct(), 0);
+    two.expect_direct(two.write(64, 64, 8192)); // all are answered
+}
+
+TEST(write__then_send__the_send_comes_later) {
+    Neighbours two;
+    assert_true(two.bench.post_receive(0, 64) == Post::kPosted);
+    assert_true(two.bench.post(two.write(64, 64, 4096)) == Post::kPosted);
+    assert_true(two.bench.post(two.bench.wr(WrOpcode::kSend, two.bench.at_left(0, 64), 0, 2)) ==
+                Post::kPosted);
+    bool was_there = false;
+    two.bench.net.tap = [&](Host&, std::vector<std::uint8_t>&) {
+        was_there = std::memcmp(two.bench.right.data() + 4096, two.bench.left.data() + 64, 64) == 0;
+        return true;
+    };
+    assert_true(two.bench.net.run());
+    assert_true(was_there);
+    assert_int_equal(two.direct(), 1);
+    assert_int_equal(two.bench.received()->status, Status::kSuccess);
+}
+
+// The peer's engine says what is wrong, whatever it is.
+TEST(write__that_does_not_fit__the_peer_refuses_it) {
+    using Spoil = void (*)(Neighbours & two, SendWr & wr);
+    const Spoil spoilers[] = {
+        [](Neighbours&, SendWr& wr) { wr.rkey ^= 1; },
+        [](Neighbours&, SendWr& wr) { wr.rkey ^= 0x100; },
+        [](Neighbours& two, SendWr& wr) { wr.remote_addr = Bench::addr(two.bench.right, kBlock - 63); },
+        [](Neighbours& two, SendWr& wr) { wr.remote_addr = Bench::addr(two.bench.right) - 1; },
+        [](Neighbours&, SendWr& wr) { wr.remote_addr = ~std::uint64_t{0} - 10; },
+        [](Neighbours& two, SendWr& wr) { wr.rkey = two.bench.net.right.add(two.bench.right, kRemoteRead); },
+        [](Neighbours& two, SendWr& wr) {
+            wr.rkey = *two.bench.net.right.engine.regions().add_region(Host::kPd + 1, wr.remote_addr,
+                                                                       wr.remote_addr, 4096, kEverything);
+        },
+        [](Neighbours& two, SendWr&) {
+            assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
+        },
+        [](Neighbours& two, SendWr& wr) { // a window of another queue pair's
+            RegionTable& regions = two.bench.net.right.engine.regions();
+            const std::uint32_t window = *regions.add_window(Host::kPd, WindowType::kType2);
+            assert_true(
+                regions.bind({window, window ^ 1, two.bench.right_key, wr.remote_addr, 4096, kRemoteWrite},
+                             Host::kPd, two.bench.pair.right->qpn() ^ 1));
+            wr.rkey = window ^ 1;
+        }};
+    for (const Spoil spoil : spoilers) {
+        Neighbours two;
+        SendWr wr = two.write(0, 64, 0);
+        spoil(two, wr);
+        two.expect_packets(wr, Status::kRemoteAccess);
+    }
+}
+
+TEST(write__to_a_page_that_is_gone__the_peer_says_so) {
+    Neighbours two;
+    two.bench.net.right.memory.make_hole(Bench::addr(two.bench.right, 4096), 4096);
+    two.expect_packets(two.write(0, 8192, 100), Status::kRemoteOperation);
+}
+
+TEST(write__without_the_right_of_the_connection__the_peer_refuses_it) {
+    QpAttributes attributes = usual_attributes();
+    attributes.access &= ~std::uint32_t{kRemoteWrite};
+    Neighbours two(attributes);
+    two.expect_packets(two.write(0, 64, 0), Status::kRemoteInvalidRequest);
+}
+
+TEST(window__bound_and_invalidated__opens_and_closes_direct_access) {
+    Neighbours two;
+    RegionTable& regions = two.bench.net.right.engine.regions();
+    const std::uint32_t fresh = *regions.add_window(Host::kPd, WindowType::kType2);
+    const std::uint32_t window = fresh ^ 1;
+    const std::uint64_t at = Bench::addr(two.bench.right, 8192);
+    assert_true(regions.bind({fresh, window, two.bench.right_key, at, 4096, kRemoteWrite}, Host::kPd,
+                             two.bench.pair.right->qpn()));
+    SendWr wr = two.write(0, 64, 8192);
+    wr.rkey = window;
+    two.expect_direct(wr);
+    assert_true(regions.invalidate(window, Host::kPd, two.bench.pair.right->qpn()));
+    two.expect_packets(wr, Status::kRemoteAccess);
+}
+
+TEST(region__changed__the_new_place_is_written) {
+    Neighbours two;
+    RegionTable& regions = two.bench.net.right.engine.regions();
+    const std::uint64_t begin = Bench::addr(two.bench.right);
+    assert_true(
+        regions.change_region(two.bench.right_key, Host::kPd, begin + 4096, begin, 4096, kEverything).ok());
+    two.expect_direct(two.write(0, 64, 0));
+    assert_memory_equal(two.bench.right.data() + 4096, two.bench.left.data(), 64);
+}
+
+TEST(atomics__with_memory_that_is_not_shared__are_packets) {
+    Neighbours two;
+    SendWr wr = two.bench.wr(WrOpcode::kFetchAdd, two.bench.at_left(0, 8), 64);
+    wr.compare_add = 5;
+    two.expect_packets(wr, Status::kSuccess);
+}
+
+TEST(peer__in_error__gets_packets_that_nobody_answers) {
+    QpAttributes attributes = usual_attributes();
+    attributes.retry_count = 0;
+    Neighbours two(attributes);
+    assert_true(two.bench.pair.right->modify(QpState::kError, {}).ok());
+    two.expect_packets(two.write(0, 64, 0), Status::kRetryExceeded);
+}
+
+TEST(peer__without_a_sign_of_life__gets_packets) {
+    Neighbours two;
+    two.hosts.right.board().life() = 0;
+    two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
+    two.hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
+    two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
+    two.hosts.left.forget_the_dead();
+    two.hosts.right.board().life() = 1;
+    two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
+}
+
+// Writes down in which parts it is written.
+class Recorded final : public near::PeerMemory {
+  public:
+    explicit Recorded(std::vector<std::pair<std::uint64_t, std::size_t>>& parts) : parts_(parts) {}
+    bool write(std::uint64_t to, std::span<const iovec>, std::size_t len_bytes) noexcept override {
+        parts_.emplace_back(to, len_bytes);
+        return true;
+    }
+    bool read(std::span<const iovec>, std::uint64_t, std::size_t) noexcept override { return false; }
+
+  private:
+    std::vector<std::pair<std::uint64_t, std::size_t>>& parts_;
+};
+
+// Programs wait for the last byte.
+TEST(write__its_last_word__is_written_last) {
+    NearHosts hosts;
+    Bench bench(usual_attributes(), 65536, hosts.both);
+    std::vector<std::pair<std::uint64_t, std::size_t>> parts;
+    hosts.left.add({seen_by_others(hosts.right.board()), std::make_unique<Recorded>(parts)});
+    const std::uint64_t at = Bench::addr(bench.right); // a multiple of 16, as all that is allocated
+    const struct {
+        std::size_t offset;
+        std::uint32_t len;
+        std::vector<std::pair<std::uint64_t, std::size_t>> wanted;
+    } cases[] = {{0, 8, {{at, 8}}},
+                 {0, 64, {{at, 56}, {at + 56, 8}}},
+                 {3, 5, {{at + 3, 5}}},
+                 {3, 10, {{at + 3, 5}, {at + 8, 5}}},
+                 {1, 4099, {{at + 1, 4095}, {at + 4096, 4}}}};
+    for (const auto& one : cases) {
+        parts.clear();
+        assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, one.len), one.offset)) ==
+                    Post::kPosted);
+        assert_true(bench.net.run());
+        assert_true(parts == one.wanted);
+    }
+}
+
+// Whoever deregisters memory may use it for something else afterwards.
+TEST(region__removed_while_a_peer_works__waits_for_its_turn) {
+    Neighbours two;
+    std::atomic<bool> removed{false};
+    two.hosts.left.board().begin_work();
+    std::thread remover([&] {
+        assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
+        removed = true;
+    });
+    const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000}; // a fifth of what is waited for a stopped peer
+    nanosleep(&moment, nullptr);
+    const bool too_early = removed;
+    two.hosts.left.board().end_work();
+    remover.join();
+    assert_false(too_early);
+}
+
+// One that is stopped in the middle of a turn isn't waited for without end, and only once.
+TEST(region__removed_while_a_peer_is_stopped__goes_on_after_a_moment) {
+    Neighbours two;
+    RegionTable& regions = two.bench.net.right.engine.regions();
+    two.hosts.left.board().begin_work();
+    assert_true(regions.remove_region(two.bench.right_key).ok());
+    for (int i = 0; i < 1000; ++i) { // 100 seconds, if each waited
+        const std::uint32_t key = two.bench.net.right.add(two.bench.right, kEverything);
+        assert_true(regions.remove_region(key).ok());
+    }
+}
+
+TEST(region__removed_while_a_dying_peer_works__goes_on) {
+    Neighbours two;
+    two.hosts.left.board().begin_work();
+    two.hosts.left.board().life() = 1 | FUTEX_OWNER_DIED;
+    assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
+}
+
+Descriptor sealed_file(std::size_t bytes, int seals) {
+    Descriptor file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    assert_int_equal(ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
+    assert_int_equal(fcntl(file.get(), F_ADD_SEALS, seals), 0);
+    return file;
+}
+
+TEST(board__that_is_none__is_refused) {
+    constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    assert_false(near::PeerBoard::map(Descriptor()).ok());
+    assert_false(near::PeerBoard::map(Descriptor(open("/dev/null", O_RDWR | O_CLOEXEC))).ok());
+    assert_false(near::PeerBoard::map(Descriptor(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))).ok());
+    for (const std::size_t bytes : {0, 1, 4096, 9216, 1 << 20}) {
+        assert_false(near::PeerBoard::map(sealed_file(bytes, kSealed)).ok());
+        assert_false(near::PeerBoard::map(sealed_file(bytes, F_SEAL_SHRINK)).ok());
+    }
+}
+
+// Each word of the first page with what breaks sums.
+TEST(board__with_a_wild_header__is_refused_or_bounded) {
+    const auto board = living_board();
+    const Descriptor whole(dup(board->descriptor()));
+    std::vector<std::uint8_t> bytes(4096 + 64 * 80);
+    assert_int_equal(pread(whole.get(), bytes.data(), bytes.size(), 0), bytes.size());
+    for (std::size_t word = 0; word < 16; ++word) {
+        for (const std::uint32_t value : {0U, 1U, 3U, 32U, 1U << 20, 1U << 31, ~0U}) {
+            std::vector<std::uint8_t> wild = bytes;
+            std::memcpy(wild.data() + 4 * word, &value, sizeof value);
+            Descriptor file(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+            assert_int_equal(pwrite(file.get(), wild.data(), wild.size(), 0), wild.size());
+            assert_int_equal(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+            const auto mapped = near::PeerBoard::map(file);
+            for (std::uint32_t key = 0; mapped.ok() && key < 1U << 16; key += 256) {
+                (void)mapped->region(key);
+                (void)mapped->connection({{}, 0, {}, key});
+            }
+        }
+    }
+}
+
+TEST(board__its_owner_writes__others_can_not) {
+    const auto board = living_board();
+    assert_true(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, board->descriptor(), 0) ==
+                MAP_FAILED);
+    assert_true(pwrite(board->descriptor(), "x", 1, 0) < 0);
+    assert_true(ftruncate(board->descriptor(), 0) < 0);
+}
+
+// Garbage on a neighbour's board costs this process nothing but packets.
+TEST(board__with_garbage__is_gone_by_for_the_neighbours_own_memory_alone) {
+    const auto board = living_board();
+    Random random(7);
+    const near::PeerBoard seen = seen_by_others(*board);
+    std::uint64_t found = 0;
+    for (int i = 0; i < 20000; ++i) {
+        const std::uint32_t key = random.below(64) << 8 | random.below(4);
+        board->publish(random.below(64), PublishedRegion{.key = key,
+                                                         .pd = random.below(3),
+                                                         .qpn = random.below(2),
+                                                         .access = random.below(16),
+                                                         .iova = random.next(),
+                                                         .host_addr = random.next(),
+                                                         .len_bytes = random.next()});
+        const auto read = seen.region(key);
+        found += read ? 1 : 0;
+        assert_true(!read || (read->key == key && read->access != 0));
+    }
+    assert_true(found > 100);
+}
+
+// A reader gets one state of an entry or none, never half of each.
+TEST(board__read_while_it_changes__whole_entries_only) {
+    const auto board = living_board();
+    const near::PeerBoard seen = seen_by_others(*board);
+    std::atomic<bool> over{false};
+    std::thread writer([&] {
+        for (std::uint64_t i = 1; i <= 200000; ++i) {
+            board->publish(3, PublishedRegion{.key = 3 << 8,
+                                              .pd = static_cast<std::uint32_t>(i),
+                                              .access = 1,
+                                              .iova = i,
+                                              .host_addr = i * 3,
+                                              .len_bytes = i * 5});
+        }
+        over = true;
+    });
+    std::uint64_t torn = 0;
+    while (!over) {
+        if (const auto read = seen.region(3 << 8)) {
+            torn += read->host_addr != read->iova * 3 || read->len_bytes != read->iova * 5 ||
+                            read->pd != read->iova
+                        ? 1
+                        : 0;
+        }
+    }
+    writer.join();
+    assert_int_equal(torn, 0);
+}
+
+} // namespace
+
+int main() {
+    return sluice::test::run_all_tests();
+}
