@@ -36,6 +36,8 @@ constexpr std::array kSettings{
                 "what goes wrong on purpose on uroce devices, for tests of programs"},
     SettingInfo{Setting::kUroceGuard, "SLUICE_UROCE_GUARD", "signal|syscall", "signal",
                 "how a uroce device survives that the program unmaps registered memory"},
+    SettingInfo{Setting::kUroceNeighbours, "SLUICE_UROCE_NEIGHBOURS", "memory|packets", "memory",
+                "how uroce devices reach other processes of this host and user"},
     SettingInfo{Setting::kUrocePcap, "SLUICE_UROCE_PCAP", "path of a file", "none",
                 "where uroce devices record what they send and receive, for Wireshark"},
     SettingInfo{Setting::kUroceSilence, "SLUICE_UROCE_SILENCE", "seconds, 0 to 3600", "8",

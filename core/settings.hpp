@@ -22,6 +22,7 @@ enum class Setting {
     kUroceCounters,
     kUroceFaults,
     kUroceGuard,
+    kUroceNeighbours,
     kUrocePcap,
     kUroceSilence,
 };

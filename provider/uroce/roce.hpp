@@ -11,6 +11,7 @@ namespace engine {}
 namespace socket {}
 namespace cm {}
 namespace group {}
+namespace near {}
 } // namespace roce
 
 namespace uroce {
@@ -19,6 +20,7 @@ namespace engine = roce::engine;
 namespace socket = roce::socket;
 namespace cm = roce::cm;
 namespace group = roce::group;
+namespace near = roce::near;
 } // namespace uroce
 
 } // namespace sluice

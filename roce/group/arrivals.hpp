@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the group's thread reports to the device.
+// What the group's thread reports to the device, and asks of it.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 
+#include "core/descriptor.hpp"
 #include "roce/engine/in_packet.hpp"
 #include "roce/engine/share.hpp"
 
 namespace sluice::roce::group {
 
-// Takes packets that other members read, and those of the common socket; called from the group's thread.
+// Takes packets that other members read, and those of the common socket, and what processes of this host
+// publish; called from the group's thread.
 class Arrivals {
   public:
     Arrivals() = default;
@@ -28,6 +32,13 @@ class Arrivals {
     // The process that had share ITS of the numbers of ADDRESS has ended or left. What it sent before has
     // been looked at.
     virtual void member_ended(const engine::Address& address, const engine::Share& its) noexcept = 0;
+    // First and last of all.
+    virtual void thread_begins() noexcept {}
+    virtual void thread_ends() noexcept {}
+    // What each process that this one has a line to gets from it, once. -1: nothing.
+    virtual int board() const noexcept { return -1; }
+    // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't.
+    virtual void board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept {}
 
   protected:
     ~Arrivals() = default;

@@ -158,6 +158,11 @@ Descriptor accept_caller(int socket_fd) noexcept {
     }
 }
 
+pid_t process_at(int socket_fd) noexcept {
+    ucred peer{};
+    return read_peer(socket_fd, peer) ? peer.pid : 0;
+}
+
 bool send(int socket_fd, std::span<const iovec> pieces, std::span<const int> descriptors) noexcept {
     Control control{};
     msghdr message{};
@@ -172,6 +177,15 @@ bool send(int socket_fd, std::span<const iovec> pieces, std::span<const int> des
         std::memcpy(CMSG_DATA(&control.header), descriptors.data(), descriptors.size_bytes());
     }
     return sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+// One that doesn't get it sends packets.
+void send_board(int socket_fd, int board) noexcept {
+    Board message;
+    const iovec piece{.iov_base = &message, .iov_len = sizeof message};
+    if (board >= 0) {
+        (void)send(socket_fd, {&piece, 1}, {&board, 1});
+    }
 }
 
 Receipt receive(int socket_fd, std::span<std::uint8_t> buffer, Received& out) noexcept {

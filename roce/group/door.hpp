@@ -38,8 +38,14 @@ bool is_shared(const engine::Address& address) noexcept;
 // The next caller, if it is this user's. None: nobody waits any more.
 Descriptor accept_caller(int socket) noexcept;
 
+// The process at the other end, as this one sees it; 0: it doesn't.
+pid_t process_at(int socket) noexcept;
+
 // False: the peer is gone, or has no room; nothing was sent.
 bool send(int socket, std::span<const iovec> pieces, std::span<const int> descriptors) noexcept;
+
+// Of what BOARD says, unless that is -1.
+void send_board(int socket, int board) noexcept;
 
 // The most that one message carries; the kernel's own limit is 253.
 inline constexpr std::size_t kMaxDescriptors = kSeats + 4; // a further address's all

@@ -325,6 +325,7 @@ void Elsewhere::call_holder(const Known& group, std::uint32_t qpn, Arrivals& arr
         arrivals.catch_up();
         arrivals.member_ended(group.address, its);
     } else if (called && watch_descriptor(called->get())) {
+        send_board(called->get(), arrivals.board());
         const LockGuard guard(changing_);
         lines_.push_back(
             {.socket = *std::move(called), .group = &group, .seat = its.which(), .holder = holder});
@@ -344,6 +345,8 @@ void Elsewhere::read_line(int descriptor, Arrivals& arrivals) {
         if (const auto answer = read_as<Tell>({bytes.data(), received.bytes})) {
             arrivals.catch_up();
             arrivals.peer_told(answer->to, answer->connected != 0);
+        } else if (read_as<Board>({bytes.data(), received.bytes}) && received.descriptor_count == 1) {
+            arrivals.board_came(received.descriptors[0], process_at(descriptor));
         }
     }
 }
@@ -365,6 +368,7 @@ void Elsewhere::line_ended(int descriptor, Arrivals& arrivals) {
         holder = line->holder;
         Result<Descriptor> again = call(line_name(group->table->group(), holder));
         if (again && line->calls++ < kMostCalls && watch_descriptor(again->get())) {
+            send_board(again->get(), arrivals.board());
             line->socket = *std::move(again);
             return;
         }

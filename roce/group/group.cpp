@@ -209,8 +209,20 @@ engine::Peer Group::ask_member(const engine::Ends& ends) noexcept {
 }
 
 void* Group::run(void* self) noexcept {
-    static_cast<Group*>(self)->serve();
+    auto& group = *static_cast<Group*>(self);
+    group.arrivals_->thread_begins();
+    group.send_boards();
+    group.serve();
+    group.arrivals_->thread_ends();
     return nullptr;
+}
+
+// To those that this member has called. Those that call it later get theirs with the answer.
+void Group::send_boards() noexcept {
+    const LockGuard guard(changing_lines_);
+    for (const Line& line : lines_) {
+        send_board(line.socket.get(), board());
+    }
 }
 
 Result<void> Group::watch(int descriptor, std::uint32_t events) const {
@@ -336,6 +348,8 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         take_hello(descriptor, *hello, received);
     } else if (read_as<AskForSockets>(message)) {
         answer_visitor(descriptor);
+    } else if (read_as<Board>(message)) {
+        take_board(descriptor, received);
     } else if (const auto further = read_as<Further>(message)) {
         const Result<void> taken =
             at_boundary("sharing an address", [&] { return take_further(*further, received); });
@@ -380,10 +394,31 @@ void Group::take_hello(int descriptor, const Hello& hello, Received& received) n
     if (received.descriptor_count == 1) {
         sockets_[hello.seat] = std::move(received.descriptors[0]);
     }
-    const LockGuard guard(changing_lines_);
-    const auto line = std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
-    line->seat = hello.seat;
-    line->holder = hello.holder;
+    {
+        const LockGuard guard(changing_lines_);
+        const auto line =
+            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+        line->seat = hello.seat;
+        line->holder = hello.holder;
+    }
+    send_board(descriptor, board());
+}
+
+// A process at another address doesn't say hello: it gets ours now.
+void Group::take_board(int descriptor, const Received& received) noexcept {
+    bool is_member = false;
+    {
+        const LockGuard guard(changing_lines_);
+        const auto line =
+            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+        is_member = line->seat != kSeats;
+    }
+    if (!is_member) {
+        send_board(descriptor, board());
+    }
+    if (received.descriptor_count == 1) {
+        board_came(received.descriptors[0], process_at(descriptor));
+    }
 }
 
 // What other members have sent by now: one that has joined a moment ago may have sent its sockets.

@@ -156,6 +156,11 @@ class Group final : public cm::PortClaims, Arrivals {
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override {
         arrivals_->member_ended(address, its);
     }
+    int board() const noexcept override { return arrivals_->board(); }
+    void board_came(const Descriptor& board, pid_t pid) noexcept override {
+        arrivals_->board_came(board, pid);
+    }
+    void send_boards() noexcept;
     Result<void> watch(int descriptor, std::uint32_t events) const;
     void answer_door(int door) noexcept;
     void accept_members() noexcept;
@@ -167,6 +172,7 @@ class Group final : public cm::PortClaims, Arrivals {
     bool read_line(int descriptor) noexcept;
     void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;
     void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;
+    void take_board(int descriptor, const Received& received) noexcept;
     void answer_visitor(int descriptor) noexcept;
     void send_sockets(int descriptor) noexcept;
     void take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept;

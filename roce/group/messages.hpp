@@ -23,7 +23,8 @@ enum class Kind : std::uint32_t {
     kPacket,
     kAsk,
     kTell,
-    kFurther
+    kFurther,
+    kBoard
 };
 
 // To a visitor at a door. Descriptors: the table, the group's own door, the common socket.
@@ -32,7 +33,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 4;
+    static constexpr std::uint32_t kVersion = 5;
 };
 
 // From a visitor that holds the joining lock.
@@ -89,6 +90,12 @@ struct Tell {
     Kind kind = kKind;
     std::uint32_t to = 0;
     std::uint32_t connected = 0;
+};
+
+// Over each line, once from each end. Descriptor: the sender's board (Arrivals::board()).
+struct Board {
+    static constexpr Kind kKind = Kind::kBoard;
+    Kind kind = kKind;
 };
 
 // MESSAGE as what its kind says, if it is long enough.

@@ -29,6 +29,9 @@ constexpr Named kNamed[] = {
     {offsetof(C, udp.bytes_sent), "path.udp.bytes_sent"},
     {offsetof(C, udp.packets_received), "path.udp.packets_received"},
     {offsetof(C, udp.bytes_received), "path.udp.bytes_received"},
+    {offsetof(C, direct.requests), "path.direct.requests"},
+    {offsetof(C, direct.bytes_sent), "path.direct.bytes_sent"},
+    {offsetof(C, direct.bytes_received), "path.direct.bytes_received"},
 
     {offsetof(C, deliveries.own), "delivery.own"},
     {offsetof(C, deliveries.direct), "delivery.direct"},

@@ -15,6 +15,7 @@
 #include "provider/uroce/roce.hpp"
 #include "roce/cm/types.hpp"
 #include "roce/engine/context.hpp"
+#include "roce/near/same_host.hpp"
 #include "roce/socket/counters.hpp"
 
 namespace sluice::uroce::device {
@@ -50,6 +51,7 @@ struct DeviceCounters {
     PathCounters loop;   // within the process
     PathCounters memory; // shared with other processes: nothing goes there yet
     PathCounters udp;    // to other processes and hosts
+    near::DirectCounters direct;
     DeliveryCounters deliveries;
     engine::Counters transport;
     socket::PortCounters port;

@@ -106,18 +106,20 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
 
 Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
                DeviceCounters& counters, Report report, engine::Nanoseconds min_silence,
-               SysfsDirectory directory, std::unique_ptr<Link> link, Instrumentation instrumentation)
+               SysfsDirectory directory, Paths paths, Instrumentation instrumentation)
     : where_(std::move(where)), gids_(where_.gid, where_.further), memory_(memory), neighbours_(neighbours),
-      counters_(counters), report_(report), share_(link != nullptr ? link->share() : engine::Share()),
-      engine_({.max_queue_pairs = kMaxQueuePairs,
-               .max_regions = kMaxRegions,
-               .secret = secret,
-               .share = share_,
-               .min_silence = min_silence,
-               .counters = &counters.transport},
-              memory, *this),
-      link_(std::move(link)), instrumentation_(std::move(instrumentation)), directory_(std::move(directory)),
-      progress_(*this), watch_(*this) {}
+      counters_(counters), report_(report),
+      share_(paths.link != nullptr ? paths.link->share() : engine::Share()),
+      same_host_(std::move(paths.same_host)), engine_({.max_queue_pairs = kMaxQueuePairs,
+                                                       .max_regions = kMaxRegions,
+                                                       .secret = secret,
+                                                       .share = share_,
+                                                       .min_silence = min_silence,
+                                                       .counters = &counters.transport,
+                                                       .neighbourhood = same_host_.get()},
+                                                      memory, *this),
+      link_(std::move(paths.link)), instrumentation_(std::move(instrumentation)),
+      directory_(std::move(directory)), progress_(*this), watch_(*this) {}
 
 Device::~Device() {
     watch_.stop();
@@ -146,6 +148,9 @@ void Device::poison() noexcept {
     poisoned_.store(true, std::memory_order_relaxed);
     progress_.abandon();
     watch_.abandon();
+    if (same_host_ != nullptr) {
+        same_host_->board().abandon();
+    }
     if (link_ != nullptr) {
         link_->abandon();
     }
@@ -673,6 +678,45 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
     const LockGuard guard(making_companion_);
     if (companion_ != nullptr && link_->is_empty(address, its.which())) {
         companion_->process_ended(address, its);
+    }
+}
+
+void Device::thread_begins() noexcept {
+    if (same_host_ != nullptr && !same_host_->begin_life()) {
+        SLUICE_LOG(kInfo, "uroce",
+                   "%s: other processes of this host send packets, since this system doesn't "
+                   "tell them of the end of this one",
+                   where_.name.c_str());
+    }
+}
+
+void Device::thread_ends() noexcept {
+    if (same_host_ != nullptr) {
+        same_host_->end_life();
+    }
+}
+
+int Device::board() const noexcept {
+    return same_host_ != nullptr ? same_host_->board().descriptor() : -1;
+}
+
+// Without it, packets go there.
+void Device::board_came(const Descriptor& board, pid_t pid) noexcept {
+    if (same_host_ == nullptr) {
+        return;
+    }
+    const Result<void> added = at_boundary("a process of this host", [&]() -> Result<void> {
+        Result<near::Peer> peer = near::SameHost::open(board, pid);
+        if (!peer) {
+            return std::move(peer).error();
+        }
+        const ProgressSession session(*this);
+        same_host_->add(*std::move(peer));
+        return {};
+    });
+    if (!added) {
+        SLUICE_LOG(kInfo, "uroce", "%s: packets go to process %d of this host: %s", where_.name.c_str(), pid,
+                   added.error().text());
     }
 }
 

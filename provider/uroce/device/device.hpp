@@ -30,6 +30,7 @@
 #include "provider/uroce/device/sysfs_directory.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/engine/engine.hpp"
+#include "roce/near/same_host.hpp"
 #include "roce/socket/pcap_recorder.hpp"
 
 namespace sluice::uroce::device {
@@ -64,11 +65,17 @@ class Device final : public Neighbour,
         socket::PcapRecorder* recorder = nullptr;
     };
 
-    // MEMORY, NEIGHBOURS and COUNTERS outlive the device; LINK may be null, and records by itself.
-    // A peer of which nothing is known isn't lost before it has been silent for MIN_SILENCE.
+    // The ways to other processes. Either may be null; SAME_HOST needs the link.
+    struct Paths {
+        std::unique_ptr<Link> link{}; // records by itself
+        std::unique_ptr<near::SameHost> same_host{};
+    };
+
+    // MEMORY, NEIGHBOURS and COUNTERS outlive the device. A peer of which nothing is known isn't lost before
+    // it has been silent for MIN_SILENCE.
     Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
            DeviceCounters& counters, Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
-           std::unique_ptr<Link> link, Instrumentation instrumentation);
+           Paths paths, Instrumentation instrumentation);
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }
@@ -208,6 +215,10 @@ class Device final : public Neighbour,
                       std::uint32_t peer_qpn) noexcept override;
     void peer_told(std::uint32_t qpn, bool connected) noexcept override;
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
+    void thread_begins() noexcept override;
+    void thread_ends() noexcept override;
+    int board() const noexcept override;
+    void board_came(const Descriptor& board, pid_t pid) noexcept override;
     engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
     engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 
@@ -244,6 +255,7 @@ class Device final : public Neighbour,
     DeviceCounters& counters_;
     const Report report_;
     const engine::Share share_;
+    const std::unique_ptr<near::SameHost> same_host_;
     DeviceLock lock_;
     engine::Engine engine_;
     Inbox inbox_;

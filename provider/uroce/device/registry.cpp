@@ -2,12 +2,14 @@
 #include "provider/uroce/device/registry.hpp"
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "core/log.hpp"
 #include "core/settings.hpp"
 #include "provider/uroce/device/udp_link.hpp"
 #include "roce/socket/guarded_memory.hpp"
@@ -33,6 +35,20 @@ Result<socket::GuardedMemory*> program_memory() {
     return memory;
 }
 
+// Whether other processes of this host are reached through memory, as SLUICE_UROCE_NEIGHBOURS has it; null or
+// empty means the default.
+Result<bool> parse_neighbours(const char* text) {
+    const std::string_view given = text != nullptr ? text : "";
+    if (given.empty() || given == "memory") {
+        return true;
+    }
+    if (given == "packets") {
+        return false;
+    }
+    return Error::format(ErrorKind::kInvalidArgument, 0,
+                         "SLUICE_UROCE_NEIGHBOURS is '%s'; it may be memory or packets", text);
+}
+
 // From SLUICE_UROCE_SILENCE; null or empty means the default.
 Result<engine::Nanoseconds> parse_silence(const char* text) {
     constexpr engine::Nanoseconds kUnit = 1'000'000'000;
@@ -53,6 +69,7 @@ Result<engine::Nanoseconds> parse_silence(const char* text) {
 struct DeviceSettings {
     socket::GuardedMemory* memory = nullptr;
     engine::Nanoseconds min_silence = 0;
+    bool is_near = false; // other processes of this host are reached through memory
     Device::Instrumentation instrumentation;
 };
 
@@ -73,12 +90,37 @@ Result<DeviceSettings> read_device_settings() {
     if (!recorder) {
         return std::move(recorder).error();
     }
-    DeviceSettings read{.memory = *memory, .min_silence = *min_silence, .instrumentation = {}};
+    const Result<bool> is_near = parse_neighbours(setting_value(Setting::kUroceNeighbours));
+    if (!is_near) {
+        return is_near.error().clone();
+    }
+    DeviceSettings read{
+        .memory = *memory, .min_silence = *min_silence, .is_near = *is_near, .instrumentation = {}};
     read.instrumentation.recorder = *recorder;
     if (!faults->empty()) {
         read.instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
     }
     return read;
+}
+
+// Null where nobody may go past the packets: faults are injected into them, a recording has them, or the
+// address is this process's alone.
+std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, const engine::Share& share,
+                                               DeviceCounters& counters) {
+    const Device::Instrumentation& instrumentation = settings.instrumentation;
+    if (!settings.is_near || instrumentation.faults != nullptr || instrumentation.recorder != nullptr ||
+        share.is_all()) {
+        return nullptr;
+    }
+    Result<std::unique_ptr<near::Board>> board =
+        near::Board::create({.connections = Device::kMaxQueuePairs, .regions = Device::kMaxRegions}, share);
+    if (!board) {
+        SLUICE_LOG(kInfo, "uroce", "packets go to other processes of this host: %s", board.error().text());
+        return nullptr;
+    }
+    // Where Yama lets nobody but a parent touch a process's memory. Elsewhere it is an error, and needless.
+    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    return std::make_unique<near::SameHost>(*std::move(board), counters.direct);
 }
 
 // One that takes packets.
@@ -101,8 +143,10 @@ Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbour
     if (!link) {
         return std::move(link).error();
     }
+    Device::Paths paths{.same_host = open_same_host(*settings, (*link)->share(), counters)};
+    paths.link = *std::move(link);
     auto device = std::make_unique<Device>(where, *secret, *settings->memory, neighbours, counters, report,
-                                           settings->min_silence, std::move(*directory), std::move(*link),
+                                           settings->min_silence, std::move(*directory), std::move(paths),
                                            std::move(settings->instrumentation));
     Result<void> started = device->start_link();
     if (!started) {

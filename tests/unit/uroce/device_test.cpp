@@ -182,8 +182,8 @@ struct Linked {
           link(new FakeLink), device(
                                   where, RandomKey::repeatable(7), memory(), nobody(), counters,
                                   [](void*, AsyncEvent) noexcept { ++reported; }, min_silence,
-                                  std::move(*SysfsDirectory::make(where)), std::unique_ptr<Link>(link),
-                                  Device::Instrumentation{}),
+                                  std::move(*SysfsDirectory::make(where)),
+                                  {.link = std::unique_ptr<Link>(link)}, Device::Instrumentation{}),
           cq(64) {
         const Device::ProgressSession session(device);
         qp = *session.engine().create_queue_pair(

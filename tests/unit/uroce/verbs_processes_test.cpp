@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two processes, each with a device of its own or both at one address, and UDP between them.
+// Two processes, each with a device of its own or both at one address, and packets between them, as with peers
+// on other machines. verbs_neighbours_test.cpp has those that reach each other's memory.
 #include <csignal>
 #include <sys/mman.h>
 
@@ -405,5 +406,6 @@ TEST(peer__has_unmapped_its_region__operational_error_and_it_lives_on) {
 } // namespace
 
 int main() {
+    setenv("SLUICE_UROCE_NEIGHBOURS", "packets", 1);
     return sluice::test::run_all_tests("uroce.verbs_processes");
 }
