@@ -22,7 +22,6 @@ constexpr std::uint64_t kMagic = 0x736c7569636532; // and the layout's version
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr int kNoFurtherWriters = 0x10; // F_SEAL_FUTURE_WRITE, since Linux 5.1
 constexpr std::uint32_t kMostEntries = 1U << 20;
-constexpr std::uint32_t kKeyVariantBits = 8;
 constexpr std::size_t kEntryBytes = 64;
 constexpr std::size_t kHeaderBytes = 4096;
 
@@ -43,10 +42,6 @@ template<typename T>
 void store(std::atomic<T>& word, T value) noexcept {
     word.store(value, std::memory_order_relaxed);
 }
-
-} // namespace
-
-namespace layout {
 
 struct Header {
     struct Fixed {
@@ -85,10 +80,6 @@ struct alignas(kEntryBytes) Connection {
 };
 static_assert(sizeof(Connection) == kEntryBytes);
 
-} // namespace layout
-
-namespace {
-
 using GidWords = std::array<std::uint64_t, 2>;
 
 void store(std::array<LongWord, 2>& to, const engine::Address& address) noexcept {
@@ -112,25 +103,31 @@ void change(Entry& entry, Change&& apply) noexcept {
     entry.version.store((version | 1) + 1, std::memory_order_release); // partner: the acquire in read()
 }
 
-// Calls TAKE, which copies. False: the entry changes.
+// Calls TAKE, which copies. The version of what it copied; none: the entry changes.
 template<typename Entry, typename Take>
-bool read(const Entry& entry, Take&& take) noexcept {
+std::optional<std::uint32_t> read(const Entry& entry, Take&& take) noexcept {
     const std::uint32_t before = entry.version.load(std::memory_order_acquire);
     take();
     std::atomic_thread_fence(std::memory_order_acquire);
-    return (before & 1) == 0 && load(entry.version) == before;
-}
-
-Result<MappedBoard> map(int file, std::size_t bytes, int protection) {
-    void* const at = mmap(nullptr, bytes, protection, MAP_SHARED, file, 0);
-    if (at == MAP_FAILED) {
-        return Error::from_errno(errno, "can't map a board for the processes of this host");
-    }
-    return MappedBoard(at, bytes);
+    return (before & 1) == 0 && load(entry.version) == before ? std::optional(before) : std::nullopt;
 }
 
 Error is_no_board() {
     return Error(ErrorKind::kProtocol, "a process of this host uses another version of this library");
+}
+
+Header& header_of(const MappedBytes& board) noexcept {
+    return *std::launder(reinterpret_cast<Header*>(board.at()));
+}
+
+// INDEX is less than the board's size.
+Region& region_at(const MappedBytes& board, std::uint32_t index) noexcept {
+    return std::launder(reinterpret_cast<Region*>(board.at() + kHeaderBytes))[index];
+}
+
+Connection& connection_at(const MappedBytes& board, std::uint32_t index, const BoardSize& size) noexcept {
+    char* const first = board.at() + kHeaderBytes + sizeof(Region) * size.regions;
+    return std::launder(reinterpret_cast<Connection*>(first))[index];
 }
 
 bool is_sound(const BoardSize& size) noexcept {
@@ -143,32 +140,13 @@ constexpr char kProbe = 'p';
 
 } // namespace
 
-MappedBoard::~MappedBoard() {
-    if (at_ != nullptr) {
-        munmap(at_, bytes_);
-    }
-}
-
-layout::Header& MappedBoard::header() const noexcept {
-    return *std::launder(static_cast<layout::Header*>(at_));
-}
-
-layout::Region& MappedBoard::region(std::uint32_t index) const noexcept {
-    return std::launder(reinterpret_cast<layout::Region*>(static_cast<char*>(at_) + kHeaderBytes))[index];
-}
-
-layout::Connection& MappedBoard::connection(std::uint32_t index, const BoardSize& size) const noexcept {
-    char* const first = static_cast<char*>(at_) + kHeaderBytes + sizeof(layout::Region) * size.regions;
-    return std::launder(reinterpret_cast<layout::Connection*>(first))[index];
-}
-
 Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine::Share& share) {
     Descriptor file(memfd_create("sluice-board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const std::size_t bytes = bytes_of(size);
     if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
         return Error::from_errno(errno, "no memory for a board for the processes of this host");
     }
-    Result<MappedBoard> mapped = map(file.get(), bytes, PROT_READ | PROT_WRITE);
+    Result<MappedBytes> mapped = MappedBytes::map(file.get(), 0, bytes, PROT_READ | PROT_WRITE);
     if (!mapped) {
         return std::move(mapped).error();
     }
@@ -176,20 +154,20 @@ Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine
         fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
         return Error::from_errno(errno, "a board for the processes of this host can't be sealed");
     }
-    mapped->header().fixed = {.magic = kMagic,
-                              .size = size,
-                              .words = share.words(),
-                              .which = share.which(),
-                              .probe = reinterpret_cast<std::uintptr_t>(&kProbe)};
+    header_of(*mapped).fixed = {.magic = kMagic,
+                                .size = size,
+                                .words = share.words(),
+                                .which = share.which(),
+                                .probe = reinterpret_cast<std::uintptr_t>(&kProbe)};
     return std::unique_ptr<Board>(new Board(std::move(file), *std::move(mapped), size));
 }
 
 std::atomic<std::uint32_t>& Board::life() noexcept {
-    return mapped_.header().life;
+    return header_of(mapped_).life;
 }
 
 void Board::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
-    layout::Region& entry = mapped_.region(slot);
+    Region& entry = region_at(mapped_, slot);
     change(entry, [&] {
         store(entry.key, region.key);
         store(entry.pd, region.pd);
@@ -202,7 +180,7 @@ void Board::publish(std::uint32_t slot, const engine::PublishedRegion& region) n
 }
 
 void Board::publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept {
-    layout::Connection& entry = mapped_.connection(seat, size_);
+    Connection& entry = connection_at(mapped_, seat, size_);
     change(entry, [&] {
         store(entry.qpn, connection.ends.qpn);
         store(entry.peer_qpn, connection.ends.peer_qpn);
@@ -214,24 +192,24 @@ void Board::publish(std::uint32_t seat, const engine::PublishedConnection& conne
 }
 
 void Board::withdraw_region(std::uint32_t slot) noexcept {
-    layout::Region& entry = mapped_.region(slot);
+    Region& entry = region_at(mapped_, slot);
     change(entry, [&] { store(entry.access, std::uint32_t{0}); });
 }
 
 void Board::withdraw_connection(std::uint32_t seat) noexcept {
-    layout::Connection& entry = mapped_.connection(seat, size_);
+    Connection& entry = connection_at(mapped_, seat, size_);
     change(entry, [&] { store(entry.qpn, std::uint32_t{0}); });
 }
 
 void Board::begin_work() noexcept {
-    Word& work = mapped_.header().work;
+    Word& work = header_of(mapped_).work;
     store(work, load(work) + 1);
     // Partner: the fence of the owner that has withdrawn an entry and then looks at this count.
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void Board::end_work() noexcept {
-    Word& work = mapped_.header().work;
+    Word& work = header_of(mapped_).work;
     work.store(load(work) + 1, std::memory_order_release); // partner: the acquire in PeerBoard::work()
 }
 
@@ -243,12 +221,12 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
         return is_no_board();
     }
     const auto bytes = static_cast<std::size_t>(status.st_size);
-    Result<MappedBoard> mapped = near::map(file.get(), bytes, PROT_READ);
+    Result<MappedBytes> mapped = MappedBytes::map(file.get(), 0, bytes, PROT_READ);
     if (!mapped) {
         return std::move(mapped).error();
     }
-    layout::Header::Fixed fixed;
-    std::memcpy(&fixed, &mapped->header().fixed, sizeof fixed);
+    Header::Fixed fixed;
+    std::memcpy(&fixed, &header_of(*mapped).fixed, sizeof fixed);
     if (fixed.magic != kMagic || !is_sound(fixed.size) || bytes_of(fixed.size) != bytes ||
         fixed.which >= engine::Share::kShares) {
         return is_no_board();
@@ -258,17 +236,17 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
 
 bool PeerBoard::lives() const noexcept {
     // Partner: the release in LifeSign::begin().
-    return LifeSign::lives(mapped_.header().life.load(std::memory_order_acquire));
+    return LifeSign::lives(header_of(mapped_).life.load(std::memory_order_acquire));
 }
 
 std::uint64_t PeerBoard::probe() const noexcept {
-    return mapped_.header().fixed.probe;
+    return header_of(mapped_).fixed.probe;
 }
 
 std::optional<engine::PublishedConnection> PeerBoard::connection(const engine::Ends& ends) const noexcept {
-    const layout::Connection& entry = mapped_.connection(ends.peer_qpn & (size_.connections - 1), size_);
+    const Connection& entry = connection_at(mapped_, ends.peer_qpn & (size_.connections - 1), size_);
     engine::PublishedConnection copy;
-    const bool whole = read(entry, [&] {
+    const std::optional<std::uint32_t> version = read(entry, [&] {
         copy.ends.qpn = load(entry.qpn);
         copy.ends.peer_qpn = load(entry.peer_qpn);
         copy.pd = load(entry.pd);
@@ -276,15 +254,15 @@ std::optional<engine::PublishedConnection> PeerBoard::connection(const engine::E
         copy.ends.local = load(entry.local);
         copy.ends.remote = load(entry.remote);
     });
-    const bool fits = whole && copy.ends.qpn == ends.peer_qpn && copy.ends.peer_qpn == ends.qpn &&
+    const bool fits = version && copy.ends.qpn == ends.peer_qpn && copy.ends.peer_qpn == ends.qpn &&
                       copy.ends.local == ends.remote && copy.ends.remote == ends.local;
     return fits ? std::optional(copy) : std::nullopt;
 }
 
-std::optional<engine::PublishedRegion> PeerBoard::region(std::uint32_t key) const noexcept {
-    const layout::Region& entry = mapped_.region(key >> kKeyVariantBits & (size_.regions - 1));
+std::optional<SeenRegion> PeerBoard::region(std::uint32_t key) const noexcept {
+    const Region& entry = region_at(mapped_, key >> kKeyVariantBits & (size_.regions - 1));
     engine::PublishedRegion copy;
-    const bool whole = read(entry, [&] {
+    const std::optional<std::uint32_t> version = read(entry, [&] {
         copy.key = load(entry.key);
         copy.pd = load(entry.pd);
         copy.qpn = load(entry.qpn);
@@ -293,11 +271,12 @@ std::optional<engine::PublishedRegion> PeerBoard::region(std::uint32_t key) cons
         copy.host_addr = load(entry.host_addr);
         copy.len_bytes = load(entry.len_bytes);
     });
-    return whole && copy.access != 0 && copy.key == key ? std::optional(copy) : std::nullopt;
+    return version && copy.access != 0 && copy.key == key ? std::optional(SeenRegion{copy, *version})
+                                                          : std::nullopt;
 }
 
 std::uint32_t PeerBoard::work() const noexcept {
-    return mapped_.header().work.load(std::memory_order_acquire); // partner: the release in end_work()
+    return header_of(mapped_).work.load(std::memory_order_acquire); // partner: the release in end_work()
 }
 
 } // namespace sluice::roce::near

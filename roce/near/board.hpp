@@ -21,6 +21,7 @@
 #include "core/result.hpp"
 #include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/share.hpp"
+#include "roce/near/mapped_bytes.hpp"
 
 namespace sluice::roce::near {
 
@@ -30,36 +31,8 @@ struct BoardSize {
     std::uint32_t regions = 0;
 };
 
-namespace layout {
-struct Header;
-struct Region;
-struct Connection;
-} // namespace layout
-
-// A mapping of a board, of this process's or another's.
-class MappedBoard {
-  public:
-    MappedBoard(void* at, std::size_t bytes) noexcept : at_(at), bytes_(bytes) {}
-    MappedBoard(MappedBoard&& other) noexcept
-        : at_(std::exchange(other.at_, nullptr)), bytes_(other.bytes_) {}
-    MappedBoard(const MappedBoard&) = delete;
-    MappedBoard& operator=(const MappedBoard&) = delete;
-    MappedBoard& operator=(MappedBoard&& other) noexcept {
-        std::swap(at_, other.at_);
-        std::swap(bytes_, other.bytes_);
-        return *this;
-    }
-    ~MappedBoard();
-
-    layout::Header& header() const noexcept;
-    // INDEX is less than the board's size.
-    layout::Region& region(std::uint32_t index) const noexcept;
-    layout::Connection& connection(std::uint32_t index, const BoardSize& size) const noexcept;
-
-  private:
-    void* at_;
-    std::size_t bytes_;
-};
+// The bits of a key above which it has its slot.
+inline constexpr std::uint32_t kKeyVariantBits = 8;
 
 class Board {
   public:
@@ -83,12 +56,18 @@ class Board {
     void abandon() noexcept { file_.reset(); }
 
   private:
-    Board(Descriptor file, MappedBoard mapped, const BoardSize& size) noexcept
+    Board(Descriptor file, MappedBytes mapped, const BoardSize& size) noexcept
         : file_(std::move(file)), mapped_(std::move(mapped)), size_(size) {}
 
     Descriptor file_;
-    MappedBoard mapped_;
+    MappedBytes mapped_;
     const BoardSize size_;
+};
+
+// A region as it is published just now. Whoever changes it changes the version.
+struct SeenRegion {
+    engine::PublishedRegion region;
+    std::uint32_t version = 0;
 };
 
 // Another process's.
@@ -108,18 +87,18 @@ class PeerBoard {
     // Whether its queue pair at the far end of ENDS, which are this process's, has a connection with ours,
     // and what that may do.
     std::optional<engine::PublishedConnection> connection(const engine::Ends& ends) const noexcept;
-    // The region or window that has KEY, and where it stands.
-    std::optional<engine::PublishedRegion> region(std::uint32_t key) const noexcept;
+    // The region or window that has KEY.
+    std::optional<SeenRegion> region(std::uint32_t key) const noexcept;
 
     // The count of begin_work() and end_work().
     std::uint32_t work() const noexcept;
 
   private:
-    PeerBoard(MappedBoard mapped, const BoardSize& size, const engine::Share& share,
+    PeerBoard(MappedBytes mapped, const BoardSize& size, const engine::Share& share,
               std::uint64_t file_number) noexcept
         : mapped_(std::move(mapped)), size_(size), share_(share), file_number_(file_number) {}
 
-    MappedBoard mapped_;
+    MappedBytes mapped_;
     BoardSize size_;
     engine::Share share_;
     std::uint64_t file_number_;

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "core/sync.hpp"
+#include "roce/near/mapped_memory.hpp"
 #include "roce/near/process_memory.hpp"
 
 namespace sluice::roce::near {
@@ -55,6 +56,18 @@ std::uint32_t right_for(WrOpcode opcode) noexcept {
 bool covers(const engine::PublishedRegion& region, std::uint64_t addr, std::uint64_t len_bytes) noexcept {
     return addr >= region.iova && len_bytes <= region.len_bytes &&
            addr - region.iova <= region.len_bytes - len_bytes;
+}
+
+bool is_atomic(WrOpcode opcode) noexcept {
+    return opcode == WrOpcode::kFetchAdd || opcode == WrOpcode::kCompareSwap;
+}
+
+// As the peer's engine would decide.
+bool is_allowed(const DirectRequest& request, const engine::PublishedConnection& connection,
+                const engine::PublishedRegion& region) noexcept {
+    return region.pd == connection.pd && (region.qpn == 0 || region.qpn == request.ends.peer_qpn) &&
+           (region.access & connection.access & right_for(request.opcode)) != 0 &&
+           covers(region, request.remote_addr, request.len_bytes);
 }
 
 // A part of a list of pieces. Its room is that of the longest list.
@@ -111,7 +124,9 @@ Result<Peer> SameHost::open(const Descriptor& board, pid_t pid) {
         return Error::format(ErrorKind::kPermission, EPERM,
                              "the kernel doesn't let this process touch the memory of process %d", pid);
     }
-    return Peer{.board = *std::move(mapped), .memory = std::move(memory)};
+    return Peer{.board = *std::move(mapped),
+                .memory = std::move(memory),
+                .shared = std::make_unique<SharedRegions>(pid)};
 }
 
 void SameHost::add(Peer peer) {
@@ -196,49 +211,72 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
     return nullptr;
 }
 
-bool SameHost::execute(const DirectRequest& request, std::uint64_t& /*original*/) noexcept {
+bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) noexcept {
     Peer* const peer = find(request.ends);
-    if (peer == nullptr || (request.opcode != WrOpcode::kWrite && request.opcode != WrOpcode::kRead)) {
+    if (peer == nullptr || !execute_in_turns(*peer, request, original)) {
         return false;
     }
-    for (std::size_t done = 0; done < request.len_bytes;) {
-        const std::size_t len = std::min<std::size_t>(request.len_bytes - done, kTurnBytes);
-        const bool is_all = len == request.len_bytes;
-        const Slice slice(request.pieces, is_all ? len : done, is_all ? 0 : len);
-        board_->begin_work();
-        const bool executed =
-            execute_turn(*peer, request, done, is_all ? request.pieces : slice.pieces(), len);
-        board_->end_work();
-        if (!executed) {
-            return false;
-        }
-        done += len;
-    }
     ++counters_.requests;
-    (request.opcode == WrOpcode::kWrite ? counters_.bytes_sent : counters_.bytes_received)
-        .add(request.len_bytes);
+    if (request.opcode == WrOpcode::kWrite) {
+        counters_.bytes_sent.add(request.len_bytes);
+    } else {
+        counters_.bytes_received.add(request.len_bytes);
+    }
     return true;
 }
 
-// From OFFSET of the request on.
-bool SameHost::execute_turn(Peer& peer, const DirectRequest& request, std::uint64_t offset,
-                            std::span<const iovec> pieces, std::size_t len_bytes) noexcept {
-    const std::uint32_t right = right_for(request.opcode);
-    const auto connection = peer.board.connection(request.ends);
-    const auto region = peer.board.region(request.rkey);
-    if (!connection || !region || region->pd != connection->pd ||
-        (region->qpn != 0 && region->qpn != request.ends.peer_qpn) ||
-        (region->access & connection->access & right) == 0 ||
-        !covers(*region, request.remote_addr, request.len_bytes) || !peer.board.lives()) {
+bool SameHost::execute_in_turns(Peer& peer, const DirectRequest& request, std::uint64_t& original) noexcept {
+    std::uint64_t offset = 0;
+    do {
+        const std::size_t len = std::min<std::uint64_t>(request.len_bytes - offset, kTurnBytes);
+        const bool is_all = len == request.len_bytes;
+        const Slice slice(request.pieces, offset, is_all ? 0 : len);
+        board_->begin_work();
+        const bool done =
+            execute_turn(peer, request, {offset, len, is_all ? request.pieces : slice.pieces()}, original);
+        board_->end_work();
+        if (!done) {
+            return false;
+        }
+        offset += len;
+    } while (offset != request.len_bytes);
+    return true;
+}
+
+bool SameHost::execute_on(PeerMemory& memory, std::uint64_t at, const DirectRequest& request,
+                          const Turn& turn, std::uint64_t& original) noexcept {
+    switch (request.opcode) {
+    case WrOpcode::kWrite:
+        return turn.offset + turn.len_bytes == request.len_bytes
+                   ? write_in_order(memory, at, turn.pieces, turn.len_bytes)
+                   : memory.write(at, turn.pieces, turn.len_bytes);
+    case WrOpcode::kRead:
+        return memory.read(turn.pieces, at, turn.len_bytes);
+    case WrOpcode::kFetchAdd:
+        return at % kWordBytes == 0 && memory.fetch_add(at, request.compare_add, original);
+    case WrOpcode::kCompareSwap:
+        return at % kWordBytes == 0 && memory.compare_swap(at, request.compare_add, request.swap, original);
+    default:
         return false;
     }
-    const std::uint64_t at = region->host_addr + (request.remote_addr - region->iova) + offset;
-    if (request.opcode == WrOpcode::kRead) {
-        return peer.memory->read(pieces, at, len_bytes);
+}
+
+bool SameHost::execute_turn(Peer& peer, const DirectRequest& request, const Turn& turn,
+                            std::uint64_t& original) noexcept {
+    const auto connection = peer.board.connection(request.ends);
+    const auto seen = peer.board.region(request.rkey);
+    if (!connection || !seen || !is_allowed(request, *connection, seen->region) || !peer.board.lives()) {
+        return false;
     }
-    const bool is_last = offset + len_bytes == request.len_bytes;
-    return is_last ? write_in_order(*peer.memory, at, pieces, len_bytes)
-                   : peer.memory->write(at, pieces, len_bytes);
+    const std::uint64_t there =
+        seen->region.host_addr + (request.remote_addr - seen->region.iova) + turn.offset;
+    const auto search =
+        is_atomic(request.opcode) ? SharedRegions::Search::kNow : SharedRegions::Search::kAfterSomeUses;
+    const auto here = peer.shared != nullptr ? peer.shared->find(*seen, {there, turn.len_bytes}, search)
+                                             : std::optional<std::uint64_t>();
+    MappedMemory mapped(memory_);
+    return here ? execute_on(mapped, *here, request, turn, original)
+                : execute_on(*peer.memory, there, request, turn, original);
 }
 
 } // namespace sluice::roce::near

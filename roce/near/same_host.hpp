@@ -17,8 +17,10 @@
 
 #include "core/count.hpp"
 #include "core/life_sign.hpp"
+#include "roce/engine/memory.hpp"
 #include "roce/near/board.hpp"
 #include "roce/near/peer_memory.hpp"
+#include "roce/near/shared_regions.hpp"
 
 namespace sluice::roce::near {
 
@@ -32,16 +34,17 @@ struct DirectCounters {
 // Another process of this host.
 struct Peer {
     PeerBoard board;
-    std::unique_ptr<PeerMemory> memory;
+    std::unique_ptr<PeerMemory> memory;      // all of it
+    std::unique_ptr<SharedRegions> shared{}; // what can be mapped here; null: nothing
     // What its count of work was when it was waited for in vain.
     std::uint32_t given_up_at = 0;
 };
 
 class SameHost final : public engine::Neighbourhood {
   public:
-    // COUNTERS outlives it.
-    SameHost(std::unique_ptr<Board> board, DirectCounters& counters) noexcept
-        : board_(std::move(board)), life_(board_->life()), counters_(counters) {}
+    // MEMORY, this process's, and COUNTERS outlive it.
+    SameHost(std::unique_ptr<Board> board, engine::Memory& memory, DirectCounters& counters) noexcept
+        : board_(std::move(board)), life_(board_->life()), memory_(memory), counters_(counters) {}
 
     Board& board() noexcept { return *board_; }
     // By the thread that lives as long as this process's memory may be touched. False: nobody will.
@@ -62,14 +65,25 @@ class SameHost final : public engine::Neighbourhood {
     bool execute(const engine::DirectRequest& request, std::uint64_t& original) noexcept override;
 
   private:
+    // A part of a request.
+    struct Turn {
+        std::uint64_t offset;
+        std::size_t len_bytes;
+        std::span<const iovec> pieces;
+    };
+
     Peer* find(const engine::Ends& ends) noexcept;
-    bool execute_turn(Peer& peer, const engine::DirectRequest& request, std::uint64_t done,
-                      std::span<const iovec> pieces, std::size_t len_bytes) noexcept;
+    bool execute_in_turns(Peer& peer, const engine::DirectRequest& request, std::uint64_t& original) noexcept;
+    static bool execute_on(PeerMemory& memory, std::uint64_t at, const engine::DirectRequest& request,
+                           const Turn& turn, std::uint64_t& original) noexcept;
+    bool execute_turn(Peer& peer, const engine::DirectRequest& request, const Turn& turn,
+                      std::uint64_t& original) noexcept;
     void wait_for_work() noexcept;
     static void wait_for(Peer& peer, std::uint32_t work) noexcept;
 
     std::unique_ptr<Board> board_;
     LifeSign life_;
+    engine::Memory& memory_;
     DirectCounters& counters_;
     std::vector<Peer> peers_;
     std::size_t last_ = 0; // the one that was found last

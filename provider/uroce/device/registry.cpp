@@ -120,7 +120,7 @@ std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, c
     }
     // Where Yama lets nobody but a parent touch a process's memory. Elsewhere it is an error, and needless.
     (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    return std::make_unique<near::SameHost>(*std::move(board), counters.direct);
+    return std::make_unique<near::SameHost>(*std::move(board), *settings.memory, counters.direct);
 }
 
 // One that takes packets.

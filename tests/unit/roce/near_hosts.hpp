@@ -33,6 +33,13 @@ class SimulatedMemory final : public near::PeerMemory {
         }
         return true;
     }
+    bool fetch_add(std::uint64_t at, std::uint64_t add, std::uint64_t& original) noexcept override {
+        return peers_.fetch_add(at, add, original);
+    }
+    bool compare_swap(std::uint64_t at, std::uint64_t compare, std::uint64_t swap,
+                      std::uint64_t& original) noexcept override {
+        return peers_.compare_swap(at, compare, swap, original);
+    }
 
   private:
     HoledMemory& own_;
@@ -55,7 +62,8 @@ inline near::PeerBoard seen_by_others(const near::Board& board) {
 
 struct NearHosts {
     NearHosts()
-        : left(living_board(), left_counters), right(living_board(), right_counters), both{&left, &right} {}
+        : left(living_board(), nowhere, left_counters),
+          right(living_board(), nowhere, right_counters), both{&left, &right} {}
 
     // Each with a board that both have.
     void introduce(Simulation& net) {
@@ -65,6 +73,7 @@ struct NearHosts {
                    std::make_unique<SimulatedMemory>(net.right.memory, net.left.memory)});
     }
 
+    PlainMemory nowhere; // nothing is mapped twice
     near::DirectCounters left_counters;
     near::DirectCounters right_counters;
     near::SameHost left;

@@ -2,6 +2,7 @@
 //
 // Another process's memory and its sign of life, with real processes.
 #include <csignal>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -204,6 +205,138 @@ TEST(memory__of_a_process_that_may_not_be_traced__is_refused) {
 TEST(memory__of_no_process__is_refused) {
     near::ProcessMemory nobody(0); // this process itself, for the kernel
     assert_false(nobody.may_touch(reinterpret_cast<std::uintptr_t>(block().data())));
+}
+
+// Where a child's memory is, and what of it.
+struct Place {
+    std::atomic<std::uint64_t> addr{0};
+    Shared shared;
+};
+
+Place& make_place() {
+    void* const at = mmap(nullptr, sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(at != MAP_FAILED);
+    return *new (at) Place;
+}
+
+constexpr std::size_t kFileBytes = 65536;
+
+int memory_file() {
+    const int file = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(file, kFileBytes), 0);
+    return file;
+}
+
+std::uint64_t mapped(int file, int flags) {
+    void* const at = mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    assert_true(at != MAP_FAILED);
+    return reinterpret_cast<std::uintptr_t>(at);
+}
+
+// A child that has what MAKE mapped, and this process's way to it.
+struct Mapper {
+    explicit Mapper(std::uint64_t (*make)())
+        : place(make_place()),
+          child(start(place.shared,
+                      [&](Shared& its) {
+                          place.addr = make();
+                          be_ready(its);
+                          const auto* const bytes = reinterpret_cast<const char*>(place.addr.load());
+                          _exit(bytes[100] == 'w' ? 0 : 1);
+                      })),
+          regions(child) {}
+    near::SeenRegion seen(std::uint32_t version = 2, std::uint64_t len = kFileBytes) const {
+        return {{.key = 7 << 8, .access = engine::kRemoteWrite, .host_addr = place.addr, .len_bytes = len},
+                version};
+    }
+    std::optional<std::uint64_t> find(const near::SeenRegion& region, std::uint64_t offset = 0,
+                                      std::uint64_t len = 1) {
+        return regions.find(region, {place.addr + offset, len}, near::SharedRegions::Search::kNow);
+    }
+    bool sees_what_is_written() {
+        if (const auto here = find(seen(), 100)) {
+            *reinterpret_cast<char*>(*here) = 'w';
+        }
+        place.shared.stage = 2;
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        return status == 0;
+    }
+    void finish() { end(child); }
+
+    Place& place;
+    const pid_t child;
+    near::SharedRegions regions;
+};
+
+TEST(region__in_a_file_that_its_process_has_open__is_mapped_here) {
+    Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
+    assert_true(mapper.sees_what_is_written());
+}
+
+TEST(region__in_a_file_that_has_a_name_and_is_closed__is_mapped_here) {
+    Mapper mapper([] {
+        const std::string path = "/dev/shm/sluice-test-" + std::to_string(getpid());
+        const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        assert_int_equal(ftruncate(file, kFileBytes), 0);
+        const std::uint64_t at = mapped(file, MAP_SHARED);
+        close(file);
+        return at;
+    });
+    const std::string path = "/dev/shm/sluice-test-" + std::to_string(mapper.child);
+    const bool seen = mapper.sees_what_is_written();
+    assert_int_equal(unlink(path.c_str()), 0);
+    assert_true(seen);
+}
+
+TEST(region__that_is_private__is_not_mapped) {
+    Mapper anonymous([] { return mapped(-1, MAP_PRIVATE | MAP_ANONYMOUS); });
+    assert_false(anonymous.find(anonymous.seen()).has_value());
+    anonymous.finish();
+    Mapper copy([] { return mapped(memory_file(), MAP_PRIVATE); });
+    assert_false(copy.find(copy.seen()).has_value());
+    copy.finish();
+}
+
+TEST(region__longer_than_its_mapping__is_not_mapped) {
+    Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
+    assert_false(mapper.find(mapper.seen(2, kFileBytes + 1)).has_value());
+    assert_true(mapper.find(mapper.seen(4)).has_value()); // another registration
+    mapper.finish();
+}
+
+TEST(region__of_a_process_that_has_ended__is_not_mapped) {
+    Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
+    mapper.finish();
+    assert_false(mapper.find(mapper.seen()).has_value());
+}
+
+// What a board says later about the same registration, its owner may have made up: behind the mapping lies
+// this process's own memory.
+TEST(region__grown_under_its_version__what_is_not_mapped_is_not_found) {
+    Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
+    assert_true(mapper.find(mapper.seen(2, 4096)).has_value());
+    const near::SeenRegion wild = mapper.seen(2, ~std::uint64_t{0});
+    for (const std::uint64_t offset : {std::uint64_t{4096}, std::uint64_t{8192}, std::uint64_t{1} << 40,
+                                       ~std::uint64_t{0}, ~std::uint64_t{0} - 4095}) {
+        assert_false(mapper.find(wild, offset).has_value());
+    }
+    assert_false(mapper.find(wild, 4095, 2).has_value());
+    assert_false(mapper.find(wild, 0, ~std::uint64_t{0}).has_value());
+    assert_true(mapper.find(wild, 4095, 1).has_value());
+    mapper.finish();
+}
+
+// Looking for it takes a while: not for what is used once.
+TEST(region__used_some_times__is_mapped_then) {
+    Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
+    int uses = 0;
+    while (!mapper.regions.find(mapper.seen(), {mapper.place.addr, 1},
+                                near::SharedRegions::Search::kAfterSomeUses)) {
+        assert_true(++uses < 100);
+    }
+    assert_true(uses > 0);
+    mapper.finish();
 }
 
 } // namespace

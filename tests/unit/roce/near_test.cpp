@@ -200,11 +200,39 @@ TEST(region__changed__the_new_place_is_written) {
     assert_memory_equal(two.bench.right.data() + 4096, two.bench.left.data(), 64);
 }
 
-TEST(atomics__with_memory_that_is_not_shared__are_packets) {
+TEST(atomics__first_in_line__executed_without_a_packet) {
     Neighbours two;
-    SendWr wr = two.bench.wr(WrOpcode::kFetchAdd, two.bench.at_left(0, 8), 64);
-    wr.compare_add = 5;
-    two.expect_packets(wr, Status::kSuccess);
+    std::uint64_t word = 40;
+    std::memcpy(two.bench.right.data() + 64, &word, sizeof word);
+    SendWr wr = two.bench.wr(WrOpcode::kFetchAdd, two.bench.at_left(8, 8), 64);
+    wr.compare_add = 2;
+    two.expect_direct(wr);
+    std::memcpy(&word, two.bench.left.data() + 8, sizeof word);
+    assert_int_equal(word, 40);
+    for (const std::uint64_t expected : {41, 42}) {
+        wr = two.bench.wr(WrOpcode::kCompareSwap, two.bench.at_left(8, 8), 64);
+        wr.compare_add = expected;
+        wr.swap = 7;
+        two.expect_direct(wr);
+        std::memcpy(&word, two.bench.left.data() + 8, sizeof word);
+        assert_int_equal(word, 42);
+    }
+    std::memcpy(&word, two.bench.right.data() + 64, sizeof word);
+    assert_int_equal(word, 7);
+}
+
+TEST(atomics__where_they_may_not_be__the_peer_refuses_them) {
+    Neighbours two;
+    SendWr wr = two.bench.wr(WrOpcode::kFetchAdd, two.bench.at_left(8, 8), 68);
+    two.expect_packets(wr, Status::kRemoteInvalidRequest);
+}
+
+TEST(atomics__whose_result_has_no_place__end_the_queue_pair) {
+    Neighbours two;
+    two.bench.net.left.memory.make_hole(Bench::addr(two.bench.left, 4096), 4096);
+    SendWr wr = two.bench.wr(WrOpcode::kFetchAdd, two.bench.at_left(4096, 8), 64);
+    assert_int_equal(two.run(wr), Status::kLocalProtection);
+    assert_int_equal(two.bench.pair.left->state(), QpState::kError);
 }
 
 TEST(peer__in_error__gets_packets_that_nobody_answers) {
@@ -366,7 +394,7 @@ TEST(board__with_garbage__is_gone_by_for_the_neighbours_own_memory_alone) {
                                                          .len_bytes = random.next()});
         const auto read = seen.region(key);
         found += read ? 1 : 0;
-        assert_true(!read || (read->key == key && read->access != 0));
+        assert_true(!read || (read->region.key == key && read->region.access != 0));
     }
     assert_true(found > 100);
 }
@@ -390,8 +418,9 @@ TEST(board__read_while_it_changes__whole_entries_only) {
     std::uint64_t torn = 0;
     while (!over) {
         if (const auto read = seen.region(3 << 8)) {
-            torn += read->host_addr != read->iova * 3 || read->len_bytes != read->iova * 5 ||
-                            read->pd != read->iova
+            const PublishedRegion& region = read->region;
+            torn += region.host_addr != region.iova * 3 || region.len_bytes != region.iova * 5 ||
+                            region.pd != region.iova
                         ? 1
                         : 0;
         }

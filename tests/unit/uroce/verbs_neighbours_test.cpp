@@ -87,8 +87,8 @@ void obey(const Talk& talk) {
 }
 
 struct Client {
-    explicit Client(const std::string& address, bool is_near = true)
-        : server(obey), context(open_here(address, is_near)), end(context.get(), {.block_bytes = kBlock}),
+    explicit Client(const std::string& address, bool is_near = true, void (*peer)(const Talk&) = obey)
+        : server(peer), context(open_here(address, is_near)), end(context.get(), {.block_bytes = kBlock}),
           card(server.talk().swap_cards(end)) {
         bring_up(end.qp, card.qpn, card.gid, {.timeout = 10, .retries = 2});
         assert_int_equal(server.talk().hear<char>(), 'r');
@@ -251,6 +251,87 @@ TEST(peer__that_forks__is_still_reached) {
     const std::uint64_t direct = client.direct();
     assert_int_equal(client.run(IBV_WR_RDMA_WRITE, 0, 4096, 4096), IBV_WC_SUCCESS);
     assert_int_equal(client.direct(), direct + 1);
+    client.finish();
+}
+
+// Registers a page of a file that it has mapped, and does with it what the client says.
+void share_a_file(const Talk& talk) {
+    const OpenContext context(open_uroce(talk.hear<Order>().address.data()));
+    End end(context.get());
+    const int file = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(file, 4096), 0);
+    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_true(page != MAP_FAILED);
+    ibv_mr* const region = ibv_reg_mr(end.pd, page, 4096, kAllAccess);
+    assert_non_null(region);
+    talk.tell(Card{end.gid, reinterpret_cast<std::uintptr_t>(page), end.qp->qp_num, region->rkey});
+    const Card client = talk.hear<Card>();
+    bring_up(end.qp, client.qpn, client.gid);
+    talk.tell('r');
+    for (char said = talk.hear<char>(); said != 'e'; said = talk.hear<char>()) {
+        if (said == 't') {
+            assert_int_equal(ftruncate(file, 0), 0);
+            talk.tell('k');
+        } else {
+            talk.tell(std::atomic_ref(*static_cast<std::uint64_t*>(page)).load());
+        }
+    }
+    assert_int_equal(ibv_dereg_mr(region), 0);
+}
+
+ibv_wc_status fetch_add(Client& client, std::size_t offset, std::uint64_t add) {
+    ibv_sge list = client.end.sge(offset, 8);
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    wr.wr.atomic.remote_addr = client.card.addr;
+    wr.wr.atomic.rkey = client.card.rkey;
+    wr.wr.atomic.compare_add = add;
+    assert_int_equal(client.end.post(wr), 0);
+    return client.end.wait().status;
+}
+
+TEST(region_in_a_shared_file__written_read_and_added_to__without_a_packet) {
+    if (!kernel_lets_us()) {
+        skip();
+    }
+    Client client(own_address(0), true, share_a_file);
+    client.wait_until_near();
+    const std::uint64_t packets = client.packets();
+    const std::uint64_t first = 0x1122334455667788;
+    std::memcpy(client.end.block.data(), &first, sizeof first);
+    for (int i = 0; i < 100; ++i) {
+        assert_int_equal(client.run(IBV_WR_RDMA_WRITE, 0, 8, 0), IBV_WC_SUCCESS);
+    }
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        std::uint64_t before = 0;
+        assert_int_equal(fetch_add(client, 64, 3), IBV_WC_SUCCESS);
+        std::memcpy(&before, client.end.block.data() + 64, sizeof before);
+        assert_int_equal(before, first + 3 * i);
+    }
+    client.server.talk().tell('?');
+    assert_int_equal(client.server.talk().hear<std::uint64_t>(), first + 300);
+    assert_int_equal(client.run(IBV_WR_RDMA_READ, 128, 4096, 0), IBV_WC_SUCCESS);
+    const std::uint64_t last = first + 300;
+    assert_memory_equal(client.end.block.data() + 128, &last, sizeof last);
+    assert_int_equal(client.packets(), packets);
+    client.finish();
+}
+
+// The mapping here has lost its page, too.
+TEST(region_in_a_shared_file__truncated__operational_error) {
+    if (!kernel_lets_us()) {
+        skip();
+    }
+    Client client(own_address(0), true, share_a_file);
+    client.wait_until_near();
+    for (int i = 0; i < 100; ++i) {
+        assert_int_equal(client.run(IBV_WR_RDMA_WRITE, 0, 64, 0), IBV_WC_SUCCESS);
+    }
+    client.order('t');
+    assert_int_equal(client.run(IBV_WR_RDMA_WRITE, 0, 64, 0), IBV_WC_REM_OP_ERR);
     client.finish();
 }
 
