@@ -17,6 +17,9 @@
 
 namespace sluice::roce::engine {
 
+// The bits of a key above which it has its slot.
+inline constexpr std::uint32_t kKeyVariantBits = 8;
+
 struct PublishedRegion {
     std::uint32_t key = 0;
     std::uint32_t pd = 0;

@@ -7,7 +7,6 @@
 namespace sluice::roce::engine {
 namespace {
 
-constexpr std::uint32_t kVariantBits = 8;
 constexpr std::uint32_t kVariantMask = 0xff;
 constexpr std::uint32_t kMaxSlots = std::uint32_t{1} << 20;
 constexpr std::uint32_t kRemoteAccess =
@@ -77,7 +76,7 @@ Result<RegionTable::Slot*> RegionTable::take_slot() {
     const std::uint32_t variant = random_.draw() & kVariantMask;
     Slot& slot = slots_[*index];
     slot = Slot{};
-    slot.key = (static_cast<std::uint32_t>(above) | *index) << kVariantBits | variant;
+    slot.key = (static_cast<std::uint32_t>(above) | *index) << kKeyVariantBits | variant;
     return &slot;
 }
 
@@ -88,12 +87,12 @@ void RegionTable::release(Slot& slot) noexcept {
 }
 
 const RegionTable::Slot* RegionTable::find(std::uint32_t key) const noexcept {
-    const Slot& slot = slots_[key >> kVariantBits & (slots_.size() - 1)];
+    const Slot& slot = slots_[key >> kKeyVariantBits & (slots_.size() - 1)];
     return slot.kind != Kind::kFree && slot.key == key ? &slot : nullptr;
 }
 
 RegionTable::Slot* RegionTable::find(std::uint32_t key) noexcept {
-    Slot& slot = slots_[key >> kVariantBits & (slots_.size() - 1)];
+    Slot& slot = slots_[key >> kKeyVariantBits & (slots_.size() - 1)];
     return slot.kind != Kind::kFree && slot.key == key ? &slot : nullptr;
 }
 
@@ -167,9 +166,9 @@ Result<std::uint32_t> RegionTable::add_window(std::uint32_t pd, WindowType type)
 }
 
 Result<void> RegionTable::remove_window(std::uint32_t rkey) {
-    Slot* window = &slots_[rkey >> kVariantBits & (slots_.size() - 1)];
+    Slot* window = &slots_[rkey >> kKeyVariantBits & (slots_.size() - 1)];
     if (window->kind == Kind::kFree || window->kind == Kind::kRegion ||
-        (window->key ^ rkey) >> kVariantBits != 0) {
+        (window->key ^ rkey) >> kKeyVariantBits != 0) {
         return Error(ErrorKind::kNotFound, "no memory window has this key");
     }
     unbind(*window);

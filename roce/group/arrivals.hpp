@@ -37,8 +37,12 @@ class Arrivals {
     virtual void thread_ends() noexcept {}
     // What each process that this one has a line to gets from it, once. -1: nothing.
     virtual int board() const noexcept { return -1; }
-    // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't.
-    virtual void board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept {}
+    virtual std::uint64_t board_id() const noexcept { return 0; }
+    // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't. True: that process is
+    // told so, and may touch this one's memory.
+    virtual bool board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept { return false; }
+    // The process that has board ID has answered so.
+    virtual void board_taken(std::uint64_t /*id*/) noexcept {}
 
   protected:
     ~Arrivals() = default;

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "roce/group/arrivals.hpp"
 #include "roce/group/messages.hpp"
 #include "roce/socket/address.hpp"
 
@@ -185,6 +186,15 @@ void send_board(int socket_fd, int board) noexcept {
     const iovec piece{.iov_base = &message, .iov_len = sizeof message};
     if (board >= 0) {
         (void)send(socket_fd, {&piece, 1}, {&board, 1});
+    }
+}
+
+void answer_board(int socket_fd, const Received& received, Arrivals& arrivals) noexcept {
+    if (received.descriptor_count == 1 &&
+        arrivals.board_came(received.descriptors[0], process_at(socket_fd))) {
+        BoardTaken answer{.id = arrivals.board_id()};
+        const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
+        (void)send(socket_fd, {&piece, 1}, {});
     }
 }
 

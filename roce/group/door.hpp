@@ -44,9 +44,6 @@ pid_t process_at(int socket) noexcept;
 // False: the peer is gone, or has no room; nothing was sent.
 bool send(int socket, std::span<const iovec> pieces, std::span<const int> descriptors) noexcept;
 
-// Of what BOARD says, unless that is -1.
-void send_board(int socket, int board) noexcept;
-
 // The most that one message carries; the kernel's own limit is 253.
 inline constexpr std::size_t kMaxDescriptors = kSeats + 4; // a further address's all
 
@@ -60,5 +57,12 @@ enum class Receipt : std::uint8_t { kMessage, kNothing, kEnd };
 Receipt receive(int socket, std::span<std::uint8_t> buffer, Received& out) noexcept;
 // The same, and waits so long for it.
 Receipt receive_within(int milliseconds, int socket, std::span<std::uint8_t> buffer, Received& out) noexcept;
+
+class Arrivals;
+
+// Of what BOARD says, unless that is -1.
+void send_board(int socket, int board) noexcept;
+// RECEIVED has come from SOCKET with a Board.
+void answer_board(int socket, const Received& received, Arrivals& arrivals) noexcept;
 
 } // namespace sluice::roce::group

@@ -345,8 +345,10 @@ void Elsewhere::read_line(int descriptor, Arrivals& arrivals) {
         if (const auto answer = read_as<Tell>({bytes.data(), received.bytes})) {
             arrivals.catch_up();
             arrivals.peer_told(answer->to, answer->connected != 0);
-        } else if (read_as<Board>({bytes.data(), received.bytes}) && received.descriptor_count == 1) {
-            arrivals.board_came(received.descriptors[0], process_at(descriptor));
+        } else if (read_as<Board>({bytes.data(), received.bytes})) {
+            answer_board(descriptor, received, arrivals);
+        } else if (const auto taken = read_as<BoardTaken>({bytes.data(), received.bytes})) {
+            arrivals.board_taken(taken->id);
         }
     }
 }

@@ -350,6 +350,8 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         answer_visitor(descriptor);
     } else if (read_as<Board>(message)) {
         take_board(descriptor, received);
+    } else if (const auto yes = read_as<BoardTaken>(message)) {
+        board_taken(yes->id);
     } else if (const auto further = read_as<Further>(message)) {
         const Result<void> taken =
             at_boundary("sharing an address", [&] { return take_further(*further, received); });
@@ -416,9 +418,7 @@ void Group::take_board(int descriptor, const Received& received) noexcept {
     if (!is_member) {
         send_board(descriptor, board());
     }
-    if (received.descriptor_count == 1) {
-        board_came(received.descriptors[0], process_at(descriptor));
-    }
+    answer_board(descriptor, received, *this);
 }
 
 // What other members have sent by now: one that has joined a moment ago may have sent its sockets.

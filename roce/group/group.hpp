@@ -157,9 +157,11 @@ class Group final : public cm::PortClaims, Arrivals {
         arrivals_->member_ended(address, its);
     }
     int board() const noexcept override { return arrivals_->board(); }
-    void board_came(const Descriptor& board, pid_t pid) noexcept override {
-        arrivals_->board_came(board, pid);
+    std::uint64_t board_id() const noexcept override { return arrivals_->board_id(); }
+    bool board_came(const Descriptor& board, pid_t pid) noexcept override {
+        return arrivals_->board_came(board, pid);
     }
+    void board_taken(std::uint64_t id) noexcept override { arrivals_->board_taken(id); }
     void send_boards() noexcept;
     Result<void> watch(int descriptor, std::uint32_t events) const;
     void answer_door(int door) noexcept;

@@ -24,7 +24,8 @@ enum class Kind : std::uint32_t {
     kAsk,
     kTell,
     kFurther,
-    kBoard
+    kBoard,
+    kBoardTaken
 };
 
 // To a visitor at a door. Descriptors: the table, the group's own door, the common socket.
@@ -96,6 +97,15 @@ struct Tell {
 struct Board {
     static constexpr Kind kKind = Kind::kBoard;
     Kind kind = kKind;
+};
+
+// The answer to a Board: its sender may touch the memory of the process that has board ID. That one has sent
+// it over the same line before.
+struct BoardTaken {
+    static constexpr Kind kKind = Kind::kBoardTaken;
+    Kind kind = kKind;
+    std::uint32_t unused = 0;
+    std::uint64_t id = 0;
 };
 
 // MESSAGE as what its kind says, if it is long enough.

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "core/life_sign.hpp"
+#include "core/random.hpp"
 
 namespace sluice::roce::near {
 
@@ -46,6 +47,7 @@ void store(std::atomic<T>& word, T value) noexcept {
 struct Header {
     struct Fixed {
         std::uint64_t magic;
+        std::uint64_t id;
         BoardSize size;
         engine::Share::Words words;
         std::uint32_t which;
@@ -136,11 +138,18 @@ bool is_sound(const BoardSize& size) noexcept {
 }
 
 // The address of this byte is what others may try to read.
-constexpr char kProbe = 'p';
+constexpr char kProbed = kProbe;
 
 } // namespace
 
 Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine::Share& share) {
+    const Result<RandomKey> key = RandomKey::from_system();
+    if (!key) {
+        return key.error().clone();
+    }
+    if (!is_sound(size)) {
+        return Error(ErrorKind::kInvalidArgument, "a board has powers of two of entries");
+    }
     Descriptor file(memfd_create("sluice-board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const std::size_t bytes = bytes_of(size);
     if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
@@ -155,11 +164,16 @@ Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine
         return Error::from_errno(errno, "a board for the processes of this host can't be sealed");
     }
     header_of(*mapped).fixed = {.magic = kMagic,
+                                .id = RandomStream(*key).draw_64(),
                                 .size = size,
                                 .words = share.words(),
                                 .which = share.which(),
-                                .probe = reinterpret_cast<std::uintptr_t>(&kProbe)};
+                                .probe = reinterpret_cast<std::uintptr_t>(&kProbed)};
     return std::unique_ptr<Board>(new Board(std::move(file), *std::move(mapped), size));
+}
+
+std::uint64_t Board::id() const noexcept {
+    return header_of(mapped_).fixed.id;
 }
 
 std::atomic<std::uint32_t>& Board::life() noexcept {
@@ -231,16 +245,13 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
         fixed.which >= engine::Share::kShares) {
         return is_no_board();
     }
-    return PeerBoard(*std::move(mapped), fixed.size, engine::Share(fixed.words, fixed.which), status.st_ino);
+    return PeerBoard(*std::move(mapped), fixed.size, engine::Share(fixed.words, fixed.which), fixed.id,
+                     fixed.probe);
 }
 
 bool PeerBoard::lives() const noexcept {
     // Partner: the release in LifeSign::begin().
     return LifeSign::lives(header_of(mapped_).life.load(std::memory_order_acquire));
-}
-
-std::uint64_t PeerBoard::probe() const noexcept {
-    return header_of(mapped_).fixed.probe;
 }
 
 std::optional<engine::PublishedConnection> PeerBoard::connection(const engine::Ends& ends) const noexcept {
@@ -260,7 +271,7 @@ std::optional<engine::PublishedConnection> PeerBoard::connection(const engine::E
 }
 
 std::optional<SeenRegion> PeerBoard::region(std::uint32_t key) const noexcept {
-    const Region& entry = region_at(mapped_, key >> kKeyVariantBits & (size_.regions - 1));
+    const Region& entry = region_at(mapped_, key >> engine::kKeyVariantBits & (size_.regions - 1));
     engine::PublishedRegion copy;
     const std::optional<std::uint32_t> version = read(entry, [&] {
         copy.key = load(entry.key);

@@ -31,15 +31,14 @@ struct BoardSize {
     std::uint32_t regions = 0;
 };
 
-// The bits of a key above which it has its slot.
-inline constexpr std::uint32_t kKeyVariantBits = 8;
-
 class Board {
   public:
     // Of the process that has SHARE of its address's numbers.
     static Result<std::unique_ptr<Board>> create(const BoardSize& size, const engine::Share& share);
 
     int descriptor() const noexcept { return file_.get(); }
+    // Distinguishes it from all others.
+    std::uint64_t id() const noexcept;
     // Of core/life_sign.hpp: while it doesn't say that its thread lives, nobody uses the board.
     std::atomic<std::uint32_t>& life() noexcept;
 
@@ -70,6 +69,8 @@ struct SeenRegion {
     std::uint32_t version = 0;
 };
 
+inline constexpr char kProbe = 'p';
+
 // Another process's.
 class PeerBoard {
   public:
@@ -79,10 +80,9 @@ class PeerBoard {
     bool lives() const noexcept;
     // Of numbers at its address.
     const engine::Share& share() const noexcept { return share_; }
-    // A byte of its owner's memory that may be read to see whether that can be.
-    std::uint64_t probe() const noexcept;
-    // Distinguishes boards.
-    std::uint64_t file_number() const noexcept { return file_number_; }
+    // Where its owner has a byte kProbe, to be read to see whether that can be.
+    std::uint64_t probe() const noexcept { return probe_; }
+    std::uint64_t id() const noexcept { return id_; }
 
     // Whether its queue pair at the far end of ENDS, which are this process's, has a connection with ours,
     // and what that may do.
@@ -94,14 +94,15 @@ class PeerBoard {
     std::uint32_t work() const noexcept;
 
   private:
-    PeerBoard(MappedBytes mapped, const BoardSize& size, const engine::Share& share,
-              std::uint64_t file_number) noexcept
-        : mapped_(std::move(mapped)), size_(size), share_(share), file_number_(file_number) {}
+    PeerBoard(MappedBytes mapped, const BoardSize& size, const engine::Share& share, std::uint64_t id,
+              std::uint64_t probe) noexcept
+        : mapped_(std::move(mapped)), size_(size), share_(share), id_(id), probe_(probe) {}
 
     MappedBytes mapped_;
     BoardSize size_;
     engine::Share share_;
-    std::uint64_t file_number_;
+    std::uint64_t id_;
+    std::uint64_t probe_;
 };
 
 } // namespace sluice::roce::near

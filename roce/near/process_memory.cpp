@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/near/process_memory.hpp"
 
+#include "roce/near/board.hpp"
+
 namespace sluice::roce::near {
 
 namespace {
@@ -14,7 +16,7 @@ void* at(std::uint64_t addr) noexcept {
 bool ProcessMemory::may_touch(std::uint64_t probe) noexcept {
     char byte = 0;
     const iovec here{.iov_base = &byte, .iov_len = sizeof byte};
-    return pid_ > 0 && read({&here, 1}, probe, sizeof byte);
+    return pid_ > 0 && read({&here, 1}, probe, sizeof byte) && byte == kProbe;
 }
 
 bool ProcessMemory::write(std::uint64_t to, std::span<const iovec> from, std::size_t len_bytes) noexcept {

@@ -15,7 +15,7 @@ class ProcessMemory final : public PeerMemory {
     // PID is as this process sees it, and 0 if it doesn't.
     explicit ProcessMemory(pid_t pid) noexcept : pid_(pid) {}
 
-    // Whether the byte at PROBE can be read.
+    // Whether the byte at PROBE can be read, and is kProbe.
     bool may_touch(std::uint64_t probe) noexcept;
 
     bool write(std::uint64_t to, std::span<const iovec> from, std::size_t len_bytes) noexcept override;

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 
+#include "core/log.hpp"
 #include "core/sync.hpp"
 #include "roce/near/mapped_memory.hpp"
 #include "roce/near/process_memory.hpp"
@@ -21,7 +22,7 @@ using engine::WrOpcode;
 constexpr std::size_t kTurnBytes = std::size_t{1} << 20;
 constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 // For a process that is stopped in the middle of a turn; one that runs takes microseconds.
-constexpr std::uint64_t kLongestWaitNs = 100'000'000;
+constexpr std::uint64_t kLongestWaitNs = 1'000'000'000;
 // What a thread of a process that is being killed may still do in the kernel.
 constexpr long kLastWorkNs = 5'000'000;
 constexpr std::size_t kMostPeers = 1024;
@@ -119,27 +120,39 @@ Result<Peer> SameHost::open(const Descriptor& board, pid_t pid) {
     if (!mapped) {
         return std::move(mapped).error();
     }
+    Peer peer{.board = *std::move(mapped)};
     auto memory = std::make_unique<ProcessMemory>(pid);
-    if (!memory->may_touch(mapped->probe())) {
-        return Error::format(ErrorKind::kPermission, EPERM,
-                             "the kernel doesn't let this process touch the memory of process %d", pid);
+    if (memory->may_touch(peer.board.probe())) {
+        peer.memory = std::move(memory);
+        peer.shared = std::make_unique<SharedRegions>(pid);
     }
-    return Peer{.board = *std::move(mapped),
-                .memory = std::move(memory),
-                .shared = std::make_unique<SharedRegions>(pid)};
+    return peer;
 }
 
-void SameHost::add(Peer peer) {
+bool SameHost::add(Peer peer) {
     forget_the_dead();
-    const bool is_known = std::ranges::any_of(
-        peers_, [&](const Peer& known) { return known.board.file_number() == peer.board.file_number(); });
+    const bool is_known =
+        std::ranges::any_of(peers_, [&](const Peer& known) { return known.board.id() == peer.board.id(); });
     if (!is_known && peers_.size() < kMostPeers) {
         peers_.push_back(std::move(peer));
+        return true;
+    }
+    return is_known;
+}
+
+void SameHost::waits_for_us(std::uint64_t id) noexcept {
+    const auto peer = std::ranges::find_if(peers_, [&](const Peer& known) { return known.board.id() == id; });
+    if (peer != peers_.end()) {
+        peer->waits_for_us = true;
     }
 }
 
+// One that was killed in the middle of a turn is still to be waited for.
 void SameHost::forget_the_dead() noexcept {
-    std::erase_if(peers_, [](const Peer& peer) { return !peer.board.lives(); });
+    std::erase_if(peers_, [](const Peer& peer) {
+        const std::uint32_t work = peer.board.work();
+        return !peer.board.lives() && (!is_working(work) || work == peer.given_up_at);
+    });
 }
 
 void SameHost::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
@@ -188,6 +201,12 @@ void SameHost::wait_for(Peer& peer, std::uint32_t work) noexcept {
         nap(lives ? kBetweenLooksNs : kLastWorkNs);
         if (!lives || now_ns() > end) {
             peer.given_up_at = work;
+            if (lives) {
+                SLUICE_LOG(
+                    kWarning, "uroce",
+                    "a process of this host is stopped while it reads or writes this one's memory; what "
+                    "it has begun, up to 1 MiB, may go on after the memory is deregistered");
+            }
             return;
         }
     }
@@ -213,7 +232,11 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
 
 bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) noexcept {
     Peer* const peer = find(request.ends);
-    if (peer == nullptr || !execute_in_turns(*peer, request, original)) {
+    if (peer == nullptr || peer->memory == nullptr || !peer->waits_for_us) {
+        return false;
+    }
+    get_ready(*peer, request);
+    if (!execute_in_turns(*peer, request, original)) {
         return false;
     }
     ++counters_.requests;
@@ -223,6 +246,15 @@ bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) no
         counters_.bytes_received.add(request.len_bytes);
     }
     return true;
+}
+
+// Whatever may take long: nobody waits for this process meanwhile.
+void SameHost::get_ready(Peer& peer, const DirectRequest& request) noexcept {
+    const auto seen = peer.board.region(request.rkey);
+    if (seen && peer.shared != nullptr) {
+        peer.shared->before_use(*seen, is_atomic(request.opcode) ? SharedRegions::Search::kNow
+                                                                 : SharedRegions::Search::kAfterSomeUses);
+    }
 }
 
 bool SameHost::execute_in_turns(Peer& peer, const DirectRequest& request, std::uint64_t& original) noexcept {
@@ -270,9 +302,7 @@ bool SameHost::execute_turn(Peer& peer, const DirectRequest& request, const Turn
     }
     const std::uint64_t there =
         seen->region.host_addr + (request.remote_addr - seen->region.iova) + turn.offset;
-    const auto search =
-        is_atomic(request.opcode) ? SharedRegions::Search::kNow : SharedRegions::Search::kAfterSomeUses;
-    const auto here = peer.shared != nullptr ? peer.shared->find(*seen, {there, turn.len_bytes}, search)
+    const auto here = peer.shared != nullptr ? peer.shared->find(*seen, {there, turn.len_bytes})
                                              : std::optional<std::uint64_t>();
     MappedMemory mapped(memory_);
     return here ? execute_on(mapped, *here, request, turn, original)

@@ -34,8 +34,10 @@ struct DirectCounters {
 // Another process of this host.
 struct Peer {
     PeerBoard board;
-    std::unique_ptr<PeerMemory> memory;      // all of it
+    std::unique_ptr<PeerMemory> memory{};    // all of it; null: it can't be reached
     std::unique_ptr<SharedRegions> shared{}; // what can be mapped here; null: nothing
+    // It knows this process's board, and waits for what this process has begun.
+    bool waits_for_us = false;
     // What its count of work was when it was waited for in vain.
     std::uint32_t given_up_at = 0;
 };
@@ -51,10 +53,12 @@ class SameHost final : public engine::Neighbourhood {
     bool begin_life() noexcept { return life_.begin(); }
     void end_life() noexcept { life_.end(); }
 
-    // The process PID has sent its BOARD. kPermission: its memory can't be reached.
+    // The process PID has sent its BOARD. Its memory is touched later, if that is allowed.
     static Result<Peer> open(const Descriptor& board, pid_t pid);
-    // Twice is once. May throw bad_alloc.
-    void add(Peer peer);
+    // From now on it is waited for. Twice is once. False: there are too many. May throw bad_alloc.
+    bool add(Peer peer);
+    // The process with board ID waits for this one from now on: its memory may be touched.
+    void waits_for_us(std::uint64_t id) noexcept;
     // Those that have ended aren't looked at any more.
     void forget_the_dead() noexcept;
 
@@ -73,6 +77,7 @@ class SameHost final : public engine::Neighbourhood {
     };
 
     Peer* find(const engine::Ends& ends) noexcept;
+    static void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;
     bool execute_in_turns(Peer& peer, const engine::DirectRequest& request, std::uint64_t& original) noexcept;
     static bool execute_on(PeerMemory& memory, std::uint64_t at, const engine::DirectRequest& request,
                            const Turn& turn, std::uint64_t& original) noexcept;

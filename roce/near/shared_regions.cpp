@@ -83,22 +83,28 @@ bool SharedRegions::is_or_becomes(Known& known, const SeenRegion& seen) noexcept
     return true;
 }
 
-std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const Range& range,
-                                                 Search search) noexcept {
-    Known& known = known_[seen.region.key >> kKeyVariantBits & (kKnown - 1)];
-    if (!is_or_becomes(known, seen)) {
-        return std::nullopt;
+SharedRegions::Known& SharedRegions::place_of(const SeenRegion& seen) const noexcept {
+    return known_[seen.region.key >> engine::kKeyVariantBits & (kKnown - 1)];
+}
+
+void SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
+    Known& known = place_of(seen);
+    if (!is_or_becomes(known, seen) || known.uses == kUsesBeforeSearch) {
+        return;
     }
-    if (known.uses < kUsesBeforeSearch) {
-        known.uses = search == Search::kNow ? kUsesBeforeSearch : known.uses + 1;
-        if (known.uses == kUsesBeforeSearch) {
-            (void)at_boundary("memory of a process of this host", [&]() -> Result<void> {
-                look_for(seen.region, known);
-                return {};
-            });
-        }
+    known.uses = search == Search::kNow ? kUsesBeforeSearch : known.uses + 1;
+    if (known.uses == kUsesBeforeSearch) {
+        (void)at_boundary("memory of a process of this host", [&]() -> Result<void> {
+            look_for(seen.region, known);
+            return {};
+        });
     }
-    const bool is_mapped = range.addr >= known.range.addr && range.len_bytes <= known.range.len_bytes &&
+}
+
+std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const Range& range) const noexcept {
+    const Known& known = place_of(seen);
+    const bool is_mapped = known.key == seen.region.key && known.version == seen.version &&
+                           range.addr >= known.range.addr && range.len_bytes <= known.range.len_bytes &&
                            range.addr - known.range.addr <= known.range.len_bytes - range.len_bytes;
     return is_mapped && range.len_bytes != 0 ? std::optional(known.here + (range.addr - known.range.addr))
                                              : std::nullopt;

@@ -28,14 +28,16 @@ class SharedRegions {
     // Of the process PID.
     explicit SharedRegions(pid_t pid);
 
+    // REGION is about to be used. May look for where it lies, and wait for the file system then.
     enum class Search : std::uint8_t { kAfterSomeUses, kNow };
+    void before_use(const SeenRegion& region, Search search) noexcept;
     // Bytes of the process's memory.
     struct Range {
         std::uint64_t addr = 0;
         std::uint64_t len_bytes = 0;
     };
     // Where RANGE, which is in REGION, lies here. None: it isn't mapped here.
-    std::optional<std::uint64_t> find(const SeenRegion& region, const Range& range, Search search) noexcept;
+    std::optional<std::uint64_t> find(const SeenRegion& region, const Range& range) const noexcept;
 
   private:
     struct Known {
@@ -50,7 +52,8 @@ class SharedRegions {
         std::uint64_t here = 0;
     };
     static constexpr std::size_t kKnown = 256; // at a time
-    bool is_or_becomes(Known& known, const SeenRegion& region) noexcept;
+    Known& place_of(const SeenRegion& region) const noexcept;
+    static bool is_or_becomes(Known& known, const SeenRegion& region) noexcept;
     void look_for(const engine::PublishedRegion& region, Known& known) const;
 
     const pid_t pid_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/device/device.hpp"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -667,6 +669,9 @@ void Device::peer_told(std::uint32_t qpn, bool connected) noexcept {
 void Device::member_ended(const engine::Address& address, const engine::Share& its) noexcept {
     {
         const ProgressSession session(*this);
+        if (same_host_ != nullptr) {
+            same_host_->forget_the_dead();
+        }
         engine_.for_each([&](const engine::QueuePair& qp) {
             const engine::QpAttributes& attr = qp.attributes();
             if (qp.type() == engine::QpType::kRc && attr.remote == address && its.owns(attr.dest_qpn) &&
@@ -700,23 +705,41 @@ int Device::board() const noexcept {
     return same_host_ != nullptr ? same_host_->board().descriptor() : -1;
 }
 
+std::uint64_t Device::board_id() const noexcept {
+    return same_host_ != nullptr ? same_host_->board().id() : 0;
+}
+
 // Without it, packets go there.
-void Device::board_came(const Descriptor& board, pid_t pid) noexcept {
+bool Device::board_came(const Descriptor& board, pid_t pid) noexcept {
     if (same_host_ == nullptr) {
-        return;
+        return false;
     }
-    const Result<void> added = at_boundary("a process of this host", [&]() -> Result<void> {
+    // Where Yama lets nobody but a parent touch a process's memory. Elsewhere it is an error, and needless.
+    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    const Result<bool> added = at_boundary("a process of this host", [&]() -> Result<bool> {
         Result<near::Peer> peer = near::SameHost::open(board, pid);
         if (!peer) {
             return std::move(peer).error();
         }
+        if (peer->memory == nullptr) {
+            SLUICE_LOG(kInfo, "uroce",
+                       "%s: packets go to process %d of this host, whose memory this one may not touch",
+                       where_.name.c_str(), pid);
+        }
         const ProgressSession session(*this);
-        same_host_->add(*std::move(peer));
-        return {};
+        return same_host_->add(*std::move(peer));
     });
     if (!added) {
-        SLUICE_LOG(kInfo, "uroce", "%s: packets go to process %d of this host: %s", where_.name.c_str(), pid,
-                   added.error().text());
+        SLUICE_LOG(kInfo, "uroce", "%s: packets come from process %d of this host: %s", where_.name.c_str(),
+                   pid, added.error().text());
+    }
+    return added && *added;
+}
+
+void Device::board_taken(std::uint64_t id) noexcept {
+    if (same_host_ != nullptr) {
+        const ProgressSession session(*this);
+        same_host_->waits_for_us(id);
     }
 }
 

@@ -218,7 +218,9 @@ class Device final : public Neighbour,
     void thread_begins() noexcept override;
     void thread_ends() noexcept override;
     int board() const noexcept override;
-    void board_came(const Descriptor& board, pid_t pid) noexcept override;
+    std::uint64_t board_id() const noexcept override;
+    bool board_came(const Descriptor& board, pid_t pid) noexcept override;
+    void board_taken(std::uint64_t id) noexcept override;
     engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
     engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 

@@ -2,7 +2,6 @@
 #include "provider/uroce/device/registry.hpp"
 
 #include <pthread.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <charconv>
@@ -118,8 +117,6 @@ std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, c
         SLUICE_LOG(kInfo, "uroce", "packets go to other processes of this host: %s", board.error().text());
         return nullptr;
     }
-    // Where Yama lets nobody but a parent touch a process's memory. Elsewhere it is an error, and needless.
-    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     return std::make_unique<near::SameHost>(*std::move(board), *settings.memory, counters.direct);
 }
 

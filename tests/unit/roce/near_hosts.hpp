@@ -65,12 +65,14 @@ struct NearHosts {
         : left(living_board(), nowhere, left_counters),
           right(living_board(), nowhere, right_counters), both{&left, &right} {}
 
-    // Each with a board that both have.
+    // Each has the other's board, and waits for the other.
     void introduce(Simulation& net) {
-        left.add({seen_by_others(right.board()),
-                  std::make_unique<SimulatedMemory>(net.left.memory, net.right.memory)});
-        right.add({seen_by_others(left.board()),
-                   std::make_unique<SimulatedMemory>(net.right.memory, net.left.memory)});
+        (void)left.add({.board = seen_by_others(right.board()),
+                        .memory = std::make_unique<SimulatedMemory>(net.left.memory, net.right.memory)});
+        (void)right.add({.board = seen_by_others(left.board()),
+                         .memory = std::make_unique<SimulatedMemory>(net.right.memory, net.left.memory)});
+        left.waits_for_us(right.board().id());
+        right.waits_for_us(left.board().id());
     }
 
     PlainMemory nowhere; // nothing is mapped twice

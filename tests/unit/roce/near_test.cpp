@@ -24,6 +24,13 @@ namespace {
 
 constexpr std::size_t kBlock = std::size_t{4} << 20;
 
+std::uint64_t monotonic_us() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
+           static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
 struct Neighbours {
     explicit Neighbours(const QpAttributes& attributes = usual_attributes())
         : bench(attributes, kBlock, hosts.both) {
@@ -273,7 +280,9 @@ TEST(write__its_last_word__is_written_last) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
     std::vector<std::pair<std::uint64_t, std::size_t>> parts;
-    hosts.left.add({seen_by_others(hosts.right.board()), std::make_unique<Recorded>(parts)});
+    assert_true(hosts.left.add(
+        {.board = seen_by_others(hosts.right.board()), .memory = std::make_unique<Recorded>(parts)}));
+    hosts.left.waits_for_us(hosts.right.board().id());
     const std::uint64_t at = Bench::addr(bench.right); // a multiple of 16, as all that is allocated
     const struct {
         std::size_t offset;
@@ -302,7 +311,7 @@ TEST(region__removed_while_a_peer_works__waits_for_its_turn) {
         assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
         removed = true;
     });
-    const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000}; // a fifth of what is waited for a stopped peer
+    const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000}; // what is waited for a stopped peer is more
     nanosleep(&moment, nullptr);
     const bool too_early = removed;
     two.hosts.left.board().end_work();
@@ -316,10 +325,54 @@ TEST(region__removed_while_a_peer_is_stopped__goes_on_after_a_moment) {
     RegionTable& regions = two.bench.net.right.engine.regions();
     two.hosts.left.board().begin_work();
     assert_true(regions.remove_region(two.bench.right_key).ok());
-    for (int i = 0; i < 1000; ++i) { // 100 seconds, if each waited
+    for (int i = 0; i < 1000; ++i) { // a quarter of an hour, if each waited
         const std::uint32_t key = two.bench.net.right.add(two.bench.right, kEverything);
         assert_true(regions.remove_region(key).ok());
     }
+}
+
+// It may be working still: there is a moment between the kernel's mark and the end of its threads.
+TEST(peer__killed_in_the_middle_of_a_turn__is_forgotten_after_it_was_waited_for) {
+    Neighbours two;
+    two.hosts.left.board().begin_work();
+    two.hosts.left.board().life() = 1 | FUTEX_OWNER_DIED;
+    two.hosts.right.forget_the_dead();
+    const std::uint64_t before = monotonic_us();
+    assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
+    assert_true(monotonic_us() - before >= 5000);
+}
+
+// Who can't be waited for may not touch anything.
+TEST(peer__that_has_not_taken_the_board__gets_packets) {
+    NearHosts hosts;
+    Bench bench(usual_attributes(), 65536, hosts.both);
+    assert_true(hosts.left.add(
+        {.board = seen_by_others(hosts.right.board()),
+         .memory = std::make_unique<SimulatedMemory>(bench.net.left.memory, bench.net.right.memory)}));
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
+    assert_true(bench.net.run());
+    assert_int_equal(hosts.left_counters.requests, 0);
+    hosts.left.waits_for_us(hosts.right.board().id() ^ 1);
+    hosts.left.waits_for_us(hosts.right.board().id());
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
+    assert_true(bench.net.run());
+    assert_int_equal(hosts.left_counters.requests, 1);
+}
+
+// One that can't be reached may reach this process: it is waited for.
+TEST(peer__whose_memory_can_not_be_touched__gets_packets_and_is_waited_for) {
+    NearHosts hosts;
+    Bench bench(usual_attributes(), 65536, hosts.both);
+    assert_true(hosts.left.add({.board = seen_by_others(hosts.right.board())}));
+    hosts.left.waits_for_us(hosts.right.board().id());
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
+    assert_true(bench.net.run());
+    assert_int_equal(hosts.left_counters.requests, 0);
+    hosts.right.board().begin_work();
+    hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
+    const std::uint64_t before = monotonic_us();
+    assert_true(bench.net.left.engine.regions().remove_region(bench.left_key).ok());
+    assert_true(monotonic_us() - before >= 5000);
 }
 
 TEST(region__removed_while_a_dying_peer_works__goes_on) {

@@ -69,7 +69,8 @@ std::string gist(const wire::Packet& packet) {
 // One of rxe's ends, played by us.
 class Stand {
   public:
-    Stand(const std::vector<Recorded>& recording, const Address& here) : host_(1, 77, nullptr), memory_(1 << 20) {
+    Stand(const std::vector<Recorded>& recording, const Address& here)
+        : host_(1, 77, nullptr), memory_(1 << 20) {
         QpAttributes attributes = usual_attributes();
         attributes.path_mtu = 1024;
         attributes.max_dest_rd_atomic = 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two processes, each with a device of its own or both at one address, and packets between them, as with peers
-// on other machines. verbs_neighbours_test.cpp has those that reach each other's memory.
+// Two processes, each with a device of its own or both at one address, and packets between them, as with
+// peers on other machines. verbs_neighbours_test.cpp has those that reach each other's memory.
 #include <csignal>
 #include <sys/mman.h>
 
