@@ -292,8 +292,13 @@ bool QueuePair::is_from_peer(const InPacket& in) const noexcept {
     return false;
 }
 
-bool QueuePair::has_other_port(const InPacket& in) const noexcept {
-    return peer_has_our_port_ && in.source_port != wire::kRocePort && in.source_port != 0;
+bool QueuePair::has_other_port(const InPacket& in) noexcept {
+    if (in.source_port == wire::kRocePort || in.source_port == 0) {
+        return false;
+    }
+    peer_has_our_port_ =
+        peer_has_our_port_ || (context_.neighbourhood != nullptr && context_.neighbourhood->knows(ends()));
+    return peer_has_our_port_;
 }
 
 // Answers first: the peer waits for them, and its own requests can't be refused.

@@ -4,9 +4,9 @@
 // by the Engine; not thread safe, and neither are the parts.
 //
 // A peer's address is easily forged, its port 4791 rarely: that takes a raw socket, or the end of the peer's.
-// uroce sends everything from port 4791; so once a peer has sent something valid from there, nothing is taken
-// from its other ports. rxe and adapters choose a port above 49151 for each queue pair, and some vary it,
-// which means nothing.
+// uroce sends everything from port 4791; so once a peer has sent something valid from there, or is known as a
+// process of this host, nothing is taken from its other ports. rxe and adapters choose a port above 49151 for
+// each queue pair, and some vary it, which means nothing.
 //
 // Drained means: no request is begun any more; those that were begun end as usual, and then there is
 // an event if one was asked for.
@@ -103,7 +103,7 @@ class QueuePair {
     bool is_drained() const noexcept;
     bool carries(WrOpcode opcode) const noexcept;
     bool is_from_peer(const InPacket& in) const noexcept;
-    bool has_other_port(const InPacket& in) const noexcept;
+    bool has_other_port(const InPacket& in) noexcept;
     bool transmit_answer(OutPacket& out) noexcept;
     bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;

@@ -230,6 +230,11 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
     return nullptr;
 }
 
+bool SameHost::knows(const engine::Ends& ends) noexcept {
+    const Peer* const peer = find(ends);
+    return peer != nullptr && peer->board.lives();
+}
+
 bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) noexcept {
     Peer* const peer = find(request.ends);
     if (peer == nullptr || peer->memory == nullptr || !peer->waits_for_us) {

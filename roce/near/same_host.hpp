@@ -67,6 +67,7 @@ class SameHost final : public engine::Neighbourhood {
     void withdraw_region(std::uint32_t slot) noexcept override;
     void withdraw_connection(std::uint32_t seat) noexcept override;
     bool execute(const engine::DirectRequest& request, std::uint64_t& original) noexcept override;
+    bool knows(const engine::Ends& ends) noexcept override;
 
   private:
     // A part of a request.

@@ -331,6 +331,19 @@ TEST(region__removed_while_a_peer_is_stopped__goes_on_after_a_moment) {
     }
 }
 
+// All that a process of this host sends comes from one port, even if it hasn't sent anything yet.
+TEST(packet__of_a_peer_on_this_host_from_another_port__is_dropped) {
+    Neighbours two;
+    two.bench.port = 50000;
+    wire::Packet forged = two.bench.request(wire::kRcWriteOnly, 100, 8);
+    two.bench.ask(forged, 8);
+    assert_int_equal(two.bench.answers.size(), 0);
+    assert_int_equal(two.bench.net.right.engine.counters().dropped_wrong_port, 1);
+    two.bench.port = wire::kRocePort;
+    two.bench.ask(forged, 8);
+    assert_int_equal(two.bench.answers.size(), 1);
+}
+
 // It may be working still: there is a moment between the kernel's mark and the end of its threads.
 TEST(peer__killed_in_the_middle_of_a_turn__is_forgotten_after_it_was_waited_for) {
     Neighbours two;

@@ -238,5 +238,6 @@ TEST(flood__beside_traffic__every_byte_arrives_and_memory_stays) {
 } // namespace
 
 int main() {
+    setenv("SLUICE_UROCE_NEIGHBOURS", "packets", 1); // which is what strangers forge
     return sluice::test::run_all_tests("uroce.verbs_hostile");
 }
