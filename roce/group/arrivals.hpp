@@ -35,7 +35,8 @@ class Arrivals {
     // First and last of all.
     virtual void thread_begins() noexcept {}
     virtual void thread_ends() noexcept {}
-    // What each process that this one has a line to gets from it, once. -1: nothing.
+    // What each process that this one has a line to gets from it, once; asked for when it is about to be
+    // sent. -1: nothing.
     virtual int board() const noexcept { return -1; }
     virtual std::uint64_t board_id() const noexcept { return 0; }
     // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't. True: that process is

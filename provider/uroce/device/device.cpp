@@ -701,8 +701,14 @@ void Device::thread_ends() noexcept {
     }
 }
 
+// Whoever gets it tries at once whether it may touch this process's memory.
 int Device::board() const noexcept {
-    return same_host_ != nullptr ? same_host_->board().descriptor() : -1;
+    if (same_host_ == nullptr) {
+        return -1;
+    }
+    // Where Yama lets nobody but a parent do so. Elsewhere it is an error, and needless.
+    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    return same_host_->board().descriptor();
 }
 
 std::uint64_t Device::board_id() const noexcept {
@@ -714,8 +720,6 @@ bool Device::board_came(const Descriptor& board, pid_t pid) noexcept {
     if (same_host_ == nullptr) {
         return false;
     }
-    // Where Yama lets nobody but a parent touch a process's memory. Elsewhere it is an error, and needless.
-    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     const Result<bool> added = at_boundary("a process of this host", [&]() -> Result<bool> {
         Result<near::Peer> peer = near::SameHost::open(board, pid);
         if (!peer) {
