@@ -272,11 +272,17 @@ struct Mapper {
 };
 
 TEST(region__in_a_file_that_its_process_has_open__is_mapped_here) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
     assert_true(mapper.sees_what_is_written());
 }
 
 TEST(region__in_a_file_that_has_a_name_and_is_closed__is_mapped_here) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper mapper([] {
         const std::string path = "/dev/shm/sluice-test-" + std::to_string(getpid());
         const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -292,6 +298,9 @@ TEST(region__in_a_file_that_has_a_name_and_is_closed__is_mapped_here) {
 }
 
 TEST(region__that_is_private__is_not_mapped) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper anonymous([] { return mapped(-1, MAP_PRIVATE | MAP_ANONYMOUS); });
     assert_false(anonymous.find(anonymous.seen()).has_value());
     anonymous.finish();
@@ -301,6 +310,9 @@ TEST(region__that_is_private__is_not_mapped) {
 }
 
 TEST(region__longer_than_its_mapping__is_not_mapped) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
     assert_false(mapper.find(mapper.seen(2, kFileBytes + 1)).has_value());
     assert_true(mapper.find(mapper.seen(4)).has_value()); // another registration
@@ -308,6 +320,9 @@ TEST(region__longer_than_its_mapping__is_not_mapped) {
 }
 
 TEST(region__of_a_process_that_has_ended__is_not_mapped) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
     mapper.finish();
     assert_false(mapper.find(mapper.seen()).has_value());
@@ -316,6 +331,9 @@ TEST(region__of_a_process_that_has_ended__is_not_mapped) {
 // What a board says later about the same registration, its owner may have made up: behind the mapping lies
 // this process's own memory.
 TEST(region__grown_under_its_version__what_is_not_mapped_is_not_found) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
     assert_true(mapper.find(mapper.seen(2, 4096)).has_value());
     const near::SeenRegion wild = mapper.seen(2, ~std::uint64_t{0});
@@ -331,6 +349,9 @@ TEST(region__grown_under_its_version__what_is_not_mapped_is_not_found) {
 
 // Looking for it takes a while: not for what is used once.
 TEST(region__used_some_times__is_mapped_then) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
     Mapper mapper([] { return mapped(memory_file(), MAP_SHARED); });
     int uses = 0;
     while (!mapper.regions.find(mapper.seen(), {mapper.place.addr, 1})) {

@@ -22,7 +22,8 @@ using namespace sluice::roce::test;
 
 namespace {
 
-constexpr std::size_t kBlock = std::size_t{4} << 20;
+constexpr std::size_t kBlock = 65536;
+constexpr std::size_t kLongBlock = std::size_t{4} << 20; // of some turns
 
 std::uint64_t monotonic_us() {
     timespec now{};
@@ -32,8 +33,8 @@ std::uint64_t monotonic_us() {
 }
 
 struct Neighbours {
-    explicit Neighbours(const QpAttributes& attributes = usual_attributes())
-        : bench(attributes, kBlock, hosts.both) {
+    explicit Neighbours(const QpAttributes& attributes = usual_attributes(), std::size_t block_bytes = kBlock)
+        : bench(attributes, block_bytes, hosts.both) {
         hosts.introduce(bench.net);
     }
 
@@ -69,7 +70,7 @@ struct Neighbours {
 };
 
 TEST(write_and_read__first_in_line__executed_without_a_packet) {
-    Neighbours two;
+    Neighbours two(usual_attributes(), kLongBlock);
     for (const std::uint32_t len : {1U, 7U, 8U, 9U, 4096U, 4097U, 1U << 20, (1U << 20) + 1, (3U << 20) + 5}) {
         two.expect_direct(two.write(3, len, 11));
         assert_memory_equal(two.bench.right.data() + 11, two.bench.left.data() + 3, len);
@@ -80,7 +81,7 @@ TEST(write_and_read__first_in_line__executed_without_a_packet) {
 }
 
 TEST(write__gathered_and_longer_than_a_turn__every_byte_arrives) {
-    Neighbours two;
+    Neighbours two(usual_attributes(), kLongBlock);
     const Sge list[] = {two.bench.at_left(5, 700'000), two.bench.at_left(1'000'000, 1),
                         two.bench.at_left(2'000'000, 900'000), two.bench.at_left(0, 300'003)};
     SendWr wr = two.write(0, 1, 17);
