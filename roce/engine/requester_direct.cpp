@@ -50,9 +50,9 @@ struct Pieces {
 
 } // namespace
 
-// Nothing before the request at the cursor is unanswered, and nothing of it has left.
+// Nothing of the request at the cursor has left, and all before it have ended.
 bool Requester::is_first_in_line() const noexcept {
-    return cursor_ == fresh_ && cursor_ == queue_.head() && una_psn_ == next_psn_;
+    return cursor_ == fresh_ && cursor_ == queue_.head();
 }
 
 // True: it has ended.
