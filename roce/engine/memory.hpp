@@ -23,6 +23,8 @@ class Memory {
 
     // Before the program's memory is registered, and touched.
     virtual Result<void> prepare() const { return {}; }
+    // Whether memory may be touched that a peer can take away at any moment.
+    virtual bool survives_peers() const noexcept { return true; }
     // Each returns false when a page isn't there, or isn't there for this kind of access.
     virtual bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept = 0;
     virtual bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept = 0;

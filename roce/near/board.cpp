@@ -180,6 +180,10 @@ std::atomic<std::uint32_t>& Board::life() noexcept {
     return header_of(mapped_).life;
 }
 
+bool Board::lives() const noexcept {
+    return LifeSign::lives(load(header_of(mapped_).life));
+}
+
 void Board::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
     Region& entry = region_at(mapped_, slot);
     change(entry, [&] {

@@ -41,6 +41,7 @@ class Board {
     std::uint64_t id() const noexcept;
     // Of core/life_sign.hpp: while it doesn't say that its thread lives, nobody uses the board.
     std::atomic<std::uint32_t>& life() noexcept;
+    bool lives() const noexcept;
 
     void publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept;
     void publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept;

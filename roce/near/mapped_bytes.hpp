@@ -16,9 +16,10 @@ namespace sluice::roce::near {
 
 class MappedBytes {
   public:
-    // OFFSET is a multiple of what the file's pages have.
-    static Result<MappedBytes> map(int file, std::uint64_t offset, std::size_t len_bytes, int protection) {
-        void* const at = mmap(nullptr, len_bytes, protection, MAP_SHARED, file, static_cast<off_t>(offset));
+    // OFFSET and LEN_BYTES are multiples of the file's pages. FLAGS may have further ones.
+    static Result<MappedBytes> map(int file, std::uint64_t offset, std::size_t len_bytes, int protection,
+                                   int flags = MAP_SHARED) {
+        void* const at = mmap(nullptr, len_bytes, protection, flags, file, static_cast<off_t>(offset));
         if (at == MAP_FAILED) {
             return Error::from_errno(errno, "can't map memory of a process of this host");
         }

@@ -68,7 +68,8 @@ bool is_allowed(const DirectRequest& request, const engine::PublishedConnection&
                 const engine::PublishedRegion& region) noexcept {
     return region.pd == connection.pd && (region.qpn == 0 || region.qpn == request.ends.peer_qpn) &&
            (region.access & connection.access & right_for(request.opcode)) != 0 &&
-           covers(region, request.remote_addr, request.len_bytes);
+           covers(region, request.remote_addr, request.len_bytes) &&
+           (!is_atomic(request.opcode) || request.remote_addr % kWordBytes == 0);
 }
 
 // A part of a list of pieces. Its room is that of the longest list.
@@ -115,29 +116,35 @@ bool write_in_order(PeerMemory& memory, std::uint64_t to, std::span<const iovec>
 
 } // namespace
 
-Result<Peer> SameHost::open(const Descriptor& board, pid_t pid) {
+Result<Peer> SameHost::open(const Descriptor& board, pid_t pid, const engine::Memory& own) {
     Result<PeerBoard> mapped = PeerBoard::map(board);
     if (!mapped) {
         return std::move(mapped).error();
     }
-    Peer peer{.board = *std::move(mapped)};
+    Peer peer{.board = *std::move(mapped), .pid = pid};
     auto memory = std::make_unique<ProcessMemory>(pid);
     if (memory->may_touch(peer.board.probe())) {
         peer.memory = std::move(memory);
-        peer.shared = std::make_unique<SharedRegions>(pid);
+        peer.shared = own.survives_peers() ? std::make_unique<SharedRegions>(pid) : nullptr;
     }
     return peer;
 }
 
 bool SameHost::add(Peer peer) {
     forget_the_dead();
-    const bool is_known =
-        std::ranges::any_of(peers_, [&](const Peer& known) { return known.board.id() == peer.board.id(); });
-    if (!is_known && peers_.size() < kMostPeers) {
-        peers_.push_back(std::move(peer));
+    const auto known =
+        std::ranges::find_if(peers_, [&](const Peer& one) { return one.board.id() == peer.board.id(); });
+    if (known != peers_.end()) {
+        if (known->pid != peer.pid) {
+            known->memory = nullptr; // one of the two has passed off another's board
+        }
         return true;
     }
-    return is_known;
+    if (peers_.size() == kMostPeers) {
+        return false;
+    }
+    peers_.push_back(std::move(peer));
+    return true;
 }
 
 void SameHost::waits_for_us(std::uint64_t id) noexcept {
@@ -237,7 +244,7 @@ bool SameHost::knows(const engine::Ends& ends) noexcept {
 
 bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) noexcept {
     Peer* const peer = find(request.ends);
-    if (peer == nullptr || peer->memory == nullptr || !peer->waits_for_us) {
+    if (peer == nullptr || peer->memory == nullptr || !peer->waits_for_us || !board_->lives()) {
         return false;
     }
     get_ready(*peer, request);
@@ -256,9 +263,10 @@ bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) no
 // Whatever may take long: nobody waits for this process meanwhile.
 void SameHost::get_ready(Peer& peer, const DirectRequest& request) noexcept {
     const auto seen = peer.board.region(request.rkey);
-    if (seen && peer.shared != nullptr) {
+    if (seen && peer.shared != nullptr &&
         peer.shared->before_use(*seen, is_atomic(request.opcode) ? SharedRegions::Search::kNow
-                                                                 : SharedRegions::Search::kAfterSomeUses);
+                                                                 : SharedRegions::Search::kAfterSomeUses)) {
+        (void)memory_.prepare(); // the program may have installed handlers since it registered memory
     }
 }
 

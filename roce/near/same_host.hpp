@@ -34,6 +34,7 @@ struct DirectCounters {
 // Another process of this host.
 struct Peer {
     PeerBoard board;
+    pid_t pid = 0;                           // of whoever has sent the board
     std::unique_ptr<PeerMemory> memory{};    // all of it; null: it can't be reached
     std::unique_ptr<SharedRegions> shared{}; // what can be mapped here; null: nothing
     // It knows this process's board, and waits for what this process has begun.
@@ -53,8 +54,9 @@ class SameHost final : public engine::Neighbourhood {
     bool begin_life() noexcept { return life_.begin(); }
     void end_life() noexcept { life_.end(); }
 
-    // The process PID has sent its BOARD. Its memory is touched later, if that is allowed.
-    static Result<Peer> open(const Descriptor& board, pid_t pid);
+    // The process PID has sent its BOARD. Its memory is touched later, if that is allowed. OWN is this
+    // process's.
+    static Result<Peer> open(const Descriptor& board, pid_t pid, const engine::Memory& own);
     // From now on it is waited for. Twice is once. False: there are too many. May throw bad_alloc.
     bool add(Peer peer);
     // The process with board ID waits for this one from now on: its memory may be touched.
@@ -78,7 +80,7 @@ class SameHost final : public engine::Neighbourhood {
     };
 
     Peer* find(const engine::Ends& ends) noexcept;
-    static void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;
+    void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;
     bool execute_in_turns(Peer& peer, const engine::DirectRequest& request, std::uint64_t& original) noexcept;
     static bool execute_on(PeerMemory& memory, std::uint64_t at, const engine::DirectRequest& request,
                            const Turn& turn, std::uint64_t& original) noexcept;

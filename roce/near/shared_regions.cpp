@@ -2,10 +2,14 @@
 #include "roce/near/shared_regions.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <cstdio>
 #include <string>
 
@@ -25,17 +29,42 @@ std::string directory_of(pid_t pid) {
     return "/proc/" + std::to_string(pid);
 }
 
+// What a link in /proc says, which asks no file system.
+std::string link_text(const std::string& path) {
+    std::array<char, PATH_MAX> text{};
+    const ssize_t length = readlink(path.c_str(), text.data(), text.size());
+    return length < 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(length));
+}
+
 bool is_file_of(const Mapping& mapping, const struct stat& status) {
     std::array<char, 32> device{};
     std::snprintf(device.data(), device.size(), "%02x:%02x", major(status.st_dev), minor(status.st_dev));
     return S_ISREG(status.st_mode) && status.st_ino == mapping.inode && mapping.device == device.data();
 }
 
+bool leads_to(const std::string& path, const Mapping& mapping) {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 && is_file_of(mapping, status);
+}
+
+// The file of MAPPING among those that the process with this DIRECTORY in /proc has open. Only the file
+// system of one that has the same path is asked. Empty: it isn't open.
+std::string find_open_file(const std::string& directory, const Mapping& mapping) {
+    const Result<std::vector<std::string>> open_files = FileTree().list(directory + "/fd");
+    for (std::size_t i = 0; open_files && i < open_files->size(); ++i) {
+        std::string name = directory + "/fd/" + (*open_files)[i];
+        if (link_text(name) == mapping.path && leads_to(name, mapping)) {
+            return name;
+        }
+    }
+    return {};
+}
+
 // None: what is at PATH, which may be a link, is another file than that of MAPPING. Such a one isn't opened:
 // it may be a device.
 Descriptor open_if_it_is(const Mapping& mapping, const std::string& path, int flags) {
     struct stat status {};
-    if (stat(path.c_str(), &status) != 0 || !is_file_of(mapping, status)) {
+    if (!leads_to(path, mapping)) {
         return Descriptor();
     }
     Descriptor file(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK));
@@ -43,26 +72,50 @@ Descriptor open_if_it_is(const Mapping& mapping, const std::string& path, int fl
     return is_still ? std::move(file) : Descriptor();
 }
 
-// A file without a name is one that the process still has open.
+// One that the process has open, or that of its path there. Not one that this process has open itself:
+// closing a descriptor takes away the record locks of the program.
 Descriptor open_file_of(const Mapping& mapping, pid_t pid, int flags) {
-    const std::string directory = directory_of(pid);
-    Descriptor file = open_if_it_is(mapping, directory + "/root" + std::string(mapping.path), flags);
-    const Result<std::vector<std::string>> open_files = FileTree().list(directory + "/fd");
-    for (std::size_t i = 0; open_files && file.get() < 0 && i < open_files->size(); ++i) {
-        file = open_if_it_is(mapping, directory + "/fd/" + (*open_files)[i], flags);
+    if (!find_open_file("/proc/self", mapping).empty()) {
+        return Descriptor();
     }
-    return file;
+    const std::string directory = directory_of(pid);
+    const std::string open_file = find_open_file(directory, mapping);
+    return open_if_it_is(
+        mapping, open_file.empty() ? directory + "/root" + std::string(mapping.path) : open_file, flags);
 }
 
-// The one mapping in which all of the region lies.
+bool needs_writing(const engine::PublishedRegion& region) noexcept {
+    return (region.access & kWritingAccess) != 0;
+}
+
+// The one mapping in which all of the region lies, if its process itself may do there what the region says.
 std::optional<Mapping> mapping_of(const engine::PublishedRegion& region, std::string_view maps) {
     for (Mapping mapping; take_mapping(maps, mapping);) {
         if (mapping.first <= region.host_addr && region.host_addr < mapping.end) {
-            const bool is_all = region.len_bytes <= mapping.end - region.host_addr;
-            return is_all && mapping.is_shared && mapping.inode != 0 ? std::optional(mapping) : std::nullopt;
+            const bool fits = region.len_bytes <= mapping.end - region.host_addr && mapping.is_shared &&
+                              mapping.inode != 0 && (mapping.is_writable || !needs_writing(region));
+            return fits ? std::optional(mapping) : std::nullopt;
         }
     }
     return std::nullopt;
+}
+
+std::uint64_t page_bytes_of(const Descriptor& file) noexcept {
+    struct statfs system {};
+    const bool is_huge = fstatfs(file.get(), &system) == 0 && system.f_type == HUGETLBFS_MAGIC;
+    return static_cast<std::uint64_t>(is_huge ? system.f_bsize : sysconf(_SC_PAGESIZE));
+}
+
+// Where the file's blocks are memory, a peer's writes must be as durable as the process's own: its flush only
+// writes caches back.
+Result<MappedBytes> map_as_durable(const engine::PublishedRegion& region, const Descriptor& file,
+                                   std::uint64_t offset, std::uint64_t len_bytes) {
+    const int protection = PROT_READ | (needs_writing(region) ? PROT_WRITE : 0);
+    Result<MappedBytes> bytes =
+        MappedBytes::map(file.get(), offset, len_bytes, protection, MAP_SHARED_VALIDATE | MAP_SYNC);
+    const bool may_be_lost = (region.access & engine::kFlushPersistent) == 0;
+    return bytes || !may_be_lost ? std::move(bytes)
+                                 : MappedBytes::map(file.get(), offset, len_bytes, protection);
 }
 
 } // namespace
@@ -87,10 +140,10 @@ SharedRegions::Known& SharedRegions::place_of(const SeenRegion& seen) const noex
     return known_[seen.region.key >> engine::kKeyVariantBits & (kKnown - 1)];
 }
 
-void SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
+bool SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
     Known& known = place_of(seen);
     if (!is_or_becomes(known, seen) || known.uses == kUsesBeforeSearch) {
-        return;
+        return false;
     }
     known.uses = search == Search::kNow ? kUsesBeforeSearch : known.uses + 1;
     if (known.uses == kUsesBeforeSearch) {
@@ -99,6 +152,7 @@ void SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
             return {};
         });
     }
+    return known.range.len_bytes != 0;
 }
 
 std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const Range& range) const noexcept {
@@ -116,24 +170,16 @@ void SharedRegions::look_for(const engine::PublishedRegion& region, Known& known
     if (!mapping) {
         return;
     }
-    const bool writes = (region.access & kWritingAccess) != 0;
-    const Descriptor file = open_file_of(*mapping, pid_, writes ? O_RDWR : O_RDONLY);
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    std::uint64_t first = region.host_addr & ~(page - 1);
-    const int protection = PROT_READ | (writes ? PROT_WRITE : 0);
-    const auto map_from = [&](std::uint64_t begin, std::uint64_t end) {
-        return MappedBytes::map(file.get(), mapping->offset + (begin - mapping->first), end - begin,
-                                protection);
-    };
-    Result<MappedBytes> bytes = map_from(first, region.host_addr + region.len_bytes);
-    if (!bytes) { // huge pages, of which the process has mapped whole ones
-        first = mapping->first;
-        bytes = map_from(first, mapping->end);
-    }
+    const Descriptor file = open_file_of(*mapping, pid_, needs_writing(region) ? O_RDWR : O_RDONLY);
+    const std::uint64_t page = page_bytes_of(file);
+    const std::uint64_t offset = mapping->offset + (region.host_addr - mapping->first);
+    const std::uint64_t first = offset & ~(page - 1);
+    const std::uint64_t end = (offset + region.len_bytes + page - 1) & ~(page - 1);
+    Result<MappedBytes> bytes = map_as_durable(region, file, first, end - first);
     if (bytes) {
         known.bytes = *std::move(bytes);
         known.range = {region.host_addr, region.len_bytes};
-        known.here = reinterpret_cast<std::uintptr_t>(known.bytes.at()) + (region.host_addr - first);
+        known.here = reinterpret_cast<std::uintptr_t>(known.bytes.at()) + (offset - first);
     }
 }
 

@@ -7,6 +7,9 @@
 // mapping's path. Both need the right to look into the process (ptrace's right to read). It is looked for
 // once for each registration, not before some requests have gone there, since it takes up to a millisecond.
 //
+// What isn't mapped: a file that this process has open itself, as closing another descriptor of it would take
+// the program's record locks; and what the other process may not write itself.
+//
 // A region that stays registered while its process maps something else there is a program's mistake. Then its
 // former pages are written, as by an adapter.
 //
@@ -28,9 +31,10 @@ class SharedRegions {
     // Of the process PID.
     explicit SharedRegions(pid_t pid);
 
-    // REGION is about to be used. May look for where it lies, and wait for the file system then.
+    // REGION is about to be used. May look for where it lies, and wait for the file system then. True: it
+    // has been mapped.
     enum class Search : std::uint8_t { kAfterSomeUses, kNow };
-    void before_use(const SeenRegion& region, Search search) noexcept;
+    bool before_use(const SeenRegion& region, Search search) noexcept;
     // Bytes of the process's memory.
     struct Range {
         std::uint64_t addr = 0;

@@ -33,6 +33,8 @@ class GuardedMemory final : public engine::Memory {
 
     // The program may have installed handlers since the last time.
     Result<void> prepare() const override;
+    // Between a question to the kernel and the access, a peer may shorten its file.
+    bool survives_peers() const noexcept override { return method_ == GuardMethod::kSignal; }
 
     bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept override;
     bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept override;

@@ -721,7 +721,7 @@ bool Device::board_came(const Descriptor& board, pid_t pid) noexcept {
         return false;
     }
     const Result<bool> added = at_boundary("a process of this host", [&]() -> Result<bool> {
-        Result<near::Peer> peer = near::SameHost::open(board, pid);
+        Result<near::Peer> peer = near::SameHost::open(board, pid, memory_);
         if (!peer) {
             return std::move(peer).error();
         }

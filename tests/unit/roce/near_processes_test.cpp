@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <cstring>
 #include <thread>
 
 #include "core/life_sign.hpp"
@@ -39,18 +40,30 @@ void wait_for(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
     }
 }
 
-// A child that is ready when stage is 1, and goes on at 2.
+// A child that is ready when stage is 1, and goes on at 2. What it can't do ends it.
 template<typename Run>
 pid_t start(Shared& shared, Run&& run) {
+    const pid_t parent = getpid();
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        run(shared);
+        if (getppid() == parent) {
+            run(shared);
+        }
         _exit(0);
     }
-    wait_for(shared.stage, 1);
+    while (shared.stage != 1) {
+        assert_int_equal(waitpid(child, nullptr, WNOHANG), 0);
+        sched_yield();
+    }
     return child;
+}
+
+void need(bool done) {
+    if (!done) {
+        _exit(2);
+    }
 }
 
 void end(pid_t child) {
@@ -81,12 +94,13 @@ TEST(life__of_a_thread_that_says_so__ends_when_it_says_so) {
     }
     Shared& shared = make_shared();
     assert_false(LifeSign::lives(shared.life));
+    bool lived = false;
     std::thread([&] {
         LifeSign sign(shared.life);
-        assert_true(sign.begin());
-        assert_true(LifeSign::lives(shared.life));
+        lived = sign.begin() && LifeSign::lives(shared.life);
         sign.end();
     }).join();
+    assert_true(lived);
     assert_false(LifeSign::lives(shared.life));
 }
 
@@ -224,14 +238,47 @@ constexpr std::size_t kFileBytes = 65536;
 
 int memory_file() {
     const int file = memfd_create("test", MFD_CLOEXEC);
-    assert_int_equal(ftruncate(file, kFileBytes), 0);
+    need(ftruncate(file, kFileBytes) == 0);
     return file;
 }
 
-std::uint64_t mapped(int file, int flags) {
-    void* const at = mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, flags, file, 0);
-    assert_true(at != MAP_FAILED);
+std::uint64_t mapped(int file, int flags, int protection = PROT_READ | PROT_WRITE) {
+    void* const at = mmap(nullptr, kFileBytes, protection, flags, file, 0);
+    need(at != MAP_FAILED);
     return reinterpret_cast<std::uintptr_t>(at);
+}
+
+// A file with a name, which each test has for itself.
+class NamedFile {
+  public:
+    NamedFile() {
+        file_ = mkostemp(path, O_CLOEXEC);
+        assert_true(file_ >= 0);
+        assert_int_equal(ftruncate(file_, kFileBytes), 0);
+    }
+    ~NamedFile() {
+        unlink(path);
+        close_it();
+    }
+    NamedFile(const NamedFile&) = delete;
+    NamedFile& operator=(const NamedFile&) = delete;
+    void close_it() {
+        if (file_ >= 0) {
+            close(std::exchange(file_, -1));
+        }
+    }
+    static inline char path[] = "/dev/shm/sluice-test-XXXXXX";
+
+  private:
+    int file_ = -1;
+};
+
+std::uint64_t open_and_map_named() {
+    const int file = open(NamedFile::path, O_RDWR | O_CLOEXEC);
+    need(file >= 0);
+    const std::uint64_t at = mapped(file, MAP_SHARED);
+    close(file);
+    return at;
 }
 
 // A child that has what MAKE mapped, and this process's way to it.
@@ -279,22 +326,51 @@ TEST(region__in_a_file_that_its_process_has_open__is_mapped_here) {
     assert_true(mapper.sees_what_is_written());
 }
 
-TEST(region__in_a_file_that_has_a_name_and_is_closed__is_mapped_here) {
+TEST(region__in_a_file_that_has_a_name__is_mapped_here_unless_it_is_open_here) {
     if (!kernel_lets_us()) {
         skip(); // nor does it show other processes as they are
     }
+    std::strcpy(NamedFile::path, "/dev/shm/sluice-test-XXXXXX");
+    NamedFile file;
+    Mapper mapper(open_and_map_named);
+    // Closing a descriptor of it would take our locks.
+    const bool is_mapped_while_open = mapper.find(mapper.seen(4)).has_value();
+    file.close_it();
+    const bool is_seen = mapper.sees_what_is_written();
+    assert_false(is_mapped_while_open);
+    assert_true(is_seen);
+}
+
+TEST(region__that_its_process_may_not_write__is_not_mapped) {
+    if (!kernel_lets_us()) {
+        skip(); // nor does it show other processes as they are
+    }
+    Mapper mapper([] { return mapped(memory_file(), MAP_SHARED, PROT_READ); });
+    assert_false(mapper.find(mapper.seen()).has_value());
+    near::SeenRegion to_read = mapper.seen(4);
+    to_read.region.access = engine::kRemoteRead;
+    assert_true(mapper.find(to_read).has_value());
+    mapper.finish();
+}
+
+TEST(region__of_huge_pages__is_mapped_and_unmapped) {
+    constexpr std::size_t kHuge = std::size_t{2} << 20;
+    const int huge = memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB);
+    if (!kernel_lets_us() || huge < 0 || ftruncate(huge, kHuge) != 0 ||
+        mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_SHARED, huge, 0) == MAP_FAILED) {
+        skip(); // this machine has none
+    }
+    close(huge);
     Mapper mapper([] {
-        const std::string path = "/dev/shm/sluice-test-" + std::to_string(getpid());
-        const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        assert_int_equal(ftruncate(file, kFileBytes), 0);
-        const std::uint64_t at = mapped(file, MAP_SHARED);
-        close(file);
-        return at;
+        const int file = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
+        need(ftruncate(file, kHuge) == 0);
+        void* const at = mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        need(at != MAP_FAILED);
+        return reinterpret_cast<std::uintptr_t>(at) + 4096;
     });
-    const std::string path = "/dev/shm/sluice-test-" + std::to_string(mapper.child);
-    const bool seen = mapper.sees_what_is_written();
-    assert_int_equal(unlink(path.c_str()), 0);
-    assert_true(seen);
+    assert_true(mapper.find(mapper.seen()).has_value());
+    assert_true(mapper.find(mapper.seen(4)).has_value());
+    mapper.finish();
 }
 
 TEST(region__that_is_private__is_not_mapped) {

@@ -235,6 +235,16 @@ TEST(atomics__where_they_may_not_be__the_peer_refuses_them) {
     two.expect_packets(wr, Status::kRemoteInvalidRequest);
 }
 
+TEST(atomics__at_an_odd_address_of_the_region__the_peer_refuses_them) {
+    Neighbours two;
+    const std::uint64_t begin = Bench::addr(two.bench.right);
+    SendWr wr = two.bench.wr(WrOpcode::kFetchAdd, two.bench.at_left(8, 8), 64);
+    wr.rkey =
+        *two.bench.net.right.engine.regions().add_region(Host::kPd, begin, begin + 4, 4096, kEverything);
+    wr.remote_addr = begin + 4 + 64; // where the memory is even
+    two.expect_packets(wr, Status::kRemoteInvalidRequest);
+}
+
 TEST(atomics__whose_result_has_no_place__end_the_queue_pair) {
     Neighbours two;
     two.bench.net.left.memory.make_hole(Bench::addr(two.bench.left, 4096), 4096);
@@ -306,17 +316,21 @@ TEST(write__its_last_word__is_written_last) {
 // Whoever deregisters memory may use it for something else afterwards.
 TEST(region__removed_while_a_peer_works__waits_for_its_turn) {
     Neighbours two;
+    const near::PeerBoard seen = seen_by_others(two.hosts.right.board());
     std::atomic<bool> removed{false};
+    bool is_well = false;
     two.hosts.left.board().begin_work();
     std::thread remover([&] {
-        assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
+        is_well = two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok();
         removed = true;
     });
-    const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000}; // what is waited for a stopped peer is more
-    nanosleep(&moment, nullptr);
+    while (seen.region(two.bench.right_key)) {
+        sched_yield();
+    }
     const bool too_early = removed;
     two.hosts.left.board().end_work();
     remover.join();
+    assert_true(is_well);
     assert_false(too_early);
 }
 
@@ -371,6 +385,28 @@ TEST(peer__that_has_not_taken_the_board__gets_packets) {
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 1);
+}
+
+// Its peers forget who has none, and then wait for nobody.
+TEST(process__without_a_sign_of_life__sends_packets) {
+    Neighbours two;
+    two.hosts.left.board().life() = 0;
+    two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
+}
+
+TEST(board__that_two_processes_send__is_nobody_s) {
+    NearHosts hosts;
+    Bench bench(usual_attributes(), 65536, hosts.both);
+    for (const pid_t pid : {100, 101}) {
+        assert_true(hosts.left.add(
+            {.board = seen_by_others(hosts.right.board()),
+             .pid = pid,
+             .memory = std::make_unique<SimulatedMemory>(bench.net.left.memory, bench.net.right.memory)}));
+    }
+    hosts.left.waits_for_us(hosts.right.board().id());
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
+    assert_true(bench.net.run());
+    assert_int_equal(hosts.left_counters.requests, 0);
 }
 
 // One that can't be reached may reach this process: it is waited for.
