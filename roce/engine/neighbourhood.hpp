@@ -66,6 +66,8 @@ class Neighbourhood {
     // repeated; an atomic operation isn't. ORIGINAL is an atomic operation's result.
     virtual bool execute(const DirectRequest& request, std::uint64_t& original) noexcept = 0;
 
+    // Whether Writes and Reads on this connection are likely to be executed.
+    virtual bool reaches(const Ends& ends) noexcept = 0;
     // Whether the peer is a living process of this host, which is a device like us then.
     virtual bool knows(const Ends& ends) noexcept = 0;
 

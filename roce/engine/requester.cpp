@@ -61,7 +61,8 @@ std::uint8_t opcode_of(WrOpcode opcode, bool first, bool last) noexcept {
 } // namespace
 
 void Requester::start() noexcept {
-    cursor_ = fresh_ = queue_.head();
+    cursor_ = fresh_ = behind_messages_ = queue_.head();
+    direct_failed_ = false;
     cursor_packet_ = 0;
     una_psn_ = next_psn_ = sent_limit_ = context_.attr.send_psn & wire::kPsnMask;
     since_ack_request_ = rd_in_flight_ = 0;
@@ -87,6 +88,9 @@ void Requester::assign_numbers(SendEntry& entry) noexcept {
     entry.packets = entry.is_local() ? 0 : packet_count(entry.len_bytes, context_.attr.path_mtu);
     next_psn_ = psn_add(next_psn_, entry.packets);
     ++fresh_;
+    if (!entry.is_one_sided()) {
+        behind_messages_ = fresh_;
+    }
 }
 
 bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
@@ -99,6 +103,9 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
             continue;
         }
         if (cursor_ == fresh_) {
+            if (will_be_direct(entry)) {
+                return false;
+            }
             assign_numbers(entry);
         }
         if (!may_start(entry)) {

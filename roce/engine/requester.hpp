@@ -33,7 +33,10 @@
 //
 // Neighbours. A request before which nothing is unanswered may be executed by this process itself, on the
 // memory of a peer on the same host: everything before it has happened, and what comes later waits for it, so
-// that it needs no sequence number. Once a request has left as a packet, it stays one.
+// that it needs no sequence number. Once a request has left as a packet, it stays one. A Write or Read behind
+// others that have left so waits until they are answered: otherwise a stream that began before the peer was
+// known would be packets for ever. Behind a Send it leaves as a packet, since its peer may be waiting for
+// both.
 #pragma once
 
 #include <optional>
@@ -90,6 +93,7 @@ class Requester {
     bool run_local(SendEntry& entry) noexcept;
     bool is_first_in_line() const noexcept;
     bool run_direct(SendEntry& entry) noexcept;
+    bool will_be_direct(const SendEntry& entry) noexcept;
     bool take_original(const SendEntry& entry, std::uint64_t original) noexcept;
     bool may_start(const SendEntry& entry) const noexcept;
     bool emit(SendEntry& entry, OutPacket& out) noexcept;
@@ -127,6 +131,9 @@ class Requester {
     std::uint32_t cursor_ = 0;
     std::uint32_t cursor_packet_ = 0;
     std::uint32_t fresh_ = 0; // first request without numbers
+    // Behind the last request that has left as packets and is no Write or Read.
+    std::uint32_t behind_messages_ = 0;
+    bool direct_failed_ = false; // the last Write or Read for a peer that is reached
     std::uint32_t una_psn_ = 0;
     std::uint32_t next_psn_ = 0; // for the next fresh request
     std::uint32_t sent_limit_ = 0;

@@ -16,9 +16,7 @@ bool is_atomic(WrOpcode opcode) noexcept {
 
 // Anything else takes a receive of the peer's, or needs its processor.
 bool can_be_direct(const SendEntry& entry) noexcept {
-    const WrOpcode opcode = entry.wr.opcode;
-    return entry.len_bytes != 0 &&
-           (opcode == WrOpcode::kWrite || opcode == WrOpcode::kRead || is_atomic(opcode));
+    return entry.len_bytes != 0 && (entry.is_one_sided() || is_atomic(entry.wr.opcode));
 }
 
 // Where a request's bytes are, or go.
@@ -72,7 +70,9 @@ bool Requester::run_direct(SendEntry& entry) noexcept {
                                 .compare_add = entry.wr.compare_add,
                                 .swap = entry.wr.swap};
     std::uint64_t original = 0;
-    if (!context_.neighbourhood->execute(request, original)) {
+    const bool executed = context_.neighbourhood->execute(request, original);
+    direct_failed_ = !executed && !atomic && context_.neighbourhood->reaches(request.ends);
+    if (!executed) {
         return false;
     }
     if (atomic && !take_original(entry, original)) {
@@ -82,6 +82,14 @@ bool Requester::run_direct(SendEntry& entry) noexcept {
     ++fresh_;
     queue_.retire(Status::kSuccess);
     return true;
+}
+
+// As soon as all before it are answered, which are none but Writes and Reads.
+bool Requester::will_be_direct(const SendEntry& entry) noexcept {
+    return context_.neighbourhood != nullptr && !direct_failed_ && cursor_ != queue_.head() &&
+           entry.is_one_sided() && can_be_direct(entry) &&
+           static_cast<std::int32_t>(queue_.head() - behind_messages_) >= 0 &&
+           context_.neighbourhood->reaches(context_.ends());
 }
 
 // As the answer to a packet: a page that is gone by now fails the queue pair.

@@ -20,6 +20,10 @@ struct SendEntry {
     bool is_local() const noexcept {
         return wr.opcode == WrOpcode::kLocalInv || wr.opcode == WrOpcode::kBindMw;
     }
+    // It touches the peer's memory and nothing else of it.
+    bool is_one_sided() const noexcept {
+        return wr.opcode == WrOpcode::kWrite || wr.opcode == WrOpcode::kRead;
+    }
     // Answered by more than an acknowledgement.
     bool needs_response() const noexcept {
         switch (wr.opcode) {

@@ -237,6 +237,14 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
     return nullptr;
 }
 
+bool SameHost::may_touch(const Peer* peer) const noexcept {
+    return peer != nullptr && peer->memory != nullptr && peer->waits_for_us && board_->lives();
+}
+
+bool SameHost::reaches(const engine::Ends& ends) noexcept {
+    return may_touch(find(ends));
+}
+
 bool SameHost::knows(const engine::Ends& ends) noexcept {
     const Peer* const peer = find(ends);
     return peer != nullptr && peer->board.lives();
@@ -244,7 +252,7 @@ bool SameHost::knows(const engine::Ends& ends) noexcept {
 
 bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) noexcept {
     Peer* const peer = find(request.ends);
-    if (peer == nullptr || peer->memory == nullptr || !peer->waits_for_us || !board_->lives()) {
+    if (!may_touch(peer)) {
         return false;
     }
     get_ready(*peer, request);

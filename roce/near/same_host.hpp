@@ -69,6 +69,7 @@ class SameHost final : public engine::Neighbourhood {
     void withdraw_region(std::uint32_t slot) noexcept override;
     void withdraw_connection(std::uint32_t seat) noexcept override;
     bool execute(const engine::DirectRequest& request, std::uint64_t& original) noexcept override;
+    bool reaches(const engine::Ends& ends) noexcept override;
     bool knows(const engine::Ends& ends) noexcept override;
 
   private:
@@ -80,6 +81,7 @@ class SameHost final : public engine::Neighbourhood {
     };
 
     Peer* find(const engine::Ends& ends) noexcept;
+    bool may_touch(const Peer* peer) const noexcept;
     void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;
     bool execute_in_turns(Peer& peer, const engine::DirectRequest& request, std::uint64_t& original) noexcept;
     static bool execute_on(PeerMemory& memory, std::uint64_t at, const engine::DirectRequest& request,

@@ -120,6 +120,47 @@ TEST(write__behind_an_unanswered_send__goes_behind_it) {
     two.expect_direct(two.write(64, 64, 8192)); // all are answered
 }
 
+// A stream that began before the two knew each other.
+TEST(writes__behind_those_that_left_as_packets__become_direct) {
+    NearHosts hosts;
+    Bench bench(usual_attributes(), kBlock, hosts.both);
+    const auto post = [&](std::uint64_t id) {
+        assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(256 * id, 256), 256 * id, id)) ==
+                    Post::kPosted);
+    };
+    post(0);
+    (void)bench.net.step();
+    hosts.introduce(bench.net);
+    for (std::uint64_t id = 1; id < 8; ++id) {
+        post(id);
+    }
+    const std::uint64_t packets = bench.net.packets;
+    assert_true(bench.net.run());
+    for (std::uint64_t id = 0; id < 8; ++id) {
+        const auto sent = bench.sent();
+        assert_true(sent && sent->wr_id == id && sent->status == Status::kSuccess);
+    }
+    assert_memory_equal(bench.right.data(), bench.left.data(), std::size_t{8} * 256);
+    assert_int_equal(hosts.left_counters.requests, 7);
+    assert_int_equal(bench.net.packets, packets + 1); // the first one's acknowledgement
+}
+
+// Where direct requests fail, packets go on without a pause between them.
+TEST(writes__that_can_not_be_direct__are_a_stream_of_packets) {
+    Neighbours two;
+    const std::uint32_t unknown = two.bench.net.right.add(two.bench.right, kEverything);
+    two.hosts.right.withdraw_region(unknown >> engine::kKeyVariantBits & (kHostsBoard.regions - 1));
+    for (std::uint64_t id = 0; id < 8; ++id) {
+        SendWr wr = two.write(256 * id, 256, 256 * id);
+        wr.rkey = unknown;
+        assert_true(two.bench.post(wr) == Post::kPosted);
+    }
+    (void)two.bench.net.step();
+    assert_int_equal(two.bench.net.packets, 8);
+    assert_true(two.bench.net.run());
+    assert_int_equal(two.direct(), 0);
+}
+
 TEST(write__then_send__the_send_comes_later) {
     Neighbours two;
     assert_true(two.bench.post_receive(0, 64) == Post::kPosted);
