@@ -15,7 +15,8 @@ bool LifeSign::begin() noexcept {
     if (syscall(SYS_set_robust_list, &list_, sizeof list_) != 0) {
         return false;
     }
-    word_.store(static_cast<std::uint32_t>(gettid()), std::memory_order_release); // partner: who asks
+    word_.store(static_cast<std::uint32_t>(gettid()),
+                std::memory_order_release); // partner: PeerBoard::lives()
     return true;
 }
 

@@ -2,17 +2,11 @@
 //
 // Requests that this process executes itself, on the memory of a peer of the same host. The rules are in
 // requester.hpp.
-#include <bit>
-
 #include "roce/engine/requester.hpp"
 
 namespace sluice::roce::engine {
 
 namespace {
-
-bool is_atomic(WrOpcode opcode) noexcept {
-    return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
-}
 
 // Anything else takes a receive of the peer's, or needs its processor.
 bool can_be_direct(const SendEntry& entry) noexcept {
@@ -90,16 +84,6 @@ bool Requester::will_be_direct(const SendEntry& entry) noexcept {
            entry.is_one_sided() && can_be_direct(entry) &&
            static_cast<std::int32_t>(queue_.head() - behind_messages_) >= 0 &&
            context_.neighbourhood->reaches(context_.ends());
-}
-
-// As the answer to a packet: a page that is gone by now fails the queue pair.
-bool Requester::take_original(const SendEntry& entry, std::uint64_t original) noexcept {
-    const auto bytes = std::bit_cast<std::array<std::uint8_t, sizeof original>>(original);
-    if (!context_.scatter(entry.wr.sges, 0, bytes)) {
-        fail(Status::kLocalProtection);
-        return false;
-    }
-    return true;
 }
 
 } // namespace sluice::roce::engine

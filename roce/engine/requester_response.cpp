@@ -121,21 +121,21 @@ void Requester::on_data(const Packet& packet, const Moment& now) noexcept {
 
 bool Requester::take_data(const SendEntry& entry, const Packet& packet) noexcept {
     const wire::Operation operation = packet.info().operation;
-    const bool is_atomic =
-        entry.wr.opcode == WrOpcode::kCompareSwap || entry.wr.opcode == WrOpcode::kFetchAdd;
+    const bool atomic = is_atomic(entry.wr.opcode);
     const bool fits =
-        operation == (is_atomic ? wire::Operation::kAtomicAcknowledge : wire::Operation::kReadResponse);
+        operation == (atomic ? wire::Operation::kAtomicAcknowledge : wire::Operation::kReadResponse);
     const bool is_ack =
         !packet.info().has(wire::kHasAeth) || wire::ack_kind(packet.aeth.syndrome) == wire::AckKind::kAck;
     if (!fits || !is_ack) {
         fail(Status::kBadResponse);
         return false;
     }
-    if (!is_atomic) {
-        return take_read_data(entry, packet);
-    }
-    // The program sees a number of its own byte order.
-    const auto bytes = std::bit_cast<std::array<std::uint8_t, 8>>(packet.atomic_ack.original);
+    return atomic ? take_original(entry, packet.atomic_ack.original) : take_read_data(entry, packet);
+}
+
+// The program sees a number of its own byte order. A page that is gone by now fails the queue pair.
+bool Requester::take_original(const SendEntry& entry, std::uint64_t original) noexcept {
+    const auto bytes = std::bit_cast<std::array<std::uint8_t, sizeof original>>(original);
     if (!context_.scatter(entry.wr.sges, 0, bytes)) {
         fail(Status::kLocalProtection);
         return false;

@@ -101,6 +101,10 @@ enum class WrOpcode : std::uint8_t {
     kBindMw,
 };
 
+constexpr bool is_atomic(WrOpcode opcode) noexcept {
+    return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
+}
+
 enum class WcOpcode : std::uint8_t {
     kSend,
     kWrite,

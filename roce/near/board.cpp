@@ -99,7 +99,8 @@ template<typename Entry, typename Change>
 void change(Entry& entry, Change&& apply) noexcept {
     const std::uint32_t version = load(entry.version);
     store(entry.version, version | 1);
-    // Partner: the fence in read(). Who sees one of the new words sees that the version is odd, or later.
+    // Partner: the fence in read(). A reader that sees one of the new words sees an odd version, or a later
+    // one.
     std::atomic_thread_fence(std::memory_order_release);
     apply();
     entry.version.store((version | 1) + 1, std::memory_order_release); // partner: the acquire in read()

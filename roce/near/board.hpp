@@ -64,7 +64,7 @@ class Board {
     const BoardSize size_;
 };
 
-// A region as it is published just now. Whoever changes it changes the version.
+// A region as it is published just now. Its owner changes the version with each change.
 struct SeenRegion {
     engine::PublishedRegion region;
     std::uint32_t version = 0;

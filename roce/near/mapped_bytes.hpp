@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A mapping of a part of a file, shared with whoever else maps it.
+// A mapping of a part of a file, shared with all other mappings of it.
 #pragma once
 
 #include <sys/mman.h>

@@ -59,10 +59,6 @@ bool covers(const engine::PublishedRegion& region, std::uint64_t addr, std::uint
            addr - region.iova <= region.len_bytes - len_bytes;
 }
 
-bool is_atomic(WrOpcode opcode) noexcept {
-    return opcode == WrOpcode::kFetchAdd || opcode == WrOpcode::kCompareSwap;
-}
-
 // As the peer's engine would decide.
 bool is_allowed(const DirectRequest& request, const engine::PublishedConnection& connection,
                 const engine::PublishedRegion& region) noexcept {

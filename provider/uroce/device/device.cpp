@@ -701,7 +701,7 @@ void Device::thread_ends() noexcept {
     }
 }
 
-// Whoever gets it tries at once whether it may touch this process's memory.
+// A process that gets it tries at once to read this process's memory.
 int Device::board() const noexcept {
     if (same_host_ == nullptr) {
         return -1;

@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <cstring>
+#include <string>
 #include <thread>
 
 #include "core/life_sign.hpp"
@@ -252,12 +252,13 @@ std::uint64_t mapped(int file, int flags, int protection = PROT_READ | PROT_WRIT
 class NamedFile {
   public:
     NamedFile() {
-        file_ = mkostemp(path, O_CLOEXEC);
+        path = "/dev/shm/sluice-test-XXXXXX";
+        file_ = mkostemp(path.data(), O_CLOEXEC);
         assert_true(file_ >= 0);
         assert_int_equal(ftruncate(file_, kFileBytes), 0);
     }
     ~NamedFile() {
-        unlink(path);
+        unlink(path.c_str());
         close_it();
     }
     NamedFile(const NamedFile&) = delete;
@@ -267,14 +268,14 @@ class NamedFile {
             close(std::exchange(file_, -1));
         }
     }
-    static inline char path[] = "/dev/shm/sluice-test-XXXXXX";
+    static inline std::string path; // of the one that there is: a child's function takes no argument
 
   private:
     int file_ = -1;
 };
 
 std::uint64_t open_and_map_named() {
-    const int file = open(NamedFile::path, O_RDWR | O_CLOEXEC);
+    const int file = open(NamedFile::path.c_str(), O_RDWR | O_CLOEXEC);
     need(file >= 0);
     const std::uint64_t at = mapped(file, MAP_SHARED);
     close(file);
@@ -330,7 +331,6 @@ TEST(region__in_a_file_that_has_a_name__is_mapped_here_unless_it_is_open_here) {
     if (!kernel_lets_us()) {
         skip(); // nor does it show other processes as they are
     }
-    std::strcpy(NamedFile::path, "/dev/shm/sluice-test-XXXXXX");
     NamedFile file;
     Mapper mapper(open_and_map_named);
     // Closing a descriptor of it would take our locks.
