@@ -113,6 +113,16 @@ function(sluice_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
+# sluice_compile_small(SOURCES...): sources of the current folder that run when something is opened, listed or described,
+# and never for a message. A program that uses RDMA loads all of them: they are compiled for size where others are
+# compiled for speed.
+function(sluice_compile_small)
+  # A source with options of its own would be compiled alone where others are compiled together.
+  if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -Os)
+  endif()
+endfunction()
+
 # sluice_static_library(NAME SOURCES... [LINK libraries...])
 function(sluice_static_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")

@@ -36,7 +36,7 @@ what_it_costs() {
         $((without + 1000 - with)) 0
     in_root sluice provider disable >/dev/null
     size=$(in_root sh -c 'stat -L -c %s /usr/lib/*/libsluice.so.1')
-    expect_above "it is smaller than 1.25 MiB; bytes left" $((1310720 - size)) 0
+    expect_above "it is smaller than 1 MiB; bytes left" $((1048576 - size)) 0
 }
 
 # In a guest that sees the root and has an rxe device of its kernel's.
