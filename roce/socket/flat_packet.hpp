@@ -4,8 +4,7 @@
 // ICRC. The engine's packets refer to the program's memory; what is made here doesn't.
 #pragma once
 
-#include "roce/engine/memory.hpp"
-#include "roce/engine/out_packet.hpp"
+#include "roce/engine/copy_packet.hpp"
 #include "roce/socket/datagram_frame.hpp"
 
 namespace sluice::roce::socket {
@@ -15,25 +14,6 @@ inline constexpr std::size_t kMaxPacketBytes = wire::kMaxHeaderBytes + 4096 + 3 
 
 constexpr std::size_t flat_bytes(const engine::OutPacket& packet) noexcept {
     return std::size_t{packet.header_bytes} + packet.payload_bytes + wire::kIcrcBytes;
-}
-
-// Copies the payload, padding included. False: a page of it is gone.
-inline bool copy_payload(const engine::OutPacket& packet, engine::Memory& memory, std::uint8_t* to) noexcept {
-    for (std::uint32_t i = 0; i < packet.piece_count; ++i) {
-        const iovec& piece = packet.pieces[i];
-        if (!memory.copy_out(to, reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len)) {
-            return false;
-        }
-        to += piece.iov_len;
-    }
-    return true;
-}
-
-// Everything but the ICRC, for which room is left at the end of TO, which has flat_bytes(PACKET).
-inline bool copy_packet(const engine::OutPacket& packet, engine::Memory& memory,
-                        wire::MutableBytes to) noexcept {
-    std::copy_n(packet.header.begin(), packet.header_bytes, to.begin());
-    return copy_payload(packet, memory, to.data() + packet.header_bytes);
 }
 
 // Computes the ICRC of PACKET and writes it at its end. Returns the frame that it was computed for.
