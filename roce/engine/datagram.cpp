@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/engine/datagram.hpp"
 
+#include "roce/wire/mad.hpp"
+
 namespace sluice::roce::engine {
 namespace {
 
@@ -31,6 +33,8 @@ bool Datagram::transmit(OutPacket& out) noexcept {
     packet.deth = {.qkey = (wr.qkey & kOwnQkey) != 0 ? context_.attr.qkey : wr.qkey, .src_qpn = context_.qpn};
     packet.imm.data = wr.imm_or_rkey;
     out.finish();
+    out.through_memory =
+        packet.bth.dest_qpn > wire::kGsiQpn; // management datagrams are for several processes
     out.source = wr.source == Address{} ? context_.attr.local : wr.source;
     out.destination = wr.destination;
     next_psn_ = wire::psn_add(next_psn_, 1);

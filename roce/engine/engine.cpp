@@ -33,6 +33,7 @@ Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
       tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)), share_(config.share),
       min_silence_(config.min_silence), neighbourhood_(config.neighbourhood), deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
+    waiting_.reserve(slots_.size());
 }
 
 Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
@@ -202,6 +203,10 @@ bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
         if (slots_[index].qp == nullptr) {
             continue;
         }
+        if (slots_[index].qp->needs_room()) {
+            wait_for_room(index);
+            continue;
+        }
         const bool sent = slots_[index].qp->transmit(out, now);
         reschedule(index);
         if (sent) {
@@ -216,6 +221,20 @@ bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
         }
     }
     return false;
+}
+
+void Engine::wait_for_room(std::uint32_t index) noexcept {
+    if (!std::exchange(slots_[index].waits, true)) {
+        waiting_.push_back(index); // within what was reserved
+    }
+}
+
+void Engine::room_again() noexcept {
+    for (const std::uint32_t index : waiting_) {
+        slots_[index].waits = false;
+        make_ready(index);
+    }
+    waiting_.clear();
 }
 
 bool Engine::settle() noexcept {

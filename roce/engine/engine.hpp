@@ -72,6 +72,9 @@ class Engine {
     void peer_is_gone(std::uint32_t qpn) noexcept;
     void peer_answers(std::uint32_t qpn) noexcept;
 
+    // A peer that had no room for packets may have some now.
+    void room_again() noexcept;
+
     void wake(QueuePair& qp) noexcept;
     void receive(const InPacket& in, const Moment& now) noexcept;
     // The next packet to send: queue pairs take turns.
@@ -89,6 +92,7 @@ class Engine {
         std::uint32_t next_ready = kNobody; // in the list of those that may have something to send
         bool ready = false;
         bool unsettled = false;  // is in unsettled_
+        bool waits = false;      // is in waiting_
         std::uint32_t lives = 0; // queue pairs that it has had
     };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
@@ -98,6 +102,7 @@ class Engine {
     std::optional<std::uint32_t> next_number(std::uint32_t index) noexcept;
     void receive_multicast(const InPacket& in, const Moment& now) noexcept;
     void make_ready(std::uint32_t index) noexcept;
+    void wait_for_room(std::uint32_t index) noexcept;
     std::uint32_t take_ready() noexcept;
     void reschedule(std::uint32_t index) noexcept;
 
@@ -118,6 +123,7 @@ class Engine {
     Deadlines deadlines_;
     MulticastGroups groups_;
     std::vector<std::uint32_t> unsettled_; // seats; its memory is reserved
+    std::vector<std::uint32_t> waiting_;   // for room at their peers; so is this one's
 };
 
 } // namespace sluice::roce::engine

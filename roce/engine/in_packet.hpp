@@ -17,6 +17,7 @@ struct InPacket {
     std::uint16_t source_port = 0; // of UDP; 0: it never was on a wire
     // Its sender is to be told that no receive is there. A test's wish: whether one is, isn't looked at.
     bool not_ready = false;
+    bool through_memory = false; // of a process of this host
 };
 
 } // namespace sluice::roce::engine

@@ -71,6 +71,11 @@ class Neighbourhood {
     // Whether the peer is a living process of this host, which is a device like us then.
     virtual bool knows(const Ends& ends) noexcept = 0;
 
+    // Whether packets to the peer go through memory, and whether there is room for one now.
+    enum class Room : std::uint8_t { kNoWay, kFull, kFree };
+    // kFull: somebody calls Engine::room_again() when there is some.
+    virtual Room room(const Ends& ends) noexcept = 0;
+
   protected:
     ~Neighbourhood() = default;
 };

@@ -31,9 +31,11 @@ struct OutPacket {
     Address source;
     Address destination;
     std::uint32_t source_qpn = 0; // its queue pair's number, set by the engine
+    bool through_memory = false;  // if there is such a way; the other packets of its queue pair go there, too
 
     wire::Packet& begin() noexcept {
         header_bytes = piece_count = payload_bytes = 0;
+        through_memory = false;
         packet = {};
         return packet;
     }

@@ -268,6 +268,7 @@ bool QueuePair::take(const InPacket& in, const Moment& now) noexcept {
         return unreliable_.on_packet(in.packet);
     }
     if (!in.packet.info().is_response()) {
+        responder_.answer_through_memory(in.through_memory);
         return responder_.on_request(in.packet, in.not_ready);
     }
     if (!sends_packets()) {
@@ -299,6 +300,16 @@ bool QueuePair::has_other_port(const InPacket& in) noexcept {
     peer_has_our_port_ =
         peer_has_our_port_ || (context_.neighbourhood != nullptr && context_.neighbourhood->knows(ends()));
     return peer_has_our_port_;
+}
+
+// A datagram for a peer without room takes another way.
+bool QueuePair::needs_room() noexcept {
+    if (context_.neighbourhood == nullptr || type_ == QpType::kUd || !receives_packets()) {
+        return false;
+    }
+    const Neighbourhood::Room room = context_.neighbourhood->room(ends());
+    context_.through_memory = room != Neighbourhood::Room::kNoWay;
+    return room == Neighbourhood::Room::kFull;
 }
 
 // Answers first: the peer waits for them, and its own requests can't be refused.

@@ -83,6 +83,8 @@ class QueuePair {
                in.source == context_.attr.local;
     }
     bool transmit(OutPacket& out, const Moment& now) noexcept;
+    // Whether its next packet would find no room. To be asked before transmit().
+    bool needs_room() noexcept;
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
     bool has_failed_queue() const noexcept {

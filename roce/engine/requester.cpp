@@ -62,7 +62,7 @@ std::uint8_t opcode_of(WrOpcode opcode, bool first, bool last) noexcept {
 
 void Requester::start() noexcept {
     cursor_ = fresh_ = behind_messages_ = queue_.head();
-    direct_failed_ = false;
+    direct_failed_ = through_memory_ = false;
     cursor_packet_ = 0;
     una_psn_ = next_psn_ = sent_limit_ = context_.attr.send_psn & wire::kPsnMask;
     since_ack_request_ = rd_in_flight_ = 0;
@@ -103,7 +103,7 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
             continue;
         }
         if (cursor_ == fresh_) {
-            if (will_be_direct(entry)) {
+            if (will_be_direct(entry) || !chooses_way()) {
                 return false;
             }
             assign_numbers(entry);
@@ -125,6 +125,15 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
         }
     }
     return false;
+}
+
+// Packets on one way overtake those on another, so that one is changed only while nothing is unanswered.
+bool Requester::chooses_way() noexcept {
+    if (through_memory_ != context_.through_memory && una_psn_ != next_psn_) {
+        return false;
+    }
+    through_memory_ = context_.through_memory;
+    return true;
 }
 
 // 10.8.3.3: a fence waits for reads and atomics before it. Besides: the window, and the number of
@@ -166,6 +175,7 @@ bool Requester::emit(SendEntry& entry, OutPacket& out) noexcept {
     packet.bth.ack_request = packet.info().ends() || since_ack_request_ + 1 >= kPacketsPerAckRequest;
     since_ack_request_ = packet.bth.ack_request ? 0 : since_ack_request_ + 1;
     out.finish();
+    out.through_memory = through_memory_;
     out.source = context_.attr.local;
     out.destination = context_.attr.remote;
     return true;

@@ -94,6 +94,7 @@ class Requester {
     bool is_first_in_line() const noexcept;
     bool run_direct(SendEntry& entry) noexcept;
     bool will_be_direct(const SendEntry& entry) noexcept;
+    bool chooses_way() noexcept;
     bool take_original(const SendEntry& entry, std::uint64_t original) noexcept;
     bool may_start(const SendEntry& entry) const noexcept;
     bool emit(SendEntry& entry, OutPacket& out) noexcept;
@@ -133,7 +134,8 @@ class Requester {
     std::uint32_t fresh_ = 0; // first request without numbers
     // Behind the last request that has left as packets and is no Write or Read.
     std::uint32_t behind_messages_ = 0;
-    bool direct_failed_ = false; // the last Write or Read for a peer that is reached
+    bool through_memory_ = false; // go the packets that have left
+    bool direct_failed_ = false;  // the last Write or Read for a peer that is reached
     std::uint32_t una_psn_ = 0;
     std::uint32_t next_psn_ = 0; // for the next fresh request
     std::uint32_t sent_limit_ = 0;

@@ -37,6 +37,8 @@ class Responder {
     void start();
     // True: it was the next one, and is executed.
     bool on_request(const wire::Packet& packet, bool not_ready = false) noexcept;
+    // On the way on which the last request came: the peer changes it only when all are answered.
+    void answer_through_memory(bool through_memory) noexcept { through_memory_ = through_memory; }
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 
@@ -105,6 +107,7 @@ class Responder {
     void emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) noexcept;
 
     QpContext& context_;
+    bool through_memory_ = false;
     ReceiveQueue& receives_;
     std::uint32_t expected_psn_ = 0;
     std::uint32_t msn_ = 0;

@@ -72,6 +72,7 @@ void Responder::emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) no
     packet.aeth = {.syndrome = reply.syndrome, .msn = reply.msn};
     packet.atomic_ack.original = reply.value;
     out.finish();
+    out.through_memory = through_memory_;
     out.source = context_.attr.local;
     out.destination = context_.attr.remote;
 }

@@ -55,6 +55,7 @@ bool UnreliableConnection::transmit(OutPacket& out, bool may_begin) noexcept {
         }
         emit(entry, packet);
         out.finish();
+        out.through_memory = context_.through_memory;
         out.source = context_.attr.local;
         out.destination = context_.attr.remote;
         next_psn_ = psn_add(next_psn_, 1);

@@ -39,11 +39,17 @@ class Arrivals {
     // sent. -1: nothing.
     virtual int board() const noexcept { return -1; }
     virtual std::uint64_t board_id() const noexcept { return 0; }
-    // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't. True: that process is
-    // told so, and may touch this one's memory.
-    virtual bool board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept { return false; }
-    // The process that has board ID has answered so.
-    virtual void board_taken(std::uint64_t /*id*/) noexcept {}
+    // What a process gets for its board, if that is taken: it may touch this one's memory. If it gets RING,
+    // it may write packets there, and BELL wakes this process. Both stay the device's.
+    struct Admission {
+        bool is_taken = false;
+        int ring = -1;
+        int bell = -1;
+    };
+    // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't.
+    virtual Admission board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept { return {}; }
+    // The process that has board ID has answered so. RING and BELL are empty if it wants no packets.
+    virtual void board_taken(std::uint64_t /*id*/, Descriptor /*ring*/, Descriptor /*bell*/) noexcept {}
 
   protected:
     ~Arrivals() = default;

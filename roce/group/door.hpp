@@ -14,6 +14,7 @@
 #include "core/descriptor.hpp"
 #include "core/result.hpp"
 #include "roce/engine/types.hpp"
+#include "roce/group/messages.hpp"
 #include "roce/group/table.hpp"
 
 namespace sluice::roce::group {
@@ -64,5 +65,7 @@ class Arrivals;
 void send_board(int socket, int board) noexcept;
 // RECEIVED has come from SOCKET with a Board.
 void answer_board(int socket, const Received& received, Arrivals& arrivals) noexcept;
+// RECEIVED has come with ANSWER.
+void take_answer(const BoardTaken& answer, Received& received, Arrivals& arrivals) noexcept;
 
 } // namespace sluice::roce::group

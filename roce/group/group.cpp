@@ -351,7 +351,7 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
     } else if (read_as<Board>(message)) {
         take_board(descriptor, received);
     } else if (const auto yes = read_as<BoardTaken>(message)) {
-        board_taken(yes->id);
+        take_answer(*yes, received, *this);
     } else if (const auto further = read_as<Further>(message)) {
         const Result<void> taken =
             at_boundary("sharing an address", [&] { return take_further(*further, received); });

@@ -158,10 +158,12 @@ class Group final : public cm::PortClaims, Arrivals {
     }
     int board() const noexcept override { return arrivals_->board(); }
     std::uint64_t board_id() const noexcept override { return arrivals_->board_id(); }
-    bool board_came(const Descriptor& board, pid_t pid) noexcept override {
+    Admission board_came(const Descriptor& board, pid_t pid) noexcept override {
         return arrivals_->board_came(board, pid);
     }
-    void board_taken(std::uint64_t id) noexcept override { arrivals_->board_taken(id); }
+    void board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noexcept override {
+        arrivals_->board_taken(id, std::move(ring), std::move(bell));
+    }
     void send_boards() noexcept;
     Result<void> watch(int descriptor, std::uint32_t events) const;
     void answer_door(int door) noexcept;

@@ -34,7 +34,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 5;
+    static constexpr std::uint32_t kVersion = 6;
 };
 
 // From a visitor that holds the joining lock.
@@ -100,7 +100,7 @@ struct Board {
 };
 
 // The answer to a Board: its sender may touch the memory of the process that has board ID. That one has sent
-// it over the same line before.
+// it over the same line before. Descriptors: none, or Arrivals::Admission's ring and bell.
 struct BoardTaken {
     static constexpr Kind kKind = Kind::kBoardTaken;
     Kind kind = kKind;

@@ -14,14 +14,14 @@
 
 #include "core/life_sign.hpp"
 #include "core/random.hpp"
+#include "core/sealed_file.hpp"
 
 namespace sluice::roce::near {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x736c7569636532; // and the layout's version
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr int kNoFurtherWriters = 0x10; // F_SEAL_FUTURE_WRITE, since Linux 5.1
+constexpr std::uint64_t kMagic = 0x736c7569636533; // and the layout's version
+constexpr int kNoFurtherWriters = 0x10;            // F_SEAL_FUTURE_WRITE, since Linux 5.1
 constexpr std::uint32_t kMostEntries = 1U << 20;
 constexpr std::size_t kEntryBytes = 64;
 constexpr std::size_t kHeaderBytes = 4096;
@@ -52,6 +52,7 @@ struct Header {
         engine::Share::Words words;
         std::uint32_t which;
         std::uint64_t probe;
+        engine::Address address;
     };
     Fixed fixed;
     alignas(kEntryBytes) Word life;
@@ -143,7 +144,7 @@ constexpr char kProbed = kProbe;
 
 } // namespace
 
-Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine::Share& share) {
+Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const BoardOwner& owner) {
     const Result<RandomKey> key = RandomKey::from_system();
     if (!key) {
         return key.error().clone();
@@ -151,26 +152,27 @@ Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const engine
     if (!is_sound(size)) {
         return Error(ErrorKind::kInvalidArgument, "a board has powers of two of entries");
     }
-    Descriptor file(memfd_create("sluice-board", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const std::size_t bytes = bytes_of(size);
-    if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
-        return Error::from_errno(errno, "no memory for a board for the processes of this host");
+    Result<Descriptor> file = make_memory_file("sluice-board", bytes);
+    if (!file) {
+        return std::move(file).error();
     }
-    Result<MappedBytes> mapped = MappedBytes::map(file.get(), 0, bytes, PROT_READ | PROT_WRITE);
+    Result<MappedBytes> mapped = MappedBytes::map(file->get(), 0, bytes, PROT_READ | PROT_WRITE);
     if (!mapped) {
         return std::move(mapped).error();
     }
-    if (fcntl(file.get(), F_ADD_SEALS, kNoFurtherWriters) != 0 ||
-        fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
-        return Error::from_errno(errno, "a board for the processes of this host can't be sealed");
+    Result<void> sealed = seal_size(*file, kNoFurtherWriters);
+    if (!sealed) {
+        return std::move(sealed).error();
     }
     header_of(*mapped).fixed = {.magic = kMagic,
                                 .id = RandomStream(*key).draw_64(),
                                 .size = size,
-                                .words = share.words(),
-                                .which = share.which(),
-                                .probe = reinterpret_cast<std::uintptr_t>(&kProbed)};
-    return std::unique_ptr<Board>(new Board(std::move(file), *std::move(mapped), size));
+                                .words = owner.share.words(),
+                                .which = owner.share.which(),
+                                .probe = reinterpret_cast<std::uintptr_t>(&kProbed),
+                                .address = owner.address};
+    return std::unique_ptr<Board>(new Board(*std::move(file), *std::move(mapped), size));
 }
 
 std::uint64_t Board::id() const noexcept {
@@ -233,13 +235,10 @@ void Board::end_work() noexcept {
 }
 
 Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
-    struct stat status {};
-    const int seals = fcntl(file.get(), F_GET_SEALS);
-    if (fstat(file.get(), &status) != 0 || seals < 0 || (seals & kSeals) != kSeals ||
-        status.st_size < static_cast<off_t>(kHeaderBytes)) {
+    const std::size_t bytes = sealed_bytes(file).value_or(0);
+    if (bytes < kHeaderBytes) {
         return is_no_board();
     }
-    const auto bytes = static_cast<std::size_t>(status.st_size);
     Result<MappedBytes> mapped = MappedBytes::map(file.get(), 0, bytes, PROT_READ);
     if (!mapped) {
         return std::move(mapped).error();
@@ -250,8 +249,8 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
         fixed.which >= engine::Share::kShares) {
         return is_no_board();
     }
-    return PeerBoard(*std::move(mapped), fixed.size, engine::Share(fixed.words, fixed.which), fixed.id,
-                     fixed.probe);
+    return PeerBoard(*std::move(mapped), fixed.size, {engine::Share(fixed.words, fixed.which), fixed.address},
+                     fixed.id, fixed.probe);
 }
 
 bool PeerBoard::lives() const noexcept {

@@ -31,10 +31,15 @@ struct BoardSize {
     std::uint32_t regions = 0;
 };
 
+// Which numbers at which address are a process's.
+struct BoardOwner {
+    engine::Share share;
+    engine::Address address;
+};
+
 class Board {
   public:
-    // Of the process that has SHARE of its address's numbers.
-    static Result<std::unique_ptr<Board>> create(const BoardSize& size, const engine::Share& share);
+    static Result<std::unique_ptr<Board>> create(const BoardSize& size, const BoardOwner& owner);
 
     int descriptor() const noexcept { return file_.get(); }
     // Distinguishes it from all others.
@@ -79,8 +84,8 @@ class PeerBoard {
     static Result<PeerBoard> map(const Descriptor& file);
 
     bool lives() const noexcept;
-    // Of numbers at its address.
-    const engine::Share& share() const noexcept { return share_; }
+    // As it says.
+    const BoardOwner& owner() const noexcept { return owner_; }
     // Where its owner has a byte kProbe, to be read to see whether that can be.
     std::uint64_t probe() const noexcept { return probe_; }
     std::uint64_t id() const noexcept { return id_; }
@@ -95,13 +100,13 @@ class PeerBoard {
     std::uint32_t work() const noexcept;
 
   private:
-    PeerBoard(MappedBytes mapped, const BoardSize& size, const engine::Share& share, std::uint64_t id,
+    PeerBoard(MappedBytes mapped, const BoardSize& size, const BoardOwner& owner, std::uint64_t id,
               std::uint64_t probe) noexcept
-        : mapped_(std::move(mapped)), size_(size), share_(share), id_(id), probe_(probe) {}
+        : mapped_(std::move(mapped)), size_(size), owner_(owner), id_(id), probe_(probe) {}
 
     MappedBytes mapped_;
     BoardSize size_;
-    engine::Share share_;
+    BoardOwner owner_;
     std::uint64_t id_;
     std::uint64_t probe_;
 };

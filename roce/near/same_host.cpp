@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/near/same_host.hpp"
 
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include <algorithm>
@@ -123,38 +124,59 @@ Result<Peer> SameHost::open(const Descriptor& board, pid_t pid, const engine::Me
         peer.memory = std::move(memory);
         peer.shared = own.survives_peers() ? std::make_unique<SharedRegions>(pid) : nullptr;
     }
+    Result<RingReader> ring = RingReader::create();
+    if (ring) {
+        peer.from_it = std::make_unique<RingReader>(*std::move(ring));
+    } else {
+        SLUICE_LOG(kInfo, "uroce", "packets of process %d of this host come by UDP: %s", pid,
+                   ring.error().text());
+    }
     return peer;
 }
 
-bool SameHost::add(Peer peer) {
+const Peer* SameHost::add(Peer peer) {
     forget_the_dead();
     const auto known =
         std::ranges::find_if(peers_, [&](const Peer& one) { return one.board.id() == peer.board.id(); });
     if (known != peers_.end()) {
         if (known->pid != peer.pid) {
             known->memory = nullptr; // one of the two has passed off another's board
+            known->from_it = nullptr;
         }
-        return true;
+        return &*known;
     }
     if (peers_.size() == kMostPeers) {
-        return false;
+        return nullptr;
     }
-    peers_.push_back(std::move(peer));
-    return true;
+    if (bell_.get() < 0) {
+        peer.from_it = nullptr;
+    }
+    has_rings_.store(has_rings() || peer.from_it != nullptr, std::memory_order_relaxed);
+    return &peers_.emplace_back(std::move(peer));
 }
 
-void SameHost::waits_for_us(std::uint64_t id) noexcept {
+void SameHost::waits_for_us(std::uint64_t id, std::unique_ptr<RingWriter> ring, Descriptor bell) noexcept {
     const auto peer = std::ranges::find_if(peers_, [&](const Peer& known) { return known.board.id() == id; });
-    if (peer != peers_.end()) {
-        peer->waits_for_us = true;
+    if (peer == peers_.end()) {
+        return;
+    }
+    peer->waits_for_us = true;
+    if (peer->to_it == nullptr && ring != nullptr) {
+        peer->to_it = std::move(ring);
+        peer->bell = std::move(bell);
     }
 }
 
-// One that was killed in the middle of a turn is still to be waited for.
+// One that was killed in the middle of a turn is still to be waited for, and what it wrote before is to be
+// read.
 void SameHost::forget_the_dead() noexcept {
-    std::erase_if(peers_, [](const Peer& peer) {
+    std::erase_if(peers_, [this](const Peer& peer) {
         const std::uint32_t work = peer.board.work();
-        return !peer.board.lives() && (!is_working(work) || work == peer.given_up_at);
+        const bool has_more = peer.from_it != nullptr && peer.from_it->has_packets();
+        const bool is_over =
+            !peer.board.lives() && !has_more && (!is_working(work) || work == peer.given_up_at);
+        full_one_is_gone_ = full_one_is_gone_ || (is_over && peer.had_no_room);
+        return is_over;
     });
 }
 
@@ -219,7 +241,7 @@ void SameHost::wait_for(Peer& peer, std::uint32_t work) noexcept {
 Peer* SameHost::find(const engine::Ends& ends) noexcept {
     const auto is_at = [&](std::size_t index) {
         const PeerBoard& board = peers_[index].board;
-        return board.share().owns(ends.peer_qpn) && board.connection(ends);
+        return board.owner().share.owns(ends.peer_qpn) && board.connection(ends);
     };
     if (last_ < peers_.size() && is_at(last_)) {
         return &peers_[last_];
@@ -231,6 +253,115 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
         }
     }
     return nullptr;
+}
+
+// Whatever its number is for, one of its home is its own; at further addresses it has connections.
+Peer* SameHost::receiver(const engine::Ends& ends) noexcept {
+    const auto is_at = [&](std::size_t index) {
+        const PeerBoard& board = peers_[index].board;
+        const BoardOwner& owner = board.owner();
+        return owner.share.owns(ends.peer_qpn) && (owner.address == ends.remote || board.connection(ends)) &&
+               board.lives();
+    };
+    if (last_receiver_ < peers_.size() && is_at(last_receiver_)) {
+        return &peers_[last_receiver_];
+    }
+    for (std::size_t index = 0; index < peers_.size(); ++index) {
+        if (is_at(index)) {
+            last_receiver_ = index;
+            return &peers_[index];
+        }
+    }
+    return nullptr;
+}
+
+engine::Neighbourhood::Room SameHost::room(const engine::Ends& ends) noexcept {
+    Peer* const peer = receiver(ends);
+    if (peer == nullptr || peer->to_it == nullptr) {
+        return Room::kNoWay;
+    }
+    switch (peer->to_it->room()) {
+    case RingWriter::Room::kFree:
+        return Room::kFree;
+    case RingWriter::Room::kFull:
+        has_full_rings_ = peer->had_no_room = true;
+        return Room::kFull;
+    case RingWriter::Room::kClosed:
+        return Room::kNoWay;
+    }
+    return Room::kNoWay;
+}
+
+bool SameHost::send(const engine::OutPacket& packet) noexcept {
+    Peer* const peer = receiver({.local = packet.source,
+                                 .qpn = packet.source_qpn,
+                                 .remote = packet.destination,
+                                 .peer_qpn = packet.packet.bth.dest_qpn});
+    if (peer == nullptr || peer->to_it == nullptr || !peer->to_it->write(packet, memory_)) {
+        return false;
+    }
+    if (peer->to_it->is_reader_asleep()) {
+        (void)eventfd_write(peer->bell.get(), 1);
+    }
+    return true;
+}
+
+bool SameHost::has_news() const noexcept {
+    return std::ranges::any_of(peers_, [](const Peer& peer) {
+        return (peer.from_it != nullptr && peer.from_it->has_packets()) ||
+               (peer.had_no_room && !peer.to_it->is_full());
+    });
+}
+
+// One that has died has none, and its packets take another way.
+bool SameHost::room_again() noexcept {
+    if (!has_full_rings_) {
+        return false;
+    }
+    bool some = std::exchange(full_one_is_gone_, false);
+    has_full_rings_ = false;
+    for (Peer& peer : peers_) {
+        if (peer.had_no_room) {
+            peer.had_no_room = peer.to_it->is_full() && peer.board.lives();
+            some = some || !peer.had_no_room;
+            has_full_rings_ = has_full_rings_ || peer.had_no_room;
+        }
+    }
+    return some;
+}
+
+void SameHost::report_garbage(const Peer& peer) const noexcept {
+    SLUICE_LOG(kWarning, "uroce",
+               "process %d of this host has written something to memory that is no packet; from now on its "
+               "packets must come another way",
+               peer.pid);
+}
+
+void SameHost::after_reading(Peer& peer) noexcept {
+    if (peer.from_it->made_room()) {
+        (void)eventfd_write(peer.bell.get(), 1);
+    }
+}
+
+bool SameHost::fall_asleep() noexcept {
+    for (const Peer& peer : peers_) {
+        if (peer.from_it != nullptr) {
+            peer.from_it->set_asleep(true);
+        }
+    }
+    // Partner: the fence in RingWriter::is_reader_asleep().
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return !has_news();
+}
+
+void SameHost::wake_up() noexcept {
+    eventfd_t rings = 0;
+    (void)eventfd_read(bell_.get(), &rings);
+    for (const Peer& peer : peers_) {
+        if (peer.from_it != nullptr) {
+            peer.from_it->set_asleep(false);
+        }
+    }
 }
 
 bool SameHost::may_touch(const Peer* peer) const noexcept {

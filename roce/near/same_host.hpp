@@ -12,6 +12,7 @@
 // Thread safety: all but create() and open() is called with the device's lock held.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "roce/engine/memory.hpp"
 #include "roce/near/board.hpp"
 #include "roce/near/peer_memory.hpp"
+#include "roce/near/ring.hpp"
 #include "roce/near/shared_regions.hpp"
 
 namespace sluice::roce::near {
@@ -39,6 +41,10 @@ struct Peer {
     std::unique_ptr<SharedRegions> shared{}; // what can be mapped here; null: nothing
     // It knows this process's board, and waits for what this process has begun.
     bool waits_for_us = false;
+    std::unique_ptr<RingReader> from_it{}; // null: packets come elsewhere
+    std::unique_ptr<RingWriter> to_it{};   // null: it hasn't sent its ring
+    Descriptor bell{};                     // wakes it
+    bool had_no_room = false;
     // What its count of work was when it was waited for in vain.
     std::uint32_t given_up_at = 0;
 };
@@ -46,8 +52,11 @@ struct Peer {
 class SameHost final : public engine::Neighbourhood {
   public:
     // MEMORY, this process's, and COUNTERS outlive it.
-    SameHost(std::unique_ptr<Board> board, engine::Memory& memory, DirectCounters& counters) noexcept
-        : board_(std::move(board)), life_(board_->life()), memory_(memory), counters_(counters) {}
+    // Without BELL, an eventfd, it gets no packets.
+    SameHost(std::unique_ptr<Board> board, Descriptor bell, engine::Memory& memory,
+             DirectCounters& counters) noexcept
+        : board_(std::move(board)), bell_(std::move(bell)), life_(board_->life()), memory_(memory),
+          counters_(counters) {}
 
     Board& board() noexcept { return *board_; }
     // By the thread that lives as long as this process's memory may be touched. False: nobody will.
@@ -57,10 +66,12 @@ class SameHost final : public engine::Neighbourhood {
     // The process PID has sent its BOARD. Its memory is touched later, if that is allowed. OWN is this
     // process's.
     static Result<Peer> open(const Descriptor& board, pid_t pid, const engine::Memory& own);
-    // From now on it is waited for. Twice is once. False: there are too many. May throw bad_alloc.
-    bool add(Peer peer);
-    // The process with board ID waits for this one from now on: its memory may be touched.
-    void waits_for_us(std::uint64_t id) noexcept;
+    // From now on it is waited for. Twice is once. Null: there are too many. May throw bad_alloc. What it
+    // gives holds until the next call.
+    const Peer* add(Peer peer);
+    // The process with board ID waits for this one from now on: its memory may be touched. It reads RING,
+    // which may be null, and BELL wakes it.
+    void waits_for_us(std::uint64_t id, std::unique_ptr<RingWriter> ring, Descriptor bell) noexcept;
     // Those that have ended aren't looked at any more.
     void forget_the_dead() noexcept;
 
@@ -71,6 +82,33 @@ class SameHost final : public engine::Neighbourhood {
     bool execute(const engine::DirectRequest& request, std::uint64_t& original) noexcept override;
     bool reaches(const engine::Ends& ends) noexcept override;
     bool knows(const engine::Ends& ends) noexcept override;
+    Room room(const engine::Ends& ends) noexcept override;
+
+    // What the descriptor wakes the thread for that makes progress. -1: nobody does.
+    int bell() const noexcept { return bell_.get(); }
+    // Whether packets may come: any thread's, without the lock.
+    bool has_rings() const noexcept { return has_rings_.load(std::memory_order_relaxed); }
+    // False: it can't go there, or there is no room.
+    bool send(const engine::OutPacket& packet) noexcept;
+    // Whether read_packets() has something to do, or a peer has room again.
+    bool has_news() const noexcept;
+    // Whether a peer has room again that had none. Said once.
+    bool room_again() noexcept;
+    // Calls TAKE(packet, source, destination) for each that has been written by now.
+    template<typename Take>
+    void read_packets(Take&& take) noexcept {
+        for (Peer& peer : peers_) {
+            if (peer.from_it != nullptr && peer.from_it->has_packets()) {
+                if (!peer.from_it->read(take)) {
+                    report_garbage(peer);
+                }
+                after_reading(peer);
+            }
+        }
+    }
+    // The thread that makes progress is about to sleep: from now on it is woken. False: there are packets.
+    bool fall_asleep() noexcept;
+    void wake_up() noexcept;
 
   private:
     // A part of a request.
@@ -81,6 +119,9 @@ class SameHost final : public engine::Neighbourhood {
     };
 
     Peer* find(const engine::Ends& ends) noexcept;
+    Peer* receiver(const engine::Ends& ends) noexcept;
+    void report_garbage(const Peer& peer) const noexcept;
+    static void after_reading(Peer& peer) noexcept;
     bool may_touch(const Peer* peer) const noexcept;
     void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;
     bool execute_in_turns(Peer& peer, const engine::DirectRequest& request, std::uint64_t& original) noexcept;
@@ -92,11 +133,16 @@ class SameHost final : public engine::Neighbourhood {
     static void wait_for(Peer& peer, std::uint32_t work) noexcept;
 
     std::unique_ptr<Board> board_;
+    Descriptor bell_;
     LifeSign life_;
     engine::Memory& memory_;
     DirectCounters& counters_;
     std::vector<Peer> peers_;
-    std::size_t last_ = 0; // the one that was found last
+    std::size_t last_ = 0;          // the one that was found last
+    std::size_t last_receiver_ = 0; // of a packet
+    std::atomic<bool> has_rings_{false};
+    bool has_full_rings_ = false; // some peer had no room
+    bool full_one_is_gone_ = false;
 };
 
 } // namespace sluice::roce::near

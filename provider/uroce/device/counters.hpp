@@ -49,8 +49,8 @@ struct DeliveryCounters {
 
 struct DeviceCounters {
     PathCounters loop;   // within the process
-    PathCounters memory; // shared with other processes: nothing goes there yet
-    PathCounters udp;    // to other processes and hosts
+    PathCounters memory; // to other processes of this host
+    PathCounters udp;    // to other hosts, and to processes that can't be reached otherwise
     near::DirectCounters direct;
     DeliveryCounters deliveries;
     engine::Counters transport;

@@ -70,6 +70,9 @@ constexpr engine::Nanoseconds kFullLinkNs = 50'000;
 constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
 // More than a socket's buffer has.
 constexpr int kMostFetches = 128;
+// A look at the link is a system call, which a program that polls while its peers are of this host makes once
+// in so many polls.
+constexpr std::uint64_t kPollsPerLook = 8;
 
 // That it got there, and nothing else: no refusal, no data.
 bool is_acknowledgement(const wire::Packet& packet) noexcept {
@@ -210,7 +213,8 @@ void Device::remove_watcher(GidWatcher& watcher) noexcept {
 }
 
 Result<void> Device::start_progress() {
-    return progress_.start(link_ != nullptr ? link_->fd() : -1);
+    return progress_.start(link_ != nullptr ? link_->fd() : -1,
+                           same_host_ != nullptr ? same_host_->bell() : -1);
 }
 
 // Its further socket is watched as those of multicast groups are.
@@ -236,6 +240,10 @@ bool Device::hears(const engine::Address& address) const noexcept {
 void Device::make_progress() noexcept {
     take_from_link(false);
     const ProgressSession session(*this);
+    if (same_host_ != nullptr) {
+        same_host_->wake_up();
+        rings_due_ = true;
+    }
     wake_at_.store(engine::kNever,
                    std::memory_order_relaxed); // the timer has fired: arm_timer() sets it anew
     link_full_ = false;
@@ -245,11 +253,62 @@ void Device::make_progress() noexcept {
 // A program that polls looks at the link itself, and a thread of ours beside it would only take its
 // core away: that one goes by the count.
 bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    polls_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
     if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
         progress_and_unlock();
     }
-    return take_from_link(true) || advance_if_due();
+    if (take_from_rings(true)) {
+        return true;
+    }
+    const bool looks_at_link =
+        same_host_ == nullptr || !same_host_->has_rings() || polls % kPollsPerLook == 0;
+    return (looks_at_link && take_from_link(true)) || advance_if_due();
+}
+
+bool Device::fall_asleep() noexcept {
+    if (same_host_ == nullptr) {
+        return true;
+    }
+    const ProgressSession session(*this);
+    return same_host_->fall_asleep();
+}
+
+// What peers of this host have written is read by whoever has the device's lock; nobody waits for it.
+bool Device::take_from_rings(bool polled) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (same_host_ == nullptr || !same_host_->has_rings() || !lock_.try_lock()) {
+        return false;
+    }
+    const bool has_news = same_host_->has_news();
+    if (!has_news && lock_.try_unlock()) {
+        return false;
+    }
+    rings_due_ = has_news;
+    polled_ = polled;
+    progress_and_unlock();
+    return has_news;
+}
+
+bool Device::read_rings(const engine::Moment& now) noexcept {
+    if (!std::exchange(rings_due_, false)) {
+        return false;
+    }
+    bool any = false;
+    same_host_->read_packets(
+        [&](const wire::Packet& packet, const engine::Address& source, const engine::Address& destination) {
+            const wire::Grh grh = grh_of(packet, source, destination);
+            receive({.packet = packet,
+                     .source = source,
+                     .destination = destination,
+                     .grh = grh,
+                     .through_memory = true},
+                    counters_.memory, now);
+            any = true;
+        });
+    if (same_host_->room_again()) {
+        engine_.room_again();
+        any = true;
+    }
+    return any;
 }
 
 bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
@@ -294,7 +353,7 @@ bool Device::read_link(const engine::Moment& now) noexcept {
 // The short way out is for calls that gave the engine nothing to do.
 void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (!engine_.has_ready() && engine_.next_deadline() == engine::kNever && !queues_failed_ &&
-        !batch_open_ && wakeups_ == nullptr && instrumentation_.faults == nullptr &&
+        !batch_open_ && wakeups_ == nullptr && !rings_due_ && instrumentation_.faults == nullptr &&
         !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
         return;
     }
@@ -311,6 +370,7 @@ bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
 
 bool Device::work(Pump& pump) noexcept {
     bool moved = read_inbox(pump.now());
+    moved = read_rings(pump.now()) || moved;
     moved = read_link(pump.now()) || moved;
     if (is_due(pump)) {
         engine_.advance(pump.now());
@@ -407,6 +467,8 @@ void Device::deliver(Pump& pump, bool damaged) noexcept {
         ++counters_.deliveries.damaged;
     } else if (to != nullptr) {
         deliver_here(*to, pump);
+    } else if (out_.through_memory && same_host_ != nullptr && same_host_->send(out_)) {
+        counters_.memory.sent(payload_bytes(out_));
     } else if (link_ != nullptr && link_->append(out_, damaged)) {
         counters_.udp.sent(payload_bytes(out_));
         batch_open_ = true;
@@ -636,6 +698,10 @@ void Device::leave_unheard_groups_locked() noexcept {
 // Until the link has nothing; but a sender that goes on and on must not keep the caller for ever, and has
 // sent what it sent before with the first socketfuls.
 void Device::catch_up() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (same_host_ != nullptr) {
+        const ProgressSession session(*this);
+        rings_due_ = true;
+    }
     for (int fetches = 0; fetches < kMostFetches; ++fetches) {
         take_link();
         if (!link_->fetch()) {
@@ -716,11 +782,11 @@ std::uint64_t Device::board_id() const noexcept {
 }
 
 // Without it, packets go there.
-bool Device::board_came(const Descriptor& board, pid_t pid) noexcept {
+Device::Admission Device::board_came(const Descriptor& board, pid_t pid) noexcept {
     if (same_host_ == nullptr) {
-        return false;
+        return {};
     }
-    const Result<bool> added = at_boundary("a process of this host", [&]() -> Result<bool> {
+    const Result<Admission> added = at_boundary("a process of this host", [&]() -> Result<Admission> {
         Result<near::Peer> peer = near::SameHost::open(board, pid, memory_);
         if (!peer) {
             return std::move(peer).error();
@@ -731,20 +797,40 @@ bool Device::board_came(const Descriptor& board, pid_t pid) noexcept {
                        where_.name.c_str(), pid);
         }
         const ProgressSession session(*this);
-        return same_host_->add(*std::move(peer));
+        const near::Peer* const known = same_host_->add(*std::move(peer));
+        return known == nullptr || known->from_it == nullptr ? Admission{.is_taken = known != nullptr}
+                                                             : Admission{.is_taken = true,
+                                                                         .ring = known->from_it->descriptor(),
+                                                                         .bell = same_host_->bell()};
     });
     if (!added) {
         SLUICE_LOG(kInfo, "uroce", "%s: packets come from process %d of this host: %s", where_.name.c_str(),
                    pid, added.error().text());
     }
-    return added && *added;
+    return added ? *added : Admission();
 }
 
-void Device::board_taken(std::uint64_t id) noexcept {
-    if (same_host_ != nullptr) {
-        const ProgressSession session(*this);
-        same_host_->waits_for_us(id);
+void Device::board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noexcept {
+    if (same_host_ == nullptr) {
+        return;
     }
+    std::unique_ptr<near::RingWriter> writer;
+    if (ring.get() >= 0) {
+        const Result<void> mapped = at_boundary("a process of this host", [&]() -> Result<void> {
+            Result<near::RingWriter> made = near::RingWriter::map(ring);
+            if (!made) {
+                return std::move(made).error();
+            }
+            writer = std::make_unique<near::RingWriter>(*std::move(made));
+            return {};
+        });
+        if (!mapped) {
+            SLUICE_LOG(kInfo, "uroce", "%s: UDP carries packets to a process of this host: %s",
+                       where_.name.c_str(), mapped.error().text());
+        }
+    }
+    const ProgressSession session(*this);
+    same_host_->waits_for_us(id, std::move(writer), std::move(bell));
 }
 
 bool Device::is_in_this_process(const engine::Address& address, std::uint32_t qpn) noexcept {

@@ -133,7 +133,9 @@ class Device final : public Neighbour,
     bool hears(const engine::Address& address) const noexcept;
     void make_progress() noexcept override;
     // The same, unless somebody is at it; never waits. True: something arrived on the link.
-    bool try_progress() noexcept override { return take_from_link(false) || advance_if_due(); }
+    bool try_progress() noexcept override {
+        return take_from_rings(false) || take_from_link(false) || advance_if_due();
+    }
     // The same for a program that polls. Acknowledgements of what arrived wait for its next call, which
     // is likely the answer: then both leave together, and the program has the message sooner.
     bool poll_progress() noexcept;
@@ -163,6 +165,7 @@ class Device final : public Neighbour,
     // As many queues are armed: each for a program that may sleep soon.
     void queue_armed() noexcept;
     void queue_disarmed() noexcept { armed_queues_.fetch_sub(1, std::memory_order_relaxed); }
+    bool fall_asleep() noexcept override;
     bool may_sleep() const noexcept override { return armed_queues_.load(std::memory_order_seq_cst) > 0; }
     // The process ends: what is to leave leaves, unless a thread keeps the device for long.
     void send_rest() noexcept;
@@ -219,8 +222,8 @@ class Device final : public Neighbour,
     void thread_ends() noexcept override;
     int board() const noexcept override;
     std::uint64_t board_id() const noexcept override;
-    bool board_came(const Descriptor& board, pid_t pid) noexcept override;
-    void board_taken(std::uint64_t id) noexcept override;
+    Admission board_came(const Descriptor& board, pid_t pid) noexcept override;
+    void board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noexcept override;
     engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
     engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 
@@ -238,6 +241,8 @@ class Device final : public Neighbour,
     bool payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept;
     bool is_due(const Pump& pump) const noexcept;
     bool read_inbox(const engine::Moment& now) noexcept;
+    bool take_from_rings(bool polled) noexcept;
+    bool read_rings(const engine::Moment& now) noexcept;
     bool take_from_link(bool polled) noexcept;
     bool advance_if_due() noexcept;
     bool read_link(const engine::Moment& now) noexcept;
@@ -268,6 +273,7 @@ class Device final : public Neighbour,
     bool batch_open_ = false;               // link_ has packets to send
     bool link_full_ = false;                // and has no room for them now
     bool only_acks_ = true;                 // are among them
+    bool rings_due_ = false;                // are read by whoever holds the device
     bool polled_ = false;                   // a program's poll has brought what is worked on
     std::atomic<bool> held_back_{false};    // they wait for the program's next call
     std::atomic<bool> link_taken_{false};   // a thread is between link_'s fetch() and deliver()

@@ -66,12 +66,12 @@ void ProgressThread::close_all() noexcept {
     close_if_open(nudge_);
 }
 
-Result<void> ProgressThread::start(int link_fd) {
+Result<void> ProgressThread::start(int link_fd, int bell_fd) {
     const LockGuard guard(starting_);
     if (running_) {
         return {};
     }
-    Result<void> started = start_locked(link_fd);
+    Result<void> started = start_locked(link_fd, bell_fd);
     if (!started) {
         close_all();
     }
@@ -91,7 +91,7 @@ Result<void> ProgressThread::watch_also(int fd) {
     return watch(fd);
 }
 
-Result<void> ProgressThread::start_locked(int link_fd) {
+Result<void> ProgressThread::start_locked(int link_fd, int bell_fd) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -99,7 +99,7 @@ Result<void> ProgressThread::start_locked(int link_fd) {
     if (epoll_ < 0 || timer_ < 0 || stop_ < 0 || nudge_ < 0) {
         return Error::from_errno(errno, "no descriptors for a device's progress; raise `ulimit -n`");
     }
-    for (const int fd : {timer_, stop_, link_fd}) {
+    for (const int fd : {timer_, stop_, link_fd, bell_fd}) {
         if (fd >= 0) {
             Result<void> watched = watch(fd);
             if (!watched) {
@@ -140,8 +140,9 @@ void* ProgressThread::run(void* self) noexcept {
 
 void ProgressThread::loop() noexcept {
     while (!stopping_) {
-        epoll_event events[3];
-        if (epoll_wait(epoll_, events, 3, -1) < 0 && errno != EINTR) {
+        epoll_event events[4];
+        const int timeout = client_.fall_asleep() ? -1 : 0;
+        if (epoll_wait(epoll_, events, 4, timeout) < 0 && errno != EINTR) {
             return;
         }
         drain_timer();

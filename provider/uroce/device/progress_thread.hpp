@@ -40,6 +40,8 @@ class ProgressThread {
         virtual bool has_held_back() const noexcept = 0;
         // The program's polls of empty queues so far.
         virtual std::uint64_t polls() const noexcept = 0;
+        // The thread is about to sleep until something happens to a descriptor. False: it has to go on.
+        virtual bool fall_asleep() noexcept = 0;
         // Whether the program wants to be woken by a completion: then it won't poll for long.
         virtual bool may_sleep() const noexcept = 0;
 
@@ -53,8 +55,8 @@ class ProgressThread {
     // Waits for the end of the thread, unless abandon() came before.
     ~ProgressThread();
 
-    // Once; later calls find it running. LINK_FD may be -1.
-    Result<void> start(int link_fd);
+    // Once; later calls find it running. Each of the two may be -1.
+    Result<void> start(int link_fd, int bell_fd);
     // Progress is made when FD is readable, too, until it is closed. After start().
     Result<void> watch_also(int fd);
     // Not later than WHEN, progress is made. Does nothing before start().
@@ -76,7 +78,7 @@ class ProgressThread {
     void drain_nudges() const noexcept;
     void close_all() noexcept;
     Result<void> watch(int fd) const;
-    Result<void> start_locked(int link_fd) SLUICE_TSA(requires_capability(starting_));
+    Result<void> start_locked(int link_fd, int bell_fd) SLUICE_TSA(requires_capability(starting_));
 
     Client& client_;
     Mutex starting_;

@@ -2,6 +2,7 @@
 #include "provider/uroce/device/registry.hpp"
 
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -104,20 +105,22 @@ Result<DeviceSettings> read_device_settings() {
 
 // Null where nobody may go past the packets: faults are injected into them, a recording has them, or the
 // address is this process's alone.
-std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, const engine::Share& share,
+std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, const near::BoardOwner& owner,
                                                DeviceCounters& counters) {
     const Device::Instrumentation& instrumentation = settings.instrumentation;
     if (!settings.is_near || instrumentation.faults != nullptr || instrumentation.recorder != nullptr ||
-        share.is_all()) {
+        owner.share.is_all()) {
         return nullptr;
     }
     Result<std::unique_ptr<near::Board>> board =
-        near::Board::create({.connections = Device::kMaxQueuePairs, .regions = Device::kMaxRegions}, share);
+        near::Board::create({.connections = Device::kMaxQueuePairs, .regions = Device::kMaxRegions}, owner);
     if (!board) {
         SLUICE_LOG(kInfo, "uroce", "packets go to other processes of this host: %s", board.error().text());
         return nullptr;
     }
-    return std::make_unique<near::SameHost>(*std::move(board), *settings.memory, counters.direct);
+    Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return std::make_unique<near::SameHost>(*std::move(board), std::move(bell), *settings.memory,
+                                            counters.direct);
 }
 
 // One that takes packets.
@@ -140,7 +143,7 @@ Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbour
     if (!link) {
         return std::move(link).error();
     }
-    Device::Paths paths{.same_host = open_same_host(*settings, (*link)->share(), counters)};
+    Device::Paths paths{.same_host = open_same_host(*settings, {(*link)->share(), where.gid}, counters)};
     paths.link = *std::move(link);
     auto device = std::make_unique<Device>(where, *secret, *settings->memory, neighbours, counters, report,
                                            settings->min_silence, std::move(*directory), std::move(paths),

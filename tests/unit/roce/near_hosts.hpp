@@ -3,6 +3,8 @@
 // Two hosts of a simulation that reach each other's memory, as two processes of one machine do.
 #pragma once
 
+#include <sys/eventfd.h>
+
 #include "roce/near/same_host.hpp"
 #include "tests/unit/roce/simulation.hpp"
 
@@ -50,8 +52,8 @@ class SimulatedMemory final : public near::PeerMemory {
 inline constexpr near::BoardSize kHostsBoard = {.connections = 16, .regions = 64};
 
 // As if a thread of its owner's lived.
-inline std::unique_ptr<near::Board> living_board() {
-    std::unique_ptr<near::Board> board = *near::Board::create(kHostsBoard, Share({}, 0));
+inline std::unique_ptr<near::Board> living_board(std::uint8_t number) {
+    std::unique_ptr<near::Board> board = *near::Board::create(kHostsBoard, {Share({}, 0), address(number)});
     board->life() = 1;
     return board;
 }
@@ -62,8 +64,43 @@ inline near::PeerBoard seen_by_others(const near::Board& board) {
 
 struct NearHosts {
     NearHosts()
-        : left(living_board(), nowhere, left_counters),
-          right(living_board(), nowhere, right_counters), both{&left, &right} {}
+        : left(living_board(1), Descriptor(eventfd(0, EFD_NONBLOCK)), nowhere, left_counters),
+          right(living_board(2), Descriptor(eventfd(0, EFD_NONBLOCK)), nowhere, right_counters),
+          both{&left, &right} {}
+
+    // From now on, packets go through rings.
+    void give_rings(Simulation& net) {
+        const auto give = [](near::SameHost& to, near::SameHost& reader) {
+            near::RingReader ring = *near::RingReader::create();
+            auto writer = std::make_unique<near::RingWriter>(
+                *near::RingWriter::map(Descriptor(dup(ring.descriptor()))));
+            to.waits_for_us(reader.board().id(), std::move(writer), Descriptor(dup(reader.bell())));
+            return std::make_unique<near::RingReader>(std::move(ring));
+        };
+        left_reads = give(right, left);
+        right_reads = give(left, right);
+        net.put_to_memory = [&](Host& from, const OutPacket& packet) {
+            return (&from == &net.left ? left : right).send(packet);
+        };
+        net.take_from_memory = [&] {
+            const bool any = read(net, *left_reads, net.left) || read(net, *right_reads, net.right);
+            for (auto [side, host] : {std::pair(&left, &net.left), std::pair(&right, &net.right)}) {
+                if (side->room_again()) {
+                    host->engine.room_again();
+                }
+            }
+            return any;
+        };
+    }
+    static bool read(Simulation& net, near::RingReader& ring, Host& to) {
+        bool any = false;
+        (void)ring.read([&](const wire::Packet& packet, const Address& source, const Address&) {
+            net.inject(to, source, packet);
+            any = true;
+        });
+        (void)ring.made_room();
+        return any;
+    }
 
     // Each has the other's board, and waits for the other.
     void introduce(Simulation& net) {
@@ -71,8 +108,8 @@ struct NearHosts {
                         .memory = std::make_unique<SimulatedMemory>(net.left.memory, net.right.memory)});
         (void)right.add({.board = seen_by_others(left.board()),
                          .memory = std::make_unique<SimulatedMemory>(net.right.memory, net.left.memory)});
-        left.waits_for_us(right.board().id());
-        right.waits_for_us(left.board().id());
+        left.waits_for_us(right.board().id(), nullptr, {});
+        right.waits_for_us(left.board().id(), nullptr, {});
     }
 
     PlainMemory nowhere; // nothing is mapped twice
@@ -81,6 +118,8 @@ struct NearHosts {
     near::SameHost left;
     near::SameHost right;
     std::array<Neighbourhood*, 2> both;
+    std::unique_ptr<near::RingReader> left_reads;
+    std::unique_ptr<near::RingReader> right_reads;
 };
 
 } // namespace sluice::roce::test

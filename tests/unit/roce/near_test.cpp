@@ -332,9 +332,9 @@ TEST(write__its_last_word__is_written_last) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
     std::vector<std::pair<std::uint64_t, std::size_t>> parts;
-    assert_true(hosts.left.add(
+    assert_non_null(hosts.left.add(
         {.board = seen_by_others(hosts.right.board()), .memory = std::make_unique<Recorded>(parts)}));
-    hosts.left.waits_for_us(hosts.right.board().id());
+    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
     const std::uint64_t at = Bench::addr(bench.right); // a multiple of 16, as all that is allocated
     const struct {
         std::size_t offset;
@@ -415,14 +415,14 @@ TEST(peer__killed_in_the_middle_of_a_turn__is_forgotten_after_it_was_waited_for)
 TEST(peer__that_has_not_taken_the_board__gets_packets) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
-    assert_true(hosts.left.add(
+    assert_non_null(hosts.left.add(
         {.board = seen_by_others(hosts.right.board()),
          .memory = std::make_unique<SimulatedMemory>(bench.net.left.memory, bench.net.right.memory)}));
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
-    hosts.left.waits_for_us(hosts.right.board().id() ^ 1);
-    hosts.left.waits_for_us(hosts.right.board().id());
+    hosts.left.waits_for_us(hosts.right.board().id() ^ 1, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 1);
@@ -439,23 +439,120 @@ TEST(board__that_two_processes_send__is_nobody_s) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
     for (const pid_t pid : {100, 101}) {
-        assert_true(hosts.left.add(
+        assert_non_null(hosts.left.add(
             {.board = seen_by_others(hosts.right.board()),
              .pid = pid,
              .memory = std::make_unique<SimulatedMemory>(bench.net.left.memory, bench.net.right.memory)}));
     }
-    hosts.left.waits_for_us(hosts.right.board().id());
+    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
+}
+
+// Sends LEN bytes; the peer has a receive for them.
+void send(Neighbours& two, std::uint32_t len) {
+    assert_true(two.bench.post_receive(0, len) == Post::kPosted);
+    assert_true(two.bench.post(two.bench.wr(WrOpcode::kSend, two.bench.at_left(0, len))) == Post::kPosted);
+}
+
+void expect_sent(Neighbours& two, int count) {
+    assert_true(two.bench.net.run());
+    for (int i = 0; i < count; ++i) {
+        const auto sent = two.bench.sent();
+        const auto received = two.bench.received();
+        assert_true(sent && sent->status == Status::kSuccess);
+        assert_true(received && received->status == Status::kSuccess);
+    }
+}
+
+TEST(packets__with_rings__all_go_through_memory) {
+    Neighbours two;
+    two.hosts.give_rings(two.bench.net);
+    for (const std::uint32_t len : {0U, 1U, 256U, 257U, 20000U}) {
+        send(two, len);
+        expect_sent(two, 1);
+    }
+    assert_true(two.bench.net.packets > 5);
+    assert_int_equal(two.bench.net.packets_through_memory, two.bench.net.packets);
+}
+
+// What is on its way would be overtaken, and no repetition is allowed.
+TEST(way__that_opens_while_packets_are_unanswered__is_taken_after_the_answer) {
+    QpAttributes attributes = usual_attributes();
+    attributes.retry_count = 0;
+    Neighbours two(attributes);
+    send(two, 1000);
+    assert_true(two.bench.net.step());
+    two.hosts.give_rings(two.bench.net);
+    for (int i = 0; i < 3; ++i) {
+        send(two, 1000);
+        assert_true(two.bench.net.step());
+    }
+    expect_sent(two, 4);
+    assert_int_equal(two.bench.net.left.engine.counters().rewinds, 0);
+    assert_int_equal(two.bench.net.right.engine.counters().out_of_sequence, 0);
+    assert_true(two.bench.net.packets_through_memory >= 12);
+}
+
+// More than a ring has room for, and nobody reads meanwhile.
+TEST(packets__that_find_no_room__wait_for_it) {
+    QpAttributes attributes = usual_attributes();
+    attributes.path_mtu = 4096;
+    attributes.timeout = 0;
+    Neighbours two(attributes, std::size_t{1} << 20);
+    two.hosts.give_rings(two.bench.net);
+    const auto read = std::exchange(two.bench.net.take_from_memory, nullptr);
+    send(two, 400000);
+    assert_true(two.bench.net.run());
+    const std::uint64_t first = two.bench.net.packets_through_memory;
+    assert_true(first >= 30 && first < 98);
+    assert_false(two.hosts.left.room_again());
+    two.bench.net.take_from_memory = read;
+    expect_sent(two, 1);
+    assert_int_equal(two.bench.net.packets_through_memory, two.bench.net.packets);
+    assert_int_equal(two.bench.net.left.engine.counters().packets_again, 0);
+    assert_memory_equal(two.bench.right.data(), two.bench.left.data(), 400000);
+}
+
+// Then nobody makes room any more, and the connection's own clock goes on.
+TEST(peer__that_dies_with_a_full_ring__is_known_to_be_gone) {
+    QpAttributes attributes = usual_attributes();
+    attributes.path_mtu = 4096;
+    Neighbours two(attributes, std::size_t{1} << 20);
+    two.hosts.give_rings(two.bench.net);
+    two.bench.net.take_from_memory = nullptr;
+    send(two, 400000);
+    assert_true(two.bench.net.step());
+    two.hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
+    two.bench.net.tap = [](Host&, std::vector<std::uint8_t>&) { return false; };
+    two.hosts.left.forget_the_dead();
+    assert_true(two.hosts.left.room_again());
+    two.bench.net.left.engine.room_again();
+    assert_true(two.bench.net.run());
+    const auto sent = two.bench.sent();
+    assert_true(sent && sent->status == Status::kRetryExceeded);
+}
+
+TEST(peer__that_writes_garbage__loses_its_ring_alone) {
+    Neighbours two;
+    two.hosts.give_rings(two.bench.net);
+    send(two, 64);
+    expect_sent(two, 1);
+    const std::uint64_t before = two.bench.net.packets_through_memory;
+    two.hosts.right_reads->close();
+    send(two, 64);
+    expect_sent(two, 1);
+    // Answers come back on the way of the request.
+    assert_int_equal(two.bench.net.packets_through_memory, before);
 }
 
 // One that can't be reached may reach this process: it is waited for.
 TEST(peer__whose_memory_can_not_be_touched__gets_packets_and_is_waited_for) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
-    assert_true(hosts.left.add({.board = seen_by_others(hosts.right.board())}));
-    hosts.left.waits_for_us(hosts.right.board().id());
+    assert_non_null(hosts.left.add({.board = seen_by_others(hosts.right.board())}));
+    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
@@ -493,7 +590,7 @@ TEST(board__that_is_none__is_refused) {
 
 // Each word of the first page with what breaks sums.
 TEST(board__with_a_wild_header__is_refused_or_bounded) {
-    const auto board = living_board();
+    const auto board = living_board(1);
     const Descriptor whole(dup(board->descriptor()));
     std::vector<std::uint8_t> bytes(4096 + 64 * 80);
     assert_int_equal(pread(whole.get(), bytes.data(), bytes.size(), 0), bytes.size());
@@ -515,7 +612,7 @@ TEST(board__with_a_wild_header__is_refused_or_bounded) {
 }
 
 TEST(board__its_owner_writes__others_can_not) {
-    const auto board = living_board();
+    const auto board = living_board(1);
     assert_true(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, board->descriptor(), 0) ==
                 MAP_FAILED);
     assert_true(pwrite(board->descriptor(), "x", 1, 0) < 0);
@@ -524,7 +621,7 @@ TEST(board__its_owner_writes__others_can_not) {
 
 // Garbage on a neighbour's board costs this process nothing but packets.
 TEST(board__with_garbage__is_gone_by_for_the_neighbours_own_memory_alone) {
-    const auto board = living_board();
+    const auto board = living_board(1);
     Random random(7);
     const near::PeerBoard seen = seen_by_others(*board);
     std::uint64_t found = 0;
@@ -546,7 +643,7 @@ TEST(board__with_garbage__is_gone_by_for_the_neighbours_own_memory_alone) {
 
 // A reader gets one state of an entry or none, never half of each.
 TEST(board__read_while_it_changes__whole_entries_only) {
-    const auto board = living_board();
+    const auto board = living_board(1);
     const near::PeerBoard seen = seen_by_others(*board);
     std::atomic<bool> over{false};
     std::thread writer([&] {

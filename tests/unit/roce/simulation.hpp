@@ -169,13 +169,20 @@ class Simulation {
     bool trace = false;
     // May look at, change or swallow (by returning false) what is sent; for tests of single cases.
     std::function<bool(Host& from, std::vector<std::uint8_t>& transport)> tap;
+    // Another way, without faults: takes a packet, or doesn't; and hands all that it has to inject().
+    std::function<bool(Host& from, const OutPacket& packet)> put_to_memory;
+    std::function<bool()> take_from_memory;
     std::uint64_t packets = 0;
+    std::uint64_t packets_through_memory = 0;
     std::uint64_t damaged_and_noticed = 0;
 
     // Sends all that is ready, then goes on to the next thing to happen. False: nothing will.
     bool step() {
         pump(left, right);
         pump(right, left);
+        if (take_from_memory && take_from_memory()) {
+            return true;
+        }
         const Nanoseconds arrival = flights_.empty() ? kNever : flights_.top().when;
         const Nanoseconds next =
             std::min({arrival, left.engine.next_deadline(), right.engine.next_deadline()});
@@ -203,6 +210,13 @@ class Simulation {
     }
 
     // Hands bytes to an engine as the network would, if they parse. Without a PORT they weren't on a wire.
+    // These have come through memory.
+    void inject(Host& to, const Address& source, const wire::Packet& packet) {
+        const wire::Grh grh{};
+        to.engine.receive(
+            {.packet = packet, .source = source, .destination = to.where, .grh = grh, .through_memory = true},
+            now);
+    }
     void inject(Host& to, const Address& source, wire::ConstBytes transport, std::uint16_t port = 0) {
         wire::Packet packet;
         if (wire::parse(transport, packet) != wire::Refusal::kNone) {
@@ -235,6 +249,10 @@ class Simulation {
         OutPacket out;
         while (from.engine.transmit(out, now)) {
             ++packets;
+            if (out.through_memory && put_to_memory && put_to_memory(from, out)) {
+                ++packets_through_memory;
+                continue;
+            }
             std::vector<std::uint8_t> transport = to_bytes(out);
             if (tap && !tap(from, transport)) {
                 continue;

@@ -38,6 +38,11 @@ bool kernel_lets_us() {
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
+// For each 'r', and each 'w', in the middle of the block.
+constexpr std::uint64_t kReceives = 32;
+constexpr std::size_t kReceivesAt = std::size_t{2} << 20;
+constexpr std::size_t kMessage = std::size_t{1} << 17;
+
 // What the peer is to do, and where it is.
 struct Order {
     AddressText address{};
@@ -62,6 +67,18 @@ void obey(const Talk& talk) {
             break;
         case 'u':
             assert_int_equal(munmap(reinterpret_cast<void*>((end.addr(1 << 20) + 4095) & ~4095ULL), 4096), 0);
+            break;
+        case 'r':
+            for (std::uint64_t i = 0; i < kReceives; ++i) {
+                assert_int_equal(end.receive(end.sge(kReceivesAt, kMessage), i), 0);
+            }
+            break;
+        case 'w':
+            for (std::uint64_t i = 0; i < kReceives; ++i) {
+                const ibv_wc wc = end.wait();
+                assert_int_equal(wc.status, IBV_WC_SUCCESS);
+                assert_int_equal(wc.wr_id, i);
+            }
             break;
         case 'q':
             assert_int_equal(ibv_destroy_qp(std::exchange(end.qp, nullptr)), 0);
@@ -129,6 +146,17 @@ struct Client {
     sluice::uroce::device::DeviceCounters& counters() const {
         return sluice::uroce::verbs::context_of(context.get()).device.counters();
     }
+    // Messages go through memory; the first of them may not.
+    void wait_until_rings() {
+        while (counters().memory.packets_received == 0) {
+            order('r');
+            server.talk().tell('w');
+            for (std::uint64_t i = 0; i < kReceives; ++i) {
+                assert_int_equal(run(IBV_WR_SEND, 0, 8, 0), IBV_WC_SUCCESS);
+            }
+            assert_int_equal(server.talk().hear<char>(), 'k');
+        }
+    }
     std::uint64_t direct() const { return counters().direct.requests; }
     std::uint64_t packets() const { return counters().udp.packets_sent; }
 
@@ -164,6 +192,88 @@ TEST(processes_at_two_addresses__write_and_read__without_a_packet) {
         skip();
     }
     write_and_read_all(own_address(1));
+}
+
+void send_all(const std::string& address) {
+    Client client(address);
+    client.wait_until_rings();
+    const std::uint64_t packets = client.packets();
+    const std::uint64_t through_memory = client.counters().memory.packets_sent;
+    for (const std::size_t len : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, kMessage}) {
+        client.order('r');
+        client.server.talk().tell('w');
+        for (std::uint64_t i = 0; i < kReceives; ++i) {
+            client.post(IBV_WR_SEND, i, len, 0);
+        }
+        for (std::uint64_t i = 0; i < kReceives; ++i) {
+            assert_int_equal(client.end.wait().status, IBV_WC_SUCCESS);
+        }
+        assert_int_equal(client.server.talk().hear<char>(), 'k');
+        assert_int_equal(client.run(IBV_WR_RDMA_READ, 1 << 20, len, kReceivesAt), IBV_WC_SUCCESS);
+        assert_memory_equal(client.end.block.data() + (1 << 20), client.end.block.data() + kReceives - 1,
+                            len);
+    }
+    assert_int_equal(client.packets(), packets);
+    assert_true(client.counters().memory.packets_sent >= through_memory + kReceives * (1 + 1 + 2 + 32));
+    client.finish();
+}
+
+TEST(processes_at_one_address__send__without_udp) {
+    send_all(own_address(0));
+}
+
+TEST(processes_at_two_addresses__send__without_udp) {
+    send_all(own_address(1));
+}
+
+// A ring's worth of packets waits for it, and then the connection ends as over UDP.
+TEST(peer__killed_while_packets_wait_for_it__requests_fail) {
+    Client client(own_address(0));
+    client.wait_until_rings();
+    client.order('r');
+    assert_int_equal(kill(client.server.pid(), SIGSTOP), 0);
+    for (std::uint64_t i = 0; i < kReceives; ++i) {
+        client.post(IBV_WR_SEND, 0, kMessage, 0);
+    }
+    assert_int_equal(kill(client.server.pid(), SIGKILL), 0);
+    assert_int_equal(WTERMSIG(client.server.wait_for_end()), SIGKILL);
+    const auto began = std::chrono::steady_clock::now();
+    assert_int_equal(client.end.wait().status, IBV_WC_RETRY_EXC_ERR);
+    assert_true(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+    assert_int_equal(client.end.state(), IBV_QPS_ERR);
+}
+
+// What it sent before it ended is all there.
+void send_and_end(const Talk& talk) {
+    const OpenContext context(open_uroce(talk.hear<Order>().address.data()));
+    End end(context.get());
+    const Card client = talk.swap_cards(end);
+    bring_up(end.qp, client.qpn, client.gid);
+    talk.tell('r');
+    (void)talk.hear<char>();
+    for (std::uint64_t i = 0; i < kReceives; ++i) {
+        ibv_sge list = end.sge(0, 64);
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_SEND;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        assert_int_equal(end.post(wr), 0);
+    }
+    _exit(0);
+}
+
+TEST(peer__that_ends_after_it_has_sent__all_arrives) {
+    Client client(own_address(0), true, send_and_end);
+    for (std::uint64_t i = 0; i < kReceives; ++i) {
+        assert_int_equal(client.end.receive(client.end.sge(0, 64), i), 0);
+    }
+    client.server.talk().tell('g');
+    assert_int_equal(client.server.wait_for_end(), 0);
+    for (std::uint64_t i = 0; i < kReceives; ++i) {
+        const ibv_wc wc = client.end.wait();
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, i);
+    }
 }
 
 TEST(peer__that_wants_packets__gets_them) {
