@@ -52,8 +52,10 @@ struct QpContext {
     // A peer of which nothing is known isn't lost before it has been silent for so long.
     Nanoseconds min_silence;
     Neighbourhood* neighbourhood; // null: all requests are packets
-    bool through_memory = false;  // there is such a way to the peer
+    // For packets to the peer, when last looked for.
+    Neighbourhood::Room room = Neighbourhood::Room::kNoWay;
 
+    bool goes_through_memory() const noexcept { return room != Neighbourhood::Room::kNoWay; }
     Ends ends() const noexcept {
         return {.local = attr.local, .qpn = qpn, .remote = attr.remote, .peer_qpn = attr.dest_qpn};
     }

@@ -203,12 +203,11 @@ bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
         if (slots_[index].qp == nullptr) {
             continue;
         }
-        if (slots_[index].qp->needs_room()) {
-            wait_for_room(index);
-            continue;
-        }
         const bool sent = slots_[index].qp->transmit(out, now);
         reschedule(index);
+        if (!sent && slots_[index].qp->lacks_room()) {
+            wait_for_room(index);
+        }
         if (sent) {
             ++counters_.packets_out;
             out.source_qpn = slots_[index].qp->qpn();

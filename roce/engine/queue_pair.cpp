@@ -268,8 +268,7 @@ bool QueuePair::take(const InPacket& in, const Moment& now) noexcept {
         return unreliable_.on_packet(in.packet);
     }
     if (!in.packet.info().is_response()) {
-        responder_.answer_through_memory(in.through_memory);
-        return responder_.on_request(in.packet, in.not_ready);
+        return responder_.on_request(in.packet, in.not_ready, in.through_memory);
     }
     if (!sends_packets()) {
         ++context_.counters.dropped_wrong_state;
@@ -303,13 +302,9 @@ bool QueuePair::has_other_port(const InPacket& in) noexcept {
 }
 
 // A datagram for a peer without room takes another way.
-bool QueuePair::needs_room() noexcept {
-    if (context_.neighbourhood == nullptr || type_ == QpType::kUd || !receives_packets()) {
-        return false;
-    }
-    const Neighbourhood::Room room = context_.neighbourhood->room(ends());
-    context_.through_memory = room != Neighbourhood::Room::kNoWay;
-    return room == Neighbourhood::Room::kFull;
+void QueuePair::look_for_room() noexcept {
+    const bool may_go_there = context_.neighbourhood != nullptr && type_ != QpType::kUd && receives_packets();
+    context_.room = may_go_there ? context_.neighbourhood->room(ends()) : Neighbourhood::Room::kNoWay;
 }
 
 // Answers first: the peer waits for them, and its own requests can't be refused.
@@ -317,12 +312,16 @@ bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
     if (state_ == QpState::kReset || state_ == QpState::kInit) {
         return false;
     }
+    look_for_room();
     const bool sent = transmit_answer(out) || (sends_packets() && transmit_request(out, now));
     check_failures();
     return sent;
 }
 
 bool QueuePair::transmit_answer(OutPacket& out) noexcept {
+    if (lacks_room()) {
+        return false;
+    }
     switch (type_) {
     case QpType::kRc:
         return responder_.transmit(out);
@@ -338,7 +337,7 @@ bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
     case QpType::kRc:
         return requester_.transmit(out, now);
     case QpType::kUc:
-        return unreliable_.transmit(out, state_ == QpState::kReadyToSend);
+        return unreliable_.transmit(out, state_ == QpState::kReadyToSend, now);
     case QpType::kUd:
         return state_ == QpState::kReadyToSend && datagram_.transmit(out);
     }
@@ -362,6 +361,8 @@ void QueuePair::advance(Nanoseconds now) noexcept {
         check_failures();
         return;
     case QpType::kUc:
+        unreliable_.on_deadline(now);
+        return;
     case QpType::kUd:
         return; // waits for nobody
     }
@@ -375,6 +376,7 @@ Nanoseconds QueuePair::deadline() const noexcept {
     case QpType::kRc:
         return requester_.deadline();
     case QpType::kUc:
+        return unreliable_.deadline();
     case QpType::kUd:
         return kNever;
     }

@@ -83,8 +83,8 @@ class QueuePair {
                in.source == context_.attr.local;
     }
     bool transmit(OutPacket& out, const Moment& now) noexcept;
-    // Whether its next packet would find no room. To be asked before transmit().
-    bool needs_room() noexcept;
+    // Whether transmit() has given nothing because its peer has no room.
+    bool lacks_room() const noexcept { return context_.room == Neighbourhood::Room::kFull; }
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
     bool has_failed_queue() const noexcept {
@@ -106,6 +106,7 @@ class QueuePair {
     bool carries(WrOpcode opcode) const noexcept;
     bool is_from_peer(const InPacket& in) const noexcept;
     bool has_other_port(const InPacket& in) noexcept;
+    void look_for_room() noexcept;
     bool transmit_answer(OutPacket& out) noexcept;
     bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;

@@ -65,7 +65,7 @@ void Requester::start() noexcept {
     direct_failed_ = through_memory_ = false;
     cursor_packet_ = 0;
     una_psn_ = next_psn_ = sent_limit_ = context_.attr.send_psn & wire::kPsnMask;
-    since_ack_request_ = rd_in_flight_ = 0;
+    since_ack_request_ = rd_in_flight_ = data_due_ = 0;
     retries_left_ = context_.attr.retry_count;
     rnr_retries_left_ = context_.attr.rnr_retry;
     rewound_ = held_ = peer_is_gone_ = false;
@@ -88,6 +88,7 @@ void Requester::assign_numbers(SendEntry& entry) noexcept {
     entry.packets = entry.is_local() ? 0 : packet_count(entry.len_bytes, context_.attr.path_mtu);
     next_psn_ = psn_add(next_psn_, entry.packets);
     ++fresh_;
+    data_due_ += entry.needs_response() ? 1 : 0;
     if (!entry.is_one_sided()) {
         behind_messages_ = fresh_;
     }
@@ -116,6 +117,9 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
                 ++cursor_;
                 retire_answered();
             }
+        } else if (context_.room == Neighbourhood::Room::kFull && through_memory_) {
+            await_answer(now); // as for a packet that was lost
+            return false;
         } else if (emit(entry, out)) {
             moved_on(entry, entry.wr.opcode == WrOpcode::kRead ? entry.packets - cursor_packet_ : 1, now);
             return true;
@@ -129,10 +133,11 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
 
 // Packets on one way overtake those on another, so that one is changed only while nothing is unanswered.
 bool Requester::chooses_way() noexcept {
-    if (through_memory_ != context_.through_memory && una_psn_ != next_psn_) {
+    const bool through_memory = context_.goes_through_memory();
+    if (through_memory_ != through_memory && una_psn_ != next_psn_) {
         return false;
     }
-    through_memory_ = context_.through_memory;
+    through_memory_ = through_memory;
     return true;
 }
 
@@ -228,6 +233,10 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
         ++cursor_;
         cursor_packet_ = 0;
     }
+    await_answer(now);
+}
+
+void Requester::await_answer(const Moment& now) noexcept {
     if (ack_deadline_ == kNever && context_.attr.timeout != 0) {
         ack_deadline_ = now + pause();
         silent_since_ = std::min<Nanoseconds>(silent_since_, now);

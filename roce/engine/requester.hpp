@@ -101,6 +101,7 @@ class Requester {
     void emit_headers(const SendEntry& entry, wire::Packet& packet) const noexcept;
     bool emit_payload(const SendEntry& entry, OutPacket& out) noexcept;
     void moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept;
+    void await_answer(const Moment& now) noexcept;
 
     void on_acknowledge(const wire::Packet& packet, const Moment& now) noexcept;
     void on_nak(const wire::Packet& packet, const Moment& now) noexcept;
@@ -122,7 +123,7 @@ class Requester {
 
     std::uint32_t cursor_psn() noexcept;
     std::uint32_t end() const noexcept { return held_ ? hold_at_ : queue_.tail(); }
-    // The oldest request of these kinds, sent or not, that isn't fully answered.
+    // The oldest request that gets data back, sent or not, and isn't fully answered.
     SendEntry* first_unanswered() noexcept;
     std::uint32_t expected_psn(const SendEntry& entry) const noexcept;
     bool is_answered(const SendEntry& entry) const noexcept;
@@ -141,6 +142,7 @@ class Requester {
     std::uint32_t sent_limit_ = 0;
     std::uint32_t since_ack_request_ = 0;
     std::uint32_t rd_in_flight_ = 0;
+    std::uint32_t data_due_ = 0; // requests with numbers that get data back
     std::uint8_t retries_left_ = 0;
     std::uint8_t rnr_retries_left_ = 0;
     bool held_ = false;

@@ -239,7 +239,7 @@ bool Requester::is_answered(const SendEntry& entry) const noexcept {
 }
 
 SendEntry* Requester::first_unanswered() noexcept {
-    for (std::uint32_t number = queue_.head(); number != fresh_; ++number) {
+    for (std::uint32_t number = queue_.head(); data_due_ != 0 && number != fresh_; ++number) {
         SendEntry& entry = queue_.at(number);
         if (entry.needs_response() && !is_answered(entry)) {
             return &entry;
@@ -292,6 +292,7 @@ void Requester::retire_answered() noexcept {
             entry.in_flight = false;
             --rd_in_flight_;
         }
+        data_due_ -= entry.needs_response() ? 1 : 0;
         if (cursor_ == queue_.head()) {
             ++cursor_;
             cursor_packet_ = 0;

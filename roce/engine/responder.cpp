@@ -28,7 +28,7 @@ void Responder::start() {
     failure_.reset();
 }
 
-bool Responder::on_request(const Packet& packet, bool not_ready) noexcept {
+bool Responder::on_request(const Packet& packet, bool not_ready, bool through_memory) noexcept {
     if (replies_.full()) {
         ++context_.counters.dropped_no_room;
         return false;
@@ -38,6 +38,7 @@ bool Responder::on_request(const Packet& packet, bool not_ready) noexcept {
         on_duplicate(packet);
         return false;
     }
+    through_memory_ = through_memory;
     if (ahead > 0) {
         ++context_.counters.out_of_sequence;
         if (silence_ == Silence::kNone) {

@@ -36,9 +36,7 @@ class Responder {
     // The queue pair has become ready to receive, with these attributes. Allocates.
     void start();
     // True: it was the next one, and is executed.
-    bool on_request(const wire::Packet& packet, bool not_ready = false) noexcept;
-    // On the way on which the last request came: the peer changes it only when all are answered.
-    void answer_through_memory(bool through_memory) noexcept { through_memory_ = through_memory; }
+    bool on_request(const wire::Packet& packet, bool not_ready = false, bool through_memory = false) noexcept;
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 
@@ -107,6 +105,7 @@ class Responder {
     void emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) noexcept;
 
     QpContext& context_;
+    // Came the last request. Answers go the same way: the peer changes it only when all are answered.
     bool through_memory_ = false;
     ReceiveQueue& receives_;
     std::uint32_t expected_psn_ = 0;

@@ -30,11 +30,38 @@ std::uint8_t opcode_of_packet(WrOpcode opcode, bool first, bool last) noexcept {
 
 void UnreliableConnection::start_sending() noexcept {
     next_psn_ = context_.attr.send_psn & wire::kPsnMask;
-    failed_ = false;
+    failed_ = began_ = gives_up_room_ = false;
     stop_sending();
 }
 
-bool UnreliableConnection::transmit(OutPacket& out, bool may_begin) noexcept {
+// Once: packets on another way would overtake those before, and their messages would be lost.
+void UnreliableConnection::choose_way() noexcept {
+    if (!began_) {
+        through_memory_ = context_.goes_through_memory();
+        began_ = true;
+    }
+}
+
+bool UnreliableConnection::has_room(const Moment& now) noexcept {
+    if (!through_memory_ || context_.room != Neighbourhood::Room::kFull) {
+        no_room_until_ = kNever;
+        gives_up_room_ = false;
+        return true;
+    }
+    if (!gives_up_room_ && no_room_until_ == kNever) {
+        no_room_until_ = now + kPatience;
+    }
+    return gives_up_room_;
+}
+
+void UnreliableConnection::on_deadline(Nanoseconds now) noexcept {
+    if (no_room_until_ <= now) {
+        no_room_until_ = kNever;
+        gives_up_room_ = true;
+    }
+}
+
+bool UnreliableConnection::transmit(OutPacket& out, bool may_begin, const Moment& now) noexcept {
     while (!failed_ && burst_ < kBurstPackets && (may_begin || packet_ != 0)) {
         const std::uint32_t next = sends_.head() + given_out_;
         if (next == sends_.tail()) {
@@ -47,6 +74,10 @@ bool UnreliableConnection::transmit(OutPacket& out, bool may_begin) noexcept {
             }
             continue;
         }
+        choose_way();
+        if (!has_room(now)) {
+            return false;
+        }
         const std::uint32_t offset = packet_ * context_.attr.path_mtu;
         const std::uint32_t len = std::min(context_.attr.path_mtu, entry.len_bytes - offset);
         Packet& packet = out.begin();
@@ -55,7 +86,7 @@ bool UnreliableConnection::transmit(OutPacket& out, bool may_begin) noexcept {
         }
         emit(entry, packet);
         out.finish();
-        out.through_memory = context_.through_memory;
+        out.through_memory = through_memory_;
         out.source = context_.attr.local;
         out.destination = context_.attr.remote;
         next_psn_ = psn_add(next_psn_, 1);

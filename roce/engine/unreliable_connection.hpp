@@ -33,12 +33,18 @@ class UnreliableConnection {
     void start_sending() noexcept;
     void start_receiving() noexcept;
     // The send queue was emptied.
-    void stop_sending() noexcept { given_out_ = packet_ = burst_ = 0; }
+    void stop_sending() noexcept {
+        given_out_ = packet_ = burst_ = 0;
+        no_room_until_ = kNever;
+    }
     // The receives were, too.
     void stop_receiving() noexcept;
 
     // The next packet; without MAY_BEGIN, only of a request that was begun.
-    bool transmit(OutPacket& out, bool may_begin) noexcept;
+    bool transmit(OutPacket& out, bool may_begin, const Moment& now) noexcept;
+    // When on_deadline() wants to be called.
+    Nanoseconds deadline() const noexcept { return no_room_until_; }
+    void on_deadline(Nanoseconds now) noexcept;
     // All packets that were given out have left.
     void settle() noexcept;
     bool unsettled() const noexcept { return burst_ != 0; }
@@ -58,9 +64,13 @@ class UnreliableConnection {
   private:
     // A quarter of a socket's batch at the largest MTU.
     static constexpr std::uint32_t kBurstPackets = 16;
+    // A peer that makes no room for so long is stopped. Its packets take another way, and may be lost there.
+    static constexpr Nanoseconds kPatience = 100'000'000;
 
     enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
+    void choose_way() noexcept;
+    bool has_room(const Moment& now) noexcept;
     bool run_local(const SendEntry& entry) noexcept;
     void emit(const SendEntry& entry, wire::Packet& packet) const noexcept;
     bool fail(Status status) noexcept;
@@ -81,6 +91,10 @@ class UnreliableConnection {
     std::uint32_t next_psn_ = 0;
     std::uint32_t burst_ = 0; // packets given out since settle()
     bool failed_ = false;
+    bool began_ = false; // something has left
+    bool through_memory_ = false;
+    Nanoseconds no_room_until_ = kNever;
+    bool gives_up_room_ = false; // until there is some
 
     std::uint32_t expected_psn_ = 0;
     Message message_ = Message::kNone;

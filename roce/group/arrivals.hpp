@@ -48,8 +48,9 @@ class Arrivals {
     };
     // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't.
     virtual Admission board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept { return {}; }
-    // The process that has board ID has answered so. RING and BELL are empty if it wants no packets.
-    virtual void board_taken(std::uint64_t /*id*/, Descriptor /*ring*/, Descriptor /*bell*/) noexcept {}
+    // Process PID, which has board ID, has answered so. RING and BELL are empty if it takes no packets so.
+    virtual void board_taken(std::uint64_t /*id*/, pid_t /*pid*/, Descriptor /*ring*/,
+                             Descriptor /*bell*/) noexcept {}
 
   protected:
     ~Arrivals() = default;

@@ -193,18 +193,19 @@ void answer_board(int socket_fd, const Received& received, Arrivals& arrivals) n
     const Arrivals::Admission taken =
         received.descriptor_count == 1 ? arrivals.board_came(received.descriptors[0], process_at(socket_fd))
                                        : Arrivals::Admission();
-    if (!taken.is_taken) {
-        return;
-    }
-    BoardTaken answer{.id = arrivals.board_id()};
+    BoardTaken answer{.taken = taken.is_taken ? 1U : 0U, .id = arrivals.board_id()};
     const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
     const std::array<int, 2> descriptors{taken.ring, taken.bell};
     (void)send(socket_fd, {&piece, 1}, taken.ring >= 0 ? std::span(descriptors) : std::span<const int>());
 }
 
-void take_answer(const BoardTaken& answer, Received& received, Arrivals& arrivals) noexcept {
+void take_answer(int socket_fd, const BoardTaken& answer, Received& received, Arrivals& arrivals) noexcept {
+    if (answer.taken == 0) {
+        return;
+    }
     const bool has_ring = received.descriptor_count == 2;
-    arrivals.board_taken(answer.id, has_ring ? std::move(received.descriptors[0]) : Descriptor(),
+    arrivals.board_taken(answer.id, process_at(socket_fd),
+                         has_ring ? std::move(received.descriptors[0]) : Descriptor(),
                          has_ring ? std::move(received.descriptors[1]) : Descriptor());
 }
 

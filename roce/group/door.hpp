@@ -65,7 +65,7 @@ class Arrivals;
 void send_board(int socket, int board) noexcept;
 // RECEIVED has come from SOCKET with a Board.
 void answer_board(int socket, const Received& received, Arrivals& arrivals) noexcept;
-// RECEIVED has come with ANSWER.
-void take_answer(const BoardTaken& answer, Received& received, Arrivals& arrivals) noexcept;
+// RECEIVED has come from SOCKET with ANSWER.
+void take_answer(int socket, const BoardTaken& answer, Received& received, Arrivals& arrivals) noexcept;
 
 } // namespace sluice::roce::group

@@ -348,7 +348,7 @@ void Elsewhere::read_line(int descriptor, Arrivals& arrivals) {
         } else if (read_as<Board>({bytes.data(), received.bytes})) {
             answer_board(descriptor, received, arrivals);
         } else if (const auto taken = read_as<BoardTaken>({bytes.data(), received.bytes})) {
-            take_answer(*taken, received, arrivals);
+            take_answer(descriptor, *taken, received, arrivals);
         }
     }
 }

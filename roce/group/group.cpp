@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/group/group.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -23,6 +24,8 @@ constexpr std::size_t kStackBytes = std::size_t{256} * 1024; // nothing here cal
 constexpr std::size_t kMaxLines = std::size_t{16} * kSeats;  // visitors and peers elsewhere included
 constexpr int kMaxEvents = 16;
 constexpr int kMessagesPerTurn = 64;
+// One of the members may be stopped, which costs this one no more than the way through memory.
+constexpr int kIntroductionMs = 200;
 constexpr std::size_t kMaxPayloadBytes = 4096;
 constexpr std::size_t kMaxMessageBytes =
     sizeof(PacketHead) + wire::kMaxHeaderBytes + kMaxPayloadBytes + 4; // and padding
@@ -48,7 +51,8 @@ Result<void> Group::start(Arrivals& arrivals) {
     arrivals_ = &arrivals;
     epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
     wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (epoll_.get() < 0 || wake_.get() < 0) {
+    introduced_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (epoll_.get() < 0 || wake_.get() < 0 || introduced_.get() < 0) {
         return Error::from_errno(errno, "no descriptors for sharing an address; raise `ulimit -n`");
     }
     Result<void> ready = elsewhere_.start();
@@ -81,6 +85,8 @@ Result<void> Group::start(Arrivals& arrivals) {
         return Error::from_errno(error, "no thread for sharing an address; raise `ulimit -u`");
     }
     running_ = true;
+    pollfd introduced{.fd = introduced_.get(), .events = POLLIN, .revents = 0};
+    (void)poll(&introduced, 1, kIntroductionMs);
     return {};
 }
 
@@ -96,7 +102,7 @@ void Group::stop() noexcept {
 // Nothing is locked: the threads that had the locks are the parent's.
 void Group::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     running_ = false;
-    for (Descriptor* const one : {&door_, &common_, &listener_, &epoll_, &wake_}) {
+    for (Descriptor* const one : {&door_, &common_, &listener_, &epoll_, &wake_, &introduced_}) {
         one->reset();
     }
     for (Descriptor& one : sockets_) {
@@ -219,9 +225,37 @@ void* Group::run(void* self) noexcept {
 
 // To those that this member has called. Those that call it later get theirs with the answer.
 void Group::send_boards() noexcept {
+    const int own = board();
+    {
+        const LockGuard guard(changing_lines_);
+        for (Line& line : lines_) {
+            send_board(line.socket.get(), own);
+            line.awaited = own >= 0 ? Awaited::kAnswer : Awaited::kNothing;
+        }
+    }
+    look_if_introduced();
+}
+
+// WHAT has come over a line where NEXT is awaited then.
+void Group::take_introduction(int descriptor, Awaited what, Awaited next) noexcept {
+    {
+        const LockGuard guard(changing_lines_);
+        const auto line =
+            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+        line->awaited = line->awaited == what ? next : line->awaited;
+    }
+    look_if_introduced();
+}
+
+void Group::look_if_introduced() noexcept {
+    if (is_introduced_) {
+        return;
+    }
     const LockGuard guard(changing_lines_);
-    for (const Line& line : lines_) {
-        send_board(line.socket.get(), board());
+    is_introduced_ =
+        std::ranges::all_of(lines_, [](const Line& line) { return line.awaited == Awaited::kNothing; });
+    if (is_introduced_) {
+        eventfd_write(introduced_.get(), 1);
     }
 }
 
@@ -351,7 +385,14 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
     } else if (read_as<Board>(message)) {
         take_board(descriptor, received);
     } else if (const auto yes = read_as<BoardTaken>(message)) {
-        take_answer(*yes, received, *this);
+        take_answer(descriptor, *yes, received, *this);
+        Introduced introduced;
+        const iovec piece{.iov_base = &introduced, .iov_len = sizeof introduced};
+        (void)send(descriptor, {&piece, 1}, {});
+        take_introduction(descriptor, Awaited::kAnswer,
+                          yes->taken != 0 ? Awaited::kIntroduction : Awaited::kNothing);
+    } else if (read_as<Introduced>(message)) {
+        take_introduction(descriptor, Awaited::kIntroduction, Awaited::kNothing);
     } else if (const auto further = read_as<Further>(message)) {
         const Result<void> taken =
             at_boundary("sharing an address", [&] { return take_further(*further, received); });
@@ -485,6 +526,7 @@ void Group::end_line(int descriptor) noexcept {
         }
         lines_.erase(line);
     }
+    look_if_introduced();
     if (seat != kSeats) {
         report_end(seat);
     }

@@ -52,6 +52,7 @@ class Group final : public cm::PortClaims, Arrivals {
     // Leaves. start()'s ARRIVALS gets nothing any more after stop().
     ~Group();
 
+    // Returns when the members that this one has called know it, or haven't answered for a while.
     Result<void> start(Arrivals& arrivals);
     void stop() noexcept;
 
@@ -86,11 +87,13 @@ class Group final : public cm::PortClaims, Arrivals {
     void abandon() noexcept;
 
   private:
+    enum class Awaited : std::uint8_t { kNothing, kAnswer, kIntroduction };
     // A connection to another member, or of a visitor at the door, which has no seat.
     struct Line {
         Descriptor socket;
         std::uint32_t seat = kSeats;
         Holder holder = kNobody;
+        Awaited awaited = Awaited::kNothing;
     };
     // What open_at() wants of the group's thread, which alone has the further addresses once it runs. The
     // last two need the joining lock.
@@ -161,10 +164,12 @@ class Group final : public cm::PortClaims, Arrivals {
     Admission board_came(const Descriptor& board, pid_t pid) noexcept override {
         return arrivals_->board_came(board, pid);
     }
-    void board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noexcept override {
-        arrivals_->board_taken(id, std::move(ring), std::move(bell));
+    void board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descriptor bell) noexcept override {
+        arrivals_->board_taken(id, pid, std::move(ring), std::move(bell));
     }
     void send_boards() noexcept;
+    void take_introduction(int descriptor, Awaited what, Awaited next) noexcept;
+    void look_if_introduced() noexcept;
     Result<void> watch(int descriptor, std::uint32_t events) const;
     void answer_door(int door) noexcept;
     void accept_members() noexcept;
@@ -206,7 +211,9 @@ class Group final : public cm::PortClaims, Arrivals {
     bool answering_ = false; // a visitor; others wait for the joining lock
     int next_visitor_ = -1;  // the last that has asked meanwhile
     Descriptor epoll_;
-    Descriptor wake_; // an eventfd, for stop() and open_at()
+    Descriptor wake_;       // an eventfd, for stop() and open_at()
+    Descriptor introduced_; // an eventfd, for start()
+    bool is_introduced_ = false;
     std::atomic<bool> stopping_{false};
     bool running_ = false;
     pthread_t thread_{};

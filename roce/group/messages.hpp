@@ -25,7 +25,8 @@ enum class Kind : std::uint32_t {
     kTell,
     kFurther,
     kBoard,
-    kBoardTaken
+    kBoardTaken,
+    kIntroduced
 };
 
 // To a visitor at a door. Descriptors: the table, the group's own door, the common socket.
@@ -99,13 +100,20 @@ struct Board {
     Kind kind = kKind;
 };
 
-// The answer to a Board: its sender may touch the memory of the process that has board ID. That one has sent
-// it over the same line before. Descriptors: none, or Arrivals::Admission's ring and bell.
+// The answer to a Board. If it is TAKEN, the board's sender may touch the memory of the process that answers,
+// which has sent its own board, with ID, over the same line before. Descriptors: none, or the ring and the
+// bell of Arrivals::Admission.
 struct BoardTaken {
     static constexpr Kind kKind = Kind::kBoardTaken;
     Kind kind = kKind;
-    std::uint32_t unused = 0;
+    std::uint32_t taken = 0;
     std::uint64_t id = 0;
+};
+
+// The answer to a BoardTaken between members: its sender goes by that from now on.
+struct Introduced {
+    static constexpr Kind kKind = Kind::kIntroduced;
+    Kind kind = kKind;
 };
 
 // MESSAGE as what its kind says, if it is long enough.

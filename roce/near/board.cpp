@@ -179,6 +179,10 @@ std::uint64_t Board::id() const noexcept {
     return header_of(mapped_).fixed.id;
 }
 
+const engine::Address& Board::home() const noexcept {
+    return header_of(mapped_).fixed.address;
+}
+
 std::atomic<std::uint32_t>& Board::life() noexcept {
     return header_of(mapped_).life;
 }

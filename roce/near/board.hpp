@@ -44,6 +44,7 @@ class Board {
     int descriptor() const noexcept { return file_.get(); }
     // Distinguishes it from all others.
     std::uint64_t id() const noexcept;
+    const engine::Address& home() const noexcept;
     // Of core/life_sign.hpp: while it doesn't say that its thread lives, nobody uses the board.
     std::atomic<std::uint32_t>& life() noexcept;
     bool lives() const noexcept;

@@ -24,14 +24,12 @@ constexpr std::uint32_t kAlignment = 8;
 
 struct Head {
     std::uint64_t magic;
-    // The writer's.
-    alignas(kLineBytes) Word written;
-    Word wants_room;
-    // The reader's.
-    alignas(kLineBytes) Word read;
-    Word closed;
-    // Both: the reader sets it, the writer takes it back.
+    alignas(kLineBytes) Word written; // the writer's
+    alignas(kLineBytes) Word read;    // the reader's
+    Word open;                        // the reader's
+    // One end sets each, and the other one takes it back.
     alignas(kLineBytes) Word asleep;
+    Word wants_room;
 };
 static_assert(sizeof(Head) <= kHeadBytes && Word::is_always_lock_free);
 
@@ -136,9 +134,19 @@ void RingReader::set_asleep(bool asleep) noexcept {
     head_of(mapped_).asleep.store(asleep ? 1 : 0, std::memory_order_relaxed);
 }
 
+RingReader::~RingReader() {
+    if (mapped_.at() != nullptr) {
+        close();
+    }
+}
+
+void RingReader::open() noexcept {
+    head_of(mapped_).open.store(closed_ ? 0 : 1, std::memory_order_relaxed);
+}
+
 void RingReader::close() noexcept {
     closed_ = true;
-    head_of(mapped_).closed.store(1, std::memory_order_relaxed);
+    head_of(mapped_).open.store(0, std::memory_order_relaxed);
 }
 
 Result<RingWriter> RingWriter::map(const Descriptor& file) {
@@ -159,7 +167,7 @@ std::optional<std::uint32_t> RingWriter::free_bytes() const noexcept {
     const Head& head = head_of(mapped_);
     // Partner: the release in next(): what is read may be written over.
     const std::uint32_t used = written_ - head.read.load(std::memory_order_acquire);
-    return used <= kRingBytes && head.closed.load(std::memory_order_relaxed) == 0
+    return used <= kRingBytes && head.open.load(std::memory_order_relaxed) != 0
                ? std::optional(kRingBytes - used)
                : std::nullopt;
 }

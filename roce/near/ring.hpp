@@ -5,9 +5,13 @@
 //
 // Each end keeps its own position for itself, and publishes it for the other. What it finds of the other's is
 // copied and checked before it is used: a length, a distance, the bytes of a packet, which are copied before
-// anybody looks into them. Whoever finds what can't be closes the ring, for both: packets go elsewhere then.
+// anybody looks into them. A reader that finds what can't be closes the ring; a writer that does so writes
+// nothing. Packets go elsewhere then.
 //
 // The bytes are mapped twice, behind each other, so that no packet is in two pieces.
+//
+// Nothing is written before the reader has opened the ring: it does so when it can write to the other
+// process, too, so that an answer goes the way of its question.
 //
 // A reader that is about to sleep says so, and looks once more; a writer that has written sees that and wakes
 // it. A writer that found no room says so; the reader that has made some wakes it.
@@ -33,6 +37,10 @@ inline constexpr std::size_t kMostPacketBytes = wire::kMaxHeaderBytes + 4096 + 3
 class RingReader {
   public:
     static Result<RingReader> create();
+    RingReader(RingReader&&) noexcept = default;
+    RingReader& operator=(RingReader&&) noexcept = delete;
+    // Closes it.
+    ~RingReader();
 
     int descriptor() const noexcept { return file_.get(); }
     bool has_packets() const noexcept;
@@ -56,6 +64,8 @@ class RingReader {
     bool made_room() noexcept;
     // Whether the writer is to wake the reader.
     void set_asleep(bool asleep) noexcept;
+    // Packets may come from now on, until close().
+    void open() noexcept;
     void close() noexcept;
 
   private:
@@ -85,9 +95,9 @@ class RingWriter {
     enum class Room : std::uint8_t { kFree, kFull, kClosed };
     // For a packet of the largest size. kFull: the reader is asked to say when there is some.
     Room room() noexcept;
-    // The same again, without asking.
+    // Whether that is kFull, without asking.
     bool is_full() const noexcept;
-    // False: there is no room, or a page of its payload is gone; then it is lost.
+    // False: there is no room, it isn't open, or a page of the packet's payload is gone.
     bool write(const engine::OutPacket& packet, engine::Memory& memory) noexcept;
     // After write(). True: the reader sleeps, and is to be woken; said once.
     bool is_reader_asleep() noexcept;
@@ -95,7 +105,7 @@ class RingWriter {
   private:
     explicit RingWriter(MappedBytes mapped) noexcept : mapped_(std::move(mapped)) {}
 
-    // None: the reader's position can't be.
+    // None: it isn't open, or the reader's position can't be.
     std::optional<std::uint32_t> free_bytes() const noexcept;
 
     MappedBytes mapped_;

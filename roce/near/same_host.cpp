@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "roce/near/same_host.hpp"
 
-#include <sys/eventfd.h>
 #include <time.h>
 
 #include <algorithm>
@@ -148,23 +147,31 @@ const Peer* SameHost::add(Peer peer) {
     if (peers_.size() == kMostPeers) {
         return nullptr;
     }
-    if (bell_.get() < 0) {
+    if (!bell_.can_ring()) {
         peer.from_it = nullptr;
     }
-    has_rings_.store(has_rings() || peer.from_it != nullptr, std::memory_order_relaxed);
-    return &peers_.emplace_back(std::move(peer));
+    const Peer* const added = &peers_.emplace_back(std::move(peer));
+    look_for_rings();
+    return added;
 }
 
-void SameHost::waits_for_us(std::uint64_t id, std::unique_ptr<RingWriter> ring, Descriptor bell) noexcept {
+void SameHost::waits_for_us(std::uint64_t id, pid_t pid, std::unique_ptr<RingWriter> ring,
+                            Descriptor bell) noexcept {
     const auto peer = std::ranges::find_if(peers_, [&](const Peer& known) { return known.board.id() == id; });
-    if (peer == peers_.end()) {
+    if (peer == peers_.end() || peer->pid != pid) {
         return;
     }
     peer->waits_for_us = true;
-    if (peer->to_it == nullptr && ring != nullptr) {
+    if (peer->to_it == nullptr && peer->from_it != nullptr && ring != nullptr) {
         peer->to_it = std::move(ring);
         peer->bell = std::move(bell);
+        peer->from_it->open();
     }
+}
+
+void SameHost::look_for_rings() noexcept {
+    has_rings_.store(std::ranges::any_of(peers_, [](const Peer& peer) { return peer.from_it != nullptr; }),
+                     std::memory_order_relaxed);
 }
 
 // One that was killed in the middle of a turn is still to be waited for, and what it wrote before is to be
@@ -178,6 +185,12 @@ void SameHost::forget_the_dead() noexcept {
         full_one_is_gone_ = full_one_is_gone_ || (is_over && peer.had_no_room);
         return is_over;
     });
+    look_for_rings();
+}
+
+void SameHost::abandon() noexcept {
+    board_->abandon();
+    bell_.abandon();
 }
 
 void SameHost::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
@@ -255,12 +268,16 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
     return nullptr;
 }
 
-// Whatever its number is for, one of its home is its own; at further addresses it has connections.
+// At its home, and at further addresses that it has in common with this process, all its numbers are for it;
+// at others it has connections.
 Peer* SameHost::receiver(const engine::Ends& ends) noexcept {
+    const bool is_further = std::ranges::find(further_, ends.remote) != further_.end();
+    const engine::Address& home = is_further ? board_->home() : ends.remote;
     const auto is_at = [&](std::size_t index) {
         const PeerBoard& board = peers_[index].board;
         const BoardOwner& owner = board.owner();
-        return owner.share.owns(ends.peer_qpn) && (owner.address == ends.remote || board.connection(ends)) &&
+        return (owner.address == home ? owner.share.owns(ends.peer_qpn)
+                                      : board.connection(ends).has_value()) &&
                board.lives();
     };
     if (last_receiver_ < peers_.size() && is_at(last_receiver_)) {
@@ -301,7 +318,7 @@ bool SameHost::send(const engine::OutPacket& packet) noexcept {
         return false;
     }
     if (peer->to_it->is_reader_asleep()) {
-        (void)eventfd_write(peer->bell.get(), 1);
+        Bell::ring(peer->bell);
     }
     return true;
 }
@@ -322,7 +339,8 @@ bool SameHost::room_again() noexcept {
     has_full_rings_ = false;
     for (Peer& peer : peers_) {
         if (peer.had_no_room) {
-            peer.had_no_room = peer.to_it->is_full() && peer.board.lives();
+            // Asks again: meanwhile the reader may have answered, and the writer filled the ring once more.
+            peer.had_no_room = peer.to_it->room() == RingWriter::Room::kFull && peer.board.lives();
             some = some || !peer.had_no_room;
             has_full_rings_ = has_full_rings_ || peer.had_no_room;
         }
@@ -339,7 +357,7 @@ void SameHost::report_garbage(const Peer& peer) const noexcept {
 
 void SameHost::after_reading(Peer& peer) noexcept {
     if (peer.from_it->made_room()) {
-        (void)eventfd_write(peer.bell.get(), 1);
+        Bell::ring(peer.bell);
     }
 }
 
@@ -355,8 +373,7 @@ bool SameHost::fall_asleep() noexcept {
 }
 
 void SameHost::wake_up() noexcept {
-    eventfd_t rings = 0;
-    (void)eventfd_read(bell_.get(), &rings);
+    bell_.quiet();
     for (const Peer& peer : peers_) {
         if (peer.from_it != nullptr) {
             peer.from_it->set_asleep(false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The processes of this host whose memory a device reaches, and how it executes requests on it (ADR 77).
+// The processes of this host whose memory a device reaches, how it executes requests on it, and the rings for
+// packets to and from them (ADR 77).
 //
 // Each request looks at the peer's board anew: the connection, the key, the range and the rights. What
 // doesn't fit isn't refused here, but goes as packets, and the peer's engine answers as it always does.
@@ -9,7 +10,7 @@
 // long request is done in turns, each of which looks at the board again, so that a peer that deregisters
 // memory waits for one turn at most.
 //
-// Thread safety: all but create() and open() is called with the device's lock held.
+// Thread safety: all but open(), bell() and has_rings() is called with the device's lock held.
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,7 @@
 #include "core/count.hpp"
 #include "core/life_sign.hpp"
 #include "roce/engine/memory.hpp"
+#include "roce/near/bell.hpp"
 #include "roce/near/board.hpp"
 #include "roce/near/peer_memory.hpp"
 #include "roce/near/ring.hpp"
@@ -52,13 +54,15 @@ struct Peer {
 class SameHost final : public engine::Neighbourhood {
   public:
     // MEMORY, this process's, and COUNTERS outlive it.
-    // Without BELL, an eventfd, it gets no packets.
-    SameHost(std::unique_ptr<Board> board, Descriptor bell, engine::Memory& memory,
-             DirectCounters& counters) noexcept
-        : board_(std::move(board)), bell_(std::move(bell)), life_(board_->life()), memory_(memory),
-          counters_(counters) {}
+    SameHost(std::unique_ptr<Board> board, engine::Memory& memory, DirectCounters& counters) noexcept
+        : board_(std::move(board)), life_(board_->life()), memory_(memory), counters_(counters) {}
+
+    // ADDRESS is a further one of all processes that have this one's home. No two of them have a number in
+    // common there. May throw bad_alloc.
+    void add_address(const engine::Address& address) { further_.push_back(address); }
 
     Board& board() noexcept { return *board_; }
+    const Board& board() const noexcept { return *board_; }
     // By the thread that lives as long as this process's memory may be touched. False: nobody will.
     bool begin_life() noexcept { return life_.begin(); }
     void end_life() noexcept { life_.end(); }
@@ -69,9 +73,10 @@ class SameHost final : public engine::Neighbourhood {
     // From now on it is waited for. Twice is once. Null: there are too many. May throw bad_alloc. What it
     // gives holds until the next call.
     const Peer* add(Peer peer);
-    // The process with board ID waits for this one from now on: its memory may be touched. It reads RING,
-    // which may be null, and BELL wakes it.
-    void waits_for_us(std::uint64_t id, std::unique_ptr<RingWriter> ring, Descriptor bell) noexcept;
+    // // The process PID with board ID waits for this one from now on: its memory may be touched. It reads
+    // RING, which may be null, and BELL wakes it.
+    void waits_for_us(std::uint64_t id, pid_t pid, std::unique_ptr<RingWriter> ring,
+                      Descriptor bell) noexcept;
     // Those that have ended aren't looked at any more.
     void forget_the_dead() noexcept;
 
@@ -84,9 +89,9 @@ class SameHost final : public engine::Neighbourhood {
     bool knows(const engine::Ends& ends) noexcept override;
     Room room(const engine::Ends& ends) noexcept override;
 
-    // What the descriptor wakes the thread for that makes progress. -1: nobody does.
-    int bell() const noexcept { return bell_.get(); }
-    // Whether packets may come: any thread's, without the lock.
+    // Rung when a peer has something for the thread that makes progress.
+    const Bell& bell() const noexcept { return bell_; }
+    // Whether a peer has ever got a ring.
     bool has_rings() const noexcept { return has_rings_.load(std::memory_order_relaxed); }
     // False: it can't go there, or there is no room.
     bool send(const engine::OutPacket& packet) noexcept;
@@ -109,6 +114,8 @@ class SameHost final : public engine::Neighbourhood {
     // The thread that makes progress is about to sleep: from now on it is woken. False: there are packets.
     bool fall_asleep() noexcept;
     void wake_up() noexcept;
+    // This is the child of a fork: nothing here is used any more.
+    void abandon() noexcept;
 
   private:
     // A part of a request.
@@ -122,6 +129,7 @@ class SameHost final : public engine::Neighbourhood {
     Peer* receiver(const engine::Ends& ends) noexcept;
     void report_garbage(const Peer& peer) const noexcept;
     static void after_reading(Peer& peer) noexcept;
+    void look_for_rings() noexcept;
     bool may_touch(const Peer* peer) const noexcept;
     void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;
     bool execute_in_turns(Peer& peer, const engine::DirectRequest& request, std::uint64_t& original) noexcept;
@@ -133,11 +141,12 @@ class SameHost final : public engine::Neighbourhood {
     static void wait_for(Peer& peer, std::uint32_t work) noexcept;
 
     std::unique_ptr<Board> board_;
-    Descriptor bell_;
+    Bell bell_;
     LifeSign life_;
     engine::Memory& memory_;
     DirectCounters& counters_;
     std::vector<Peer> peers_;
+    std::vector<engine::Address> further_;
     std::size_t last_ = 0;          // the one that was found last
     std::size_t last_receiver_ = 0; // of a packet
     std::atomic<bool> has_rings_{false};

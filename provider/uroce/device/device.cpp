@@ -70,8 +70,8 @@ constexpr engine::Nanoseconds kFullLinkNs = 50'000;
 constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
 // More than a socket's buffer has.
 constexpr int kMostFetches = 128;
-// A look at the link is a system call, which a program that polls while its peers are of this host makes once
-// in so many polls.
+// A look at the link is a system call. A program that polls makes it once in so many polls as soon as a
+// process of this host may send through memory.
 constexpr std::uint64_t kPollsPerLook = 8;
 
 // That it got there, and nothing else: no refusal, no data.
@@ -154,7 +154,7 @@ void Device::poison() noexcept {
     progress_.abandon();
     watch_.abandon();
     if (same_host_ != nullptr) {
-        same_host_->board().abandon();
+        same_host_->abandon();
     }
     if (link_ != nullptr) {
         link_->abandon();
@@ -214,7 +214,7 @@ void Device::remove_watcher(GidWatcher& watcher) noexcept {
 
 Result<void> Device::start_progress() {
     return progress_.start(link_ != nullptr ? link_->fd() : -1,
-                           same_host_ != nullptr ? same_host_->bell() : -1);
+                           same_host_ != nullptr ? same_host_->bell().own_end() : -1);
 }
 
 // Its further socket is watched as those of multicast groups are.
@@ -229,6 +229,10 @@ Result<void> Device::use_address(const engine::Address& address) {
     const Result<int> opened = link_->use(address);
     if (!opened) {
         return opened.error().clone();
+    }
+    if (*opened >= 0 && same_host_ != nullptr && link_->is_shared(address)) {
+        const ProgressSession session(*this);
+        same_host_->add_address(address);
     }
     return *opened < 0 ? Result<void>() : progress_.watch_also(*opened);
 }
@@ -257,12 +261,11 @@ bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
         progress_and_unlock();
     }
-    if (take_from_rings(true)) {
-        return true;
+    bool any = take_from_rings(true);
+    if (same_host_ == nullptr || !same_host_->has_rings() || polls % kPollsPerLook == 0) {
+        any = take_from_link(true) || any;
     }
-    const bool looks_at_link =
-        same_host_ == nullptr || !same_host_->has_rings() || polls % kPollsPerLook == 0;
-    return (looks_at_link && take_from_link(true)) || advance_if_due();
+    return any || advance_if_due();
 }
 
 bool Device::fall_asleep() noexcept {
@@ -695,8 +698,8 @@ void Device::leave_unheard_groups_locked() noexcept {
     link_taken_.store(false, std::memory_order_release);
 }
 
-// Until the link has nothing; but a sender that goes on and on must not keep the caller for ever, and has
-// sent what it sent before with the first socketfuls.
+// Once the rings, and the link until it has nothing; but a sender that goes on and on must not keep the
+// caller for ever, and has sent what it sent before with the first socketfuls.
 void Device::catch_up() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (same_host_ != nullptr) {
         const ProgressSession session(*this);
@@ -781,7 +784,7 @@ std::uint64_t Device::board_id() const noexcept {
     return same_host_ != nullptr ? same_host_->board().id() : 0;
 }
 
-// Without it, packets go there.
+// Of a board that isn't taken, the owner sends its packets over UDP.
 Device::Admission Device::board_came(const Descriptor& board, pid_t pid) noexcept {
     if (same_host_ == nullptr) {
         return {};
@@ -798,10 +801,11 @@ Device::Admission Device::board_came(const Descriptor& board, pid_t pid) noexcep
         }
         const ProgressSession session(*this);
         const near::Peer* const known = same_host_->add(*std::move(peer));
-        return known == nullptr || known->from_it == nullptr ? Admission{.is_taken = known != nullptr}
-                                                             : Admission{.is_taken = true,
-                                                                         .ring = known->from_it->descriptor(),
-                                                                         .bell = same_host_->bell()};
+        return known == nullptr || known->from_it == nullptr
+                   ? Admission{.is_taken = known != nullptr}
+                   : Admission{.is_taken = true,
+                               .ring = known->from_it->descriptor(),
+                               .bell = same_host_->bell().far_end()};
     });
     if (!added) {
         SLUICE_LOG(kInfo, "uroce", "%s: packets come from process %d of this host: %s", where_.name.c_str(),
@@ -810,7 +814,7 @@ Device::Admission Device::board_came(const Descriptor& board, pid_t pid) noexcep
     return added ? *added : Admission();
 }
 
-void Device::board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noexcept {
+void Device::board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descriptor bell) noexcept {
     if (same_host_ == nullptr) {
         return;
     }
@@ -830,7 +834,7 @@ void Device::board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noe
         }
     }
     const ProgressSession session(*this);
-    same_host_->waits_for_us(id, std::move(writer), std::move(bell));
+    same_host_->waits_for_us(id, pid, std::move(writer), std::move(bell));
 }
 
 bool Device::is_in_this_process(const engine::Address& address, std::uint32_t qpn) noexcept {

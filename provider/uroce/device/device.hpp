@@ -132,9 +132,10 @@ class Device final : public Neighbour,
     // Whether use_address() was called for it, or it is the home.
     bool hears(const engine::Address& address) const noexcept;
     void make_progress() noexcept override;
-    // The same, unless somebody is at it; never waits. True: something arrived on the link.
+    // The same, unless somebody is at it; never waits. True: something arrived.
     bool try_progress() noexcept override {
-        return take_from_rings(false) || take_from_link(false) || advance_if_due();
+        const bool any = take_from_rings(false);
+        return take_from_link(false) || any || advance_if_due();
     }
     // The same for a program that polls. Acknowledgements of what arrived wait for its next call, which
     // is likely the answer: then both leave together, and the program has the message sooner.
@@ -205,7 +206,7 @@ class Device final : public Neighbour,
     bool takes_from(Device& from) noexcept override;
     bool has_number(std::uint32_t qpn) const noexcept override { return share_.owns(qpn); }
 
-    // QP is ready to receive, and a reliable connection; the caller holds the device.
+    // QP is ready to receive, and has one peer; the caller holds the device.
     void watch_peer(const engine::QueuePair& qp) noexcept;
 
   private:
@@ -223,7 +224,7 @@ class Device final : public Neighbour,
     int board() const noexcept override;
     std::uint64_t board_id() const noexcept override;
     Admission board_came(const Descriptor& board, pid_t pid) noexcept override;
-    void board_taken(std::uint64_t id, Descriptor ring, Descriptor bell) noexcept override;
+    void board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descriptor bell) noexcept override;
     engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
     engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 

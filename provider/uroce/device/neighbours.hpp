@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The seam between a device and everything that takes its packets without a wire: today the other devices of
-// this process, later the processes of this host through shared memory (ADR 63). A packet for which there is
-// no neighbour goes to the link.
+// The seam between a device and the other devices of this process, which take its packets without a wire
+// (ADR 63). A packet for which there is no neighbour goes to a process of this host through memory, or to the
+// link.
 //
 // A device asks once per packet. So find() takes no lock and allocates nothing: the lock of the device that
 // the caller holds anyway keeps the answer valid. The engine doesn't know of neighbours: order, completions

@@ -194,6 +194,7 @@ void ProgressThread::wait_while_polled() noexcept {
                 client_.make_progress();
             }
         }
+        (void)client_.try_progress(); // not every poll of the program's looks at the link
         last_polls_ = client_.polls();
         pause.tv_nsec = std::min<long>(2 * pause.tv_nsec, kLongestPauseNs);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Makes a device go on when nobody calls it: at deadlines, and when its link has something.
+// Makes a device go on when nobody calls it: at deadlines, and when its link or a process of this host has
+// something.
 //
 // It sleeps in epoll. While a link has traffic it looks again and again for a moment instead, because
 // a peer that only writes to memory gets no other help, and waking up costs more than the packet.
@@ -34,7 +35,7 @@ class ProgressThread {
     class Client {
       public:
         virtual void make_progress() noexcept = 0;
-        // The same, unless another thread is at it; never waits. True: something arrived on the link.
+        // The same, unless another thread is at it; never waits. True: something arrived.
         virtual bool try_progress() noexcept = 0;
         // Whether acknowledgements wait for the program's next poll.
         virtual bool has_held_back() const noexcept = 0;
@@ -55,7 +56,8 @@ class ProgressThread {
     // Waits for the end of the thread, unless abandon() came before.
     ~ProgressThread();
 
-    // Once; later calls find it running. Each of the two may be -1.
+    // Once; later calls find it running. Each of the two, which are readable when there is something, may be
+    // -1.
     Result<void> start(int link_fd, int bell_fd);
     // Progress is made when FD is readable, too, until it is closed. After start().
     Result<void> watch_also(int fd);

@@ -2,7 +2,6 @@
 #include "provider/uroce/device/registry.hpp"
 
 #include <pthread.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -115,12 +114,11 @@ std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, c
     Result<std::unique_ptr<near::Board>> board =
         near::Board::create({.connections = Device::kMaxQueuePairs, .regions = Device::kMaxRegions}, owner);
     if (!board) {
-        SLUICE_LOG(kInfo, "uroce", "packets go to other processes of this host: %s", board.error().text());
+        SLUICE_LOG(kInfo, "uroce", "packets go to other processes of this host over UDP: %s",
+                   board.error().text());
         return nullptr;
     }
-    Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    return std::make_unique<near::SameHost>(*std::move(board), std::move(bell), *settings.memory,
-                                            counters.direct);
+    return std::make_unique<near::SameHost>(*std::move(board), *settings.memory, counters.direct);
 }
 
 // One that takes packets.

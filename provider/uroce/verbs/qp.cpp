@@ -230,7 +230,7 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
         return modified.error().kind() == ErrorKind::kInsufficientResources ? ENOMEM : EINVAL;
     }
     qp.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged;
-    if (to == IBV_QPS_RTR && from != to && qp.engine->type() == engine::QpType::kRc) {
+    if (to == IBV_QPS_RTR && from != to && qp.engine->type() != engine::QpType::kUd) {
         device.watch_peer(*qp.engine);
     }
     session.engine().wake(*qp.engine);

@@ -3,7 +3,7 @@
 // Two hosts of a simulation that reach each other's memory, as two processes of one machine do.
 #pragma once
 
-#include <sys/eventfd.h>
+#include <poll.h>
 
 #include "roce/near/same_host.hpp"
 #include "tests/unit/roce/simulation.hpp"
@@ -64,52 +64,66 @@ inline near::PeerBoard seen_by_others(const near::Board& board) {
 
 struct NearHosts {
     NearHosts()
-        : left(living_board(1), Descriptor(eventfd(0, EFD_NONBLOCK)), nowhere, left_counters),
-          right(living_board(2), Descriptor(eventfd(0, EFD_NONBLOCK)), nowhere, right_counters),
-          both{&left, &right} {}
+        : left(living_board(1), nowhere, left_counters),
+          right(living_board(2), nowhere, right_counters), both{&left, &right} {}
 
-    // From now on, packets go through rings.
+    // Each has the other's board, and waits for the other.
+    void introduce(Simulation& net) {
+        left_ring = introduce(left, right, net.left, net.right);
+        right_ring = introduce(right, left, net.right, net.left);
+        left.waits_for_us(right.board().id(), 0, nullptr, {});
+        right.waits_for_us(left.board().id(), 0, nullptr, {});
+    }
+
+    // From now on, packets go through rings. Each side is about to sleep all the time, and does something
+    // only when its bell is rung.
     void give_rings(Simulation& net) {
-        const auto give = [](near::SameHost& to, near::SameHost& reader) {
-            near::RingReader ring = *near::RingReader::create();
-            auto writer = std::make_unique<near::RingWriter>(
-                *near::RingWriter::map(Descriptor(dup(ring.descriptor()))));
-            to.waits_for_us(reader.board().id(), std::move(writer), Descriptor(dup(reader.bell())));
-            return std::make_unique<near::RingReader>(std::move(ring));
-        };
-        left_reads = give(right, left);
-        right_reads = give(left, right);
+        give_ring(left, right, right_ring);
+        give_ring(right, left, left_ring);
+        (void)left.fall_asleep();
+        (void)right.fall_asleep();
         net.put_to_memory = [&](Host& from, const OutPacket& packet) {
             return (&from == &net.left ? left : right).send(packet);
         };
         net.take_from_memory = [&] {
-            const bool any = read(net, *left_reads, net.left) || read(net, *right_reads, net.right);
-            for (auto [side, host] : {std::pair(&left, &net.left), std::pair(&right, &net.right)}) {
-                if (side->room_again()) {
-                    host->engine.room_again();
-                }
-            }
-            return any;
+            const bool left_took = take(net, left, net.left);
+            return take(net, right, net.right) || left_took;
         };
     }
-    static bool read(Simulation& net, near::RingReader& ring, Host& to) {
-        bool any = false;
-        (void)ring.read([&](const wire::Packet& packet, const Address& source, const Address&) {
-            net.inject(to, source, packet);
-            any = true;
-        });
-        (void)ring.made_room();
-        return any;
+
+    static bool is_rung(const near::SameHost& host) {
+        pollfd bell{.fd = host.bell().own_end(), .events = POLLIN, .revents = 0};
+        return poll(&bell, 1, 0) == 1;
+    }
+    // False: its bell wasn't rung.
+    static bool take(Simulation& net, near::SameHost& near, Host& host) {
+        if (!is_rung(near)) {
+            return false;
+        }
+        near.wake_up();
+        do {
+            near.read_packets([&](const wire::Packet& packet, const Address& source, const Address&) {
+                net.inject(host, source, packet);
+            });
+            if (near.room_again()) {
+                host.engine.room_again();
+            }
+        } while (!near.fall_asleep());
+        return true;
     }
 
-    // Each has the other's board, and waits for the other.
-    void introduce(Simulation& net) {
-        (void)left.add({.board = seen_by_others(right.board()),
-                        .memory = std::make_unique<SimulatedMemory>(net.left.memory, net.right.memory)});
-        (void)right.add({.board = seen_by_others(left.board()),
-                         .memory = std::make_unique<SimulatedMemory>(net.right.memory, net.left.memory)});
-        left.waits_for_us(right.board().id(), nullptr, {});
-        right.waits_for_us(left.board().id(), nullptr, {});
+    // RING: what AT reads of what the other one writes.
+    static Descriptor introduce(near::SameHost& at, const near::SameHost& other, Host& own, Host& others) {
+        const near::Peer* const peer =
+            at.add({.board = seen_by_others(other.board()),
+                    .memory = std::make_unique<SimulatedMemory>(own.memory, others.memory),
+                    .from_it = std::make_unique<near::RingReader>(*near::RingReader::create())});
+        return Descriptor(dup(peer->from_it->descriptor()));
+    }
+    static void give_ring(near::SameHost& writer, const near::SameHost& reader, const Descriptor& ring) {
+        writer.waits_for_us(reader.board().id(), 0,
+                            std::make_unique<near::RingWriter>(*near::RingWriter::map(ring)),
+                            Descriptor(dup(reader.bell().far_end())));
     }
 
     PlainMemory nowhere; // nothing is mapped twice
@@ -118,8 +132,8 @@ struct NearHosts {
     near::SameHost left;
     near::SameHost right;
     std::array<Neighbourhood*, 2> both;
-    std::unique_ptr<near::RingReader> left_reads;
-    std::unique_ptr<near::RingReader> right_reads;
+    Descriptor left_ring; // left reads it
+    Descriptor right_ring;
 };
 
 } // namespace sluice::roce::test

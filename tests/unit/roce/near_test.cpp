@@ -334,7 +334,7 @@ TEST(write__its_last_word__is_written_last) {
     std::vector<std::pair<std::uint64_t, std::size_t>> parts;
     assert_non_null(hosts.left.add(
         {.board = seen_by_others(hosts.right.board()), .memory = std::make_unique<Recorded>(parts)}));
-    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
     const std::uint64_t at = Bench::addr(bench.right); // a multiple of 16, as all that is allocated
     const struct {
         std::size_t offset;
@@ -421,8 +421,8 @@ TEST(peer__that_has_not_taken_the_board__gets_packets) {
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
-    hosts.left.waits_for_us(hosts.right.board().id() ^ 1, nullptr, {});
-    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id() ^ 1, 0, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 1);
@@ -444,7 +444,7 @@ TEST(board__that_two_processes_send__is_nobody_s) {
              .pid = pid,
              .memory = std::make_unique<SimulatedMemory>(bench.net.left.memory, bench.net.right.memory)}));
     }
-    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 100, nullptr, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
@@ -515,6 +515,95 @@ TEST(packets__that_find_no_room__wait_for_it) {
     assert_memory_equal(two.bench.right.data(), two.bench.left.data(), 400000);
 }
 
+// It is as if they were lost.
+TEST(packets__that_never_find_room__end_the_connection) {
+    QpAttributes attributes = usual_attributes();
+    attributes.path_mtu = 4096;
+    Neighbours two(attributes, std::size_t{1} << 20);
+    two.hosts.give_rings(two.bench.net);
+    two.bench.net.take_from_memory = nullptr;
+    send(two, 400000);
+    assert_true(two.bench.net.run());
+    const auto sent = two.bench.sent();
+    assert_true(sent && sent->status == Status::kRetryExceeded);
+    assert_true(two.bench.net.packets_through_memory < 40);
+}
+
+TEST(write__to_a_peer_without_room_for_packets__is_executed) {
+    QpAttributes attributes = usual_attributes();
+    attributes.timeout = 0;
+    Neighbours two(attributes);
+    two.hosts.give_rings(two.bench.net);
+    two.bench.net.take_from_memory = nullptr;
+    OutPacket filler;
+    filler.begin().bth.opcode = wire::kRcSendOnly;
+    filler.packet.bth.dest_qpn = two.bench.pair.right->qpn();
+    filler.finish();
+    filler.destination = two.bench.net.right.where;
+    while (two.hosts.left.send(filler)) {
+    }
+    two.expect_direct(two.write(0, 64, 0));
+}
+
+// The reader took the wish for room back while the writer filled what had become free.
+TEST(ring__that_is_full_again__is_waited_for_again) {
+    Neighbours two;
+    two.hosts.give_rings(two.bench.net);
+    std::vector<std::uint8_t> bytes(4096);
+    const Ends ends{.local = two.bench.net.left.where,
+                    .qpn = two.bench.pair.left->qpn(),
+                    .remote = two.bench.net.right.where,
+                    .peer_qpn = two.bench.pair.right->qpn()};
+    OutPacket packet;
+    packet.begin().bth.opcode = wire::kRcSendOnly;
+    packet.packet.bth.dest_qpn = ends.peer_qpn;
+    packet.add_piece(reinterpret_cast<std::uintptr_t>(bytes.data()), 4096);
+    packet.finish();
+    packet.source = ends.local;
+    packet.destination = ends.remote;
+    near::SameHost& writer = two.hosts.left;
+    near::SameHost& reader = two.hosts.right;
+    while (writer.room(ends) == Neighbourhood::Room::kFree) {
+        assert_true(writer.send(packet));
+    }
+    reader.read_packets(
+        [&](const wire::Packet&, const Address&, const Address&) { (void)writer.send(packet); });
+    assert_true(NearHosts::is_rung(writer));
+    writer.wake_up();
+    assert_false(writer.room_again());
+    reader.read_packets([](const wire::Packet&, const Address&, const Address&) {});
+    assert_true(NearHosts::is_rung(writer));
+    assert_true(writer.room_again());
+}
+
+// Not a socket, a pipe that is full, or none: nobody waits for it, and nobody gets a signal.
+TEST(bell__that_is_none__does_no_harm) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const Descriptor full(ends[1]);
+    Descriptor reader(ends[0]);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (write(ends[1], "x", 1) == 1) {
+    }
+    fcntl(ends[1], F_SETFL, 0);
+    near::Bell::ring(full);
+    reader.reset();
+    near::Bell::ring(full);
+    near::Bell::ring(Descriptor());
+    near::Bell::ring(Descriptor(open("/dev/zero", O_RDWR | O_CLOEXEC)));
+}
+
+TEST(answer__of_another_process__is_not_the_board_s) {
+    Neighbours two;
+    auto ring = std::make_unique<near::RingWriter>(*near::RingWriter::map(two.hosts.right_ring));
+    two.hosts.left.waits_for_us(two.hosts.right.board().id(), 4711, std::move(ring), {});
+    assert_int_equal(two.hosts.left.room({.local = two.bench.net.left.where,
+                                          .qpn = two.bench.pair.left->qpn(),
+                                          .remote = two.bench.net.right.where,
+                                          .peer_qpn = two.bench.pair.right->qpn()}),
+                     Neighbourhood::Room::kNoWay);
+}
+
 // Then nobody makes room any more, and the connection's own clock goes on.
 TEST(peer__that_dies_with_a_full_ring__is_known_to_be_gone) {
     QpAttributes attributes = usual_attributes();
@@ -540,7 +629,11 @@ TEST(peer__that_writes_garbage__loses_its_ring_alone) {
     send(two, 64);
     expect_sent(two, 1);
     const std::uint64_t before = two.bench.net.packets_through_memory;
-    two.hosts.right_reads->close();
+    const std::uint32_t impossible = 1U << 20;
+    assert_int_equal(pwrite(two.hosts.right_ring.get(), &impossible, sizeof impossible, 64),
+                     sizeof impossible);
+    near::Bell::ring(Descriptor(dup(two.hosts.right.bell().far_end())));
+    assert_true(NearHosts::take(two.bench.net, two.hosts.right, two.bench.net.right));
     send(two, 64);
     expect_sent(two, 1);
     // Answers come back on the way of the request.
@@ -552,7 +645,7 @@ TEST(peer__whose_memory_can_not_be_touched__gets_packets_and_is_waited_for) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
     assert_non_null(hosts.left.add({.board = seen_by_others(hosts.right.board())}));
-    hosts.left.waits_for_us(hosts.right.board().id(), nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);

@@ -50,6 +50,8 @@ near::RingWriter writer_of(const near::RingReader& reader) {
 }
 
 struct Ring {
+    Ring() { reader.open(); }
+
     near::RingReader reader = *near::RingReader::create();
     near::RingWriter writer = writer_of(reader);
     PlainMemory memory;
@@ -94,6 +96,20 @@ TEST(packets__of_all_sizes_for_many_laps__arrive_in_order) {
         assert_true(ring.is_well);
         assert_int_equal(received, sent);
     }
+}
+
+TEST(ring__that_is_not_open_yet_or_any_more__takes_nothing) {
+    std::optional<near::RingReader> reader = *near::RingReader::create();
+    near::RingWriter writer = writer_of(*reader);
+    std::vector<std::uint8_t> bytes(kMtu);
+    PlainMemory memory;
+    assert_false(writer.write(packet_of(bytes, 8, 0), memory));
+    assert_int_equal(writer.room(), near::RingWriter::Room::kClosed);
+    reader->open();
+    assert_true(writer.write(packet_of(bytes, 8, 0), memory));
+    reader.reset();
+    assert_int_equal(writer.room(), near::RingWriter::Room::kClosed);
+    assert_false(writer.write(packet_of(bytes, 8, 0), memory));
 }
 
 TEST(ring__that_is_full__takes_nothing_and_says_once_that_there_is_room) {
