@@ -595,6 +595,7 @@ TEST(bell__that_is_none__does_no_harm) {
 
 TEST(answer__of_another_process__is_not_the_board_s) {
     Neighbours two;
+    NearHosts::give_ring(two.hosts.right, two.hosts.left, two.hosts.left_ring);
     auto ring = std::make_unique<near::RingWriter>(*near::RingWriter::map(two.hosts.right_ring));
     two.hosts.left.waits_for_us(two.hosts.right.board().id(), 4711, std::move(ring), {});
     assert_int_equal(two.hosts.left.room({.local = two.bench.net.left.where,

@@ -169,6 +169,7 @@ void expect_closed(Ring& ring) {
 TEST(writer__that_claims_more_than_there_can_be__closes_the_ring) {
     for (const std::uint32_t written : {near::kRingBytes + 8, 0xffffffffU, 8U, 0x80000000U}) {
         Ring ring;
+        assert_true(ring.write(64, 0));
         ring.spoil(kWrittenAt, written);
         expect_closed(ring);
     }
