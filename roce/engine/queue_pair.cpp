@@ -319,7 +319,7 @@ bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
 }
 
 bool QueuePair::transmit_answer(OutPacket& out) noexcept {
-    if (lacks_room()) {
+    if (lacks_room() && responder_.answers_through_memory()) {
         return false;
     }
     switch (type_) {

@@ -37,6 +37,7 @@ class Responder {
     void start();
     // True: it was the next one, and is executed.
     bool on_request(const wire::Packet& packet, bool not_ready = false, bool through_memory = false) noexcept;
+    bool answers_through_memory() const noexcept { return through_memory_; }
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 

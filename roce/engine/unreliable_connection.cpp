@@ -86,7 +86,7 @@ bool UnreliableConnection::transmit(OutPacket& out, bool may_begin, const Moment
         }
         emit(entry, packet);
         out.finish();
-        out.through_memory = through_memory_;
+        out.through_memory = through_memory_ && !gives_up_room_;
         out.source = context_.attr.local;
         out.destination = context_.attr.remote;
         next_psn_ = psn_add(next_psn_, 1);

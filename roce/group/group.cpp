@@ -86,7 +86,8 @@ Result<void> Group::start(Arrivals& arrivals) {
     }
     running_ = true;
     pollfd introduced{.fd = introduced_.get(), .events = POLLIN, .revents = 0};
-    (void)poll(&introduced, 1, kIntroductionMs);
+    while (poll(&introduced, 1, kIntroductionMs) < 0 && errno == EINTR) {
+    }
     return {};
 }
 
@@ -225,9 +226,10 @@ void* Group::run(void* self) noexcept {
 
 // To those that this member has called. Those that call it later get theirs with the answer.
 void Group::send_boards() noexcept {
-    const int own = board();
     {
         const LockGuard guard(changing_lines_);
+        // A process that meets no other one isn't asked: see Device::board().
+        const int own = lines_.empty() ? -1 : board();
         for (Line& line : lines_) {
             send_board(line.socket.get(), own);
             line.awaited = own >= 0 ? Awaited::kAnswer : Awaited::kNothing;

@@ -17,8 +17,8 @@ namespace {
 
 using Word = std::atomic<std::uint32_t>;
 
-constexpr std::uint64_t kRingMagic = 0x736c7569636572; // and the layout's version
-constexpr std::size_t kHeadBytes = 64 * 1024;          // a page, wherever we run
+constexpr std::uint64_t kRingMagic = 0x736c7569636572;     // and the layout's version
+constexpr std::size_t kHeadBytes = std::size_t{64} * 1024; // a page, wherever we run
 constexpr std::size_t kLineBytes = 64;
 constexpr std::uint32_t kAlignment = 8;
 

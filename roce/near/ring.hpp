@@ -30,7 +30,7 @@
 namespace sluice::roce::near {
 
 // A power of two, and of pages. Room for 30 packets of the largest MTU.
-inline constexpr std::uint32_t kRingBytes = 128 * 1024;
+inline constexpr std::uint32_t kRingBytes = std::uint32_t{128} * 1024;
 // BTH and what follows, and a payload of the largest MTU with its padding.
 inline constexpr std::size_t kMostPacketBytes = wire::kMaxHeaderBytes + 4096 + 3;
 

@@ -139,8 +139,7 @@ const Peer* SameHost::add(Peer peer) {
         std::ranges::find_if(peers_, [&](const Peer& one) { return one.board.id() == peer.board.id(); });
     if (known != peers_.end()) {
         if (known->pid != peer.pid) {
-            known->memory = nullptr; // one of the two has passed off another's board
-            known->from_it = nullptr;
+            forget_ways(*known); // one of the two has passed off another's board
         }
         return &*known;
     }
@@ -167,6 +166,15 @@ void SameHost::waits_for_us(std::uint64_t id, pid_t pid, std::unique_ptr<RingWri
         peer->bell = std::move(bell);
         peer->from_it->open();
     }
+}
+
+void SameHost::forget_ways(Peer& peer) noexcept {
+    peer.memory = nullptr;
+    peer.from_it = nullptr;
+    peer.to_it = nullptr;
+    full_one_is_gone_ = std::exchange(peer.had_no_room, false) || full_one_is_gone_;
+    has_full_rings_ = has_full_rings_ || full_one_is_gone_;
+    look_for_rings();
 }
 
 void SameHost::look_for_rings() noexcept {

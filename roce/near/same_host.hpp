@@ -73,7 +73,7 @@ class SameHost final : public engine::Neighbourhood {
     // From now on it is waited for. Twice is once. Null: there are too many. May throw bad_alloc. What it
     // gives holds until the next call.
     const Peer* add(Peer peer);
-    // // The process PID with board ID waits for this one from now on: its memory may be touched. It reads
+    // The process PID with board ID waits for this one from now on: its memory may be touched. It reads
     // RING, which may be null, and BELL wakes it.
     void waits_for_us(std::uint64_t id, pid_t pid, std::unique_ptr<RingWriter> ring,
                       Descriptor bell) noexcept;
@@ -91,7 +91,7 @@ class SameHost final : public engine::Neighbourhood {
 
     // Rung when a peer has something for the thread that makes progress.
     const Bell& bell() const noexcept { return bell_; }
-    // Whether a peer has ever got a ring.
+    // Whether a peer has a ring that this process reads.
     bool has_rings() const noexcept { return has_rings_.load(std::memory_order_relaxed); }
     // False: it can't go there, or there is no room.
     bool send(const engine::OutPacket& packet) noexcept;
@@ -129,6 +129,7 @@ class SameHost final : public engine::Neighbourhood {
     Peer* receiver(const engine::Ends& ends) noexcept;
     void report_garbage(const Peer& peer) const noexcept;
     static void after_reading(Peer& peer) noexcept;
+    void forget_ways(Peer& peer) noexcept;
     void look_for_rings() noexcept;
     bool may_touch(const Peer* peer) const noexcept;
     void get_ready(Peer& peer, const engine::DirectRequest& request) noexcept;

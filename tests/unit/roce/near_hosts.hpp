@@ -121,8 +121,8 @@ struct NearHosts {
         return Descriptor(dup(peer->from_it->descriptor()));
     }
     static void give_ring(near::SameHost& writer, const near::SameHost& reader, const Descriptor& ring) {
-        writer.waits_for_us(reader.board().id(), 0,
-                            std::make_unique<near::RingWriter>(*near::RingWriter::map(ring)),
+        auto mapped = std::make_unique<near::RingWriter>(*near::RingWriter::map(ring));
+        writer.waits_for_us(reader.board().id(), 0, std::move(mapped),
                             Descriptor(dup(reader.bell().far_end())));
     }
 

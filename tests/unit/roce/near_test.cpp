@@ -605,6 +605,15 @@ TEST(answer__of_another_process__is_not_the_board_s) {
                      Neighbourhood::Room::kNoWay);
 }
 
+TEST(board__that_two_processes_send__gets_no_packets_through_memory) {
+    Neighbours two;
+    two.hosts.give_rings(two.bench.net);
+    assert_non_null(two.hosts.left.add({.board = seen_by_others(two.hosts.right.board()), .pid = 4711}));
+    send(two, 64);
+    expect_sent(two, 1);
+    assert_int_equal(two.bench.net.packets_through_memory, 0);
+}
+
 // Then nobody makes room any more, and the connection's own clock goes on.
 TEST(peer__that_dies_with_a_full_ring__is_known_to_be_gone) {
     QpAttributes attributes = usual_attributes();
