@@ -65,7 +65,7 @@ class UnreliableConnection {
     // A quarter of a socket's batch at the largest MTU.
     static constexpr std::uint32_t kBurstPackets = 16;
     // A peer that makes no room for so long is stopped. Its packets take another way, and may be lost there.
-    static constexpr Nanoseconds kPatience = 100'000'000;
+    static constexpr Nanoseconds kPatience = 1'000'000'000;
 
     enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
