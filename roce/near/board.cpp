@@ -20,8 +20,8 @@ namespace sluice::roce::near {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x736c7569636533; // and the layout's version
-constexpr int kNoFurtherWriters = 0x10;            // F_SEAL_FUTURE_WRITE, since Linux 5.1
+constexpr std::uint64_t kBoardMagic = 0x736c7569636533; // and the layout's version
+constexpr int kNoFurtherWriters = 0x10;                 // F_SEAL_FUTURE_WRITE, since Linux 5.1
 constexpr std::uint32_t kMostEntries = 1U << 20;
 constexpr std::size_t kEntryBytes = 64;
 constexpr std::size_t kHeaderBytes = 4096;
@@ -165,7 +165,7 @@ Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const BoardO
     if (!sealed) {
         return std::move(sealed).error();
     }
-    header_of(*mapped).fixed = {.magic = kMagic,
+    header_of(*mapped).fixed = {.magic = kBoardMagic,
                                 .id = RandomStream(*key).draw_64(),
                                 .size = size,
                                 .words = owner.share.words(),
@@ -249,7 +249,7 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
     }
     Header::Fixed fixed;
     std::memcpy(&fixed, &header_of(*mapped).fixed, sizeof fixed);
-    if (fixed.magic != kMagic || !is_sound(fixed.size) || bytes_of(fixed.size) != bytes ||
+    if (fixed.magic != kBoardMagic || !is_sound(fixed.size) || bytes_of(fixed.size) != bytes ||
         fixed.which >= engine::Share::kShares) {
         return is_no_board();
     }
