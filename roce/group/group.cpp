@@ -24,7 +24,7 @@ constexpr std::size_t kStackBytes = std::size_t{256} * 1024; // nothing here cal
 constexpr std::size_t kMaxLines = std::size_t{16} * kSeats;  // visitors and peers elsewhere included
 constexpr int kMaxEvents = 16;
 constexpr int kMessagesPerTurn = 64;
-// One of the members may be stopped, which costs this one no more than the way through memory.
+// A member that is stopped doesn't answer. Packets to it take UDP then.
 constexpr int kIntroductionMs = 200;
 constexpr std::size_t kMaxPayloadBytes = 4096;
 constexpr std::size_t kMaxMessageBytes =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Wakes a thread of another process. Whoever gets the other end can do nothing else with it; and whoever is
-// given something else in its place neither waits for it nor gets a signal.
+// Wakes a thread of another process. A process that is given something else in its place, and rings that,
+// neither waits for it nor gets a signal. A process that has the far end may also shut it down.
 #pragma once
 
 #include "core/descriptor.hpp"

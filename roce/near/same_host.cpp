@@ -258,22 +258,25 @@ void SameHost::wait_for(Peer& peer, std::uint32_t work) noexcept {
     }
 }
 
-// A number belongs to one process at most of those at its address.
-Peer* SameHost::find(const engine::Ends& ends) noexcept {
-    const auto is_at = [&](std::size_t index) {
-        const PeerBoard& board = peers_[index].board;
-        return board.owner().share.owns(ends.peer_qpn) && board.connection(ends);
-    };
-    if (last_ < peers_.size() && is_at(last_)) {
-        return &peers_[last_];
+template<typename Is>
+Peer* SameHost::find_if(std::size_t& last, Is&& is) noexcept {
+    if (last < peers_.size() && is(peers_[last].board)) {
+        return &peers_[last];
     }
     for (std::size_t index = 0; index < peers_.size(); ++index) {
-        if (is_at(index)) {
-            last_ = index;
+        if (is(peers_[index].board)) {
+            last = index;
             return &peers_[index];
         }
     }
     return nullptr;
+}
+
+// A number belongs to one process at most of those at its address.
+Peer* SameHost::find(const engine::Ends& ends) noexcept {
+    return find_if(last_, [&](const PeerBoard& board) {
+        return board.owner().share.owns(ends.peer_qpn) && board.connection(ends);
+    });
 }
 
 // At its home, and at further addresses that it has in common with this process, all its numbers are for it;
@@ -281,23 +284,12 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
 Peer* SameHost::receiver(const engine::Ends& ends) noexcept {
     const bool is_further = std::ranges::find(further_, ends.remote) != further_.end();
     const engine::Address& home = is_further ? board_->home() : ends.remote;
-    const auto is_at = [&](std::size_t index) {
-        const PeerBoard& board = peers_[index].board;
+    return find_if(last_receiver_, [&](const PeerBoard& board) {
         const BoardOwner& owner = board.owner();
         return (owner.address == home ? owner.share.owns(ends.peer_qpn)
                                       : board.connection(ends).has_value()) &&
                board.lives();
-    };
-    if (last_receiver_ < peers_.size() && is_at(last_receiver_)) {
-        return &peers_[last_receiver_];
-    }
-    for (std::size_t index = 0; index < peers_.size(); ++index) {
-        if (is_at(index)) {
-            last_receiver_ = index;
-            return &peers_[index];
-        }
-    }
-    return nullptr;
+    });
 }
 
 engine::Neighbourhood::Room SameHost::room(const engine::Ends& ends) noexcept {

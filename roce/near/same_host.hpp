@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The processes of this host whose memory a device reaches, how it executes requests on it, and the rings for
-// packets to and from them (ADR 77).
+// The processes of this host that a device reaches through memory: how it executes requests on theirs, and
+// the rings for packets to and from them (ADR 77).
 //
 // Each request looks at the peer's board anew: the connection, the key, the range and the rights. What
 // doesn't fit isn't refused here, but goes as packets, and the peer's engine answers as it always does.
@@ -125,6 +125,9 @@ class SameHost final : public engine::Neighbourhood {
         std::span<const iovec> pieces;
     };
 
+    // The peer that IS(its board) is true for. LAST is the one that was found last.
+    template<typename Is>
+    Peer* find_if(std::size_t& last, Is&& is) noexcept;
     Peer* find(const engine::Ends& ends) noexcept;
     Peer* receiver(const engine::Ends& ends) noexcept;
     void report_garbage(const Peer& peer) const noexcept;

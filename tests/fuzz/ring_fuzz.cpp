@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A ring whose other end is hostile: the input is what that one writes to the file, and when. The reader must
-// hand out nothing but packets, and never more of them than there was room for; the writer must stay within
-// the file, which the sanitizer watches.
+// A ring with a hostile process at its other end: the input is what that one writes to the file, and when.
+// The reader must hand out nothing but packets, and never more of them than there was room for; the writer
+// must stay within the file, which the sanitizer watches.
 #include <sys/mman.h>
 
 #include <cstdlib>

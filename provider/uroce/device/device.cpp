@@ -276,7 +276,8 @@ bool Device::fall_asleep() noexcept {
     return same_host_->fall_asleep();
 }
 
-// What peers of this host have written is read by whoever has the device's lock; nobody waits for it.
+// The thread that has the device's lock reads what peers of this host have written; no other one waits for
+// it.
 bool Device::take_from_rings(bool polled) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (same_host_ == nullptr || !same_host_->has_rings() || !lock_.try_lock()) {
         return false;

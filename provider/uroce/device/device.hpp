@@ -274,7 +274,7 @@ class Device final : public Neighbour,
     bool batch_open_ = false;               // link_ has packets to send
     bool link_full_ = false;                // and has no room for them now
     bool only_acks_ = true;                 // are among them
-    bool rings_due_ = false;                // are read by whoever holds the device
+    bool rings_due_ = false;                // the holder of the device is to read them
     bool polled_ = false;                   // a program's poll has brought what is worked on
     std::atomic<bool> held_back_{false};    // they wait for the program's next call
     std::atomic<bool> link_taken_{false};   // a thread is between link_'s fetch() and deliver()

@@ -60,7 +60,7 @@ struct Ring {
     bool write(std::uint32_t len, std::uint32_t psn) {
         return writer.write(packet_of(bytes, len, psn), memory);
     }
-    // The numbers of the packets that are there, whose payloads are as they were written.
+    // The numbers of the packets that are there. Checks that their payloads are as they were written.
     std::vector<std::uint32_t> read() {
         std::vector<std::uint32_t> psns;
         is_well = reader.read([&](const wire::Packet& packet, const Address& from, const Address& to) {
