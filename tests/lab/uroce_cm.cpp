@@ -57,6 +57,20 @@ void complete(Peer& peer, std::uint32_t sends, std::uint32_t receives) {
     std::printf("exchanged\n");
 }
 
+// The same for the sends of a connection that the kernel's end leaves as soon as it has the last message.
+// rxe completes a receive before it acknowledges, and acknowledges no more once its queue pair is in error:
+// a last message that came, as its receiver says, may end here without an answer (4 in 1000 times between two
+// queue pairs of rxe).
+void complete_sends_to_who_leaves(Peer& peer) {
+    complete(peer, kMessages - 1, 0);
+    const ibv_wc last = peer.next_completion();
+    if (last.status == IBV_WC_RETRY_EXC_ERR) {
+        std::printf("the last message stays without an acknowledgement\n");
+    } else {
+        must(ibv_wc_status_str(last.status), last.status == IBV_WC_SUCCESS ? 0 : EIO);
+    }
+}
+
 void play(const std::vector<const char*>& words) {
     Peer peer(words[0], std::size_t{kMessageBytes} * (1 + kMessages), kMessages);
     const std::string what = words[1];
@@ -88,7 +102,7 @@ void play(const std::vector<const char*>& words) {
         if (peer.next() == SLUICE_CM_ESTABLISHED) {
             complete(peer, 0, kMessages);
             send_all(peer);
-            complete(peer, kMessages, 0);
+            complete_sends_to_who_leaves(peer);
             peer.await(SLUICE_CM_DISCONNECTED);
         }
     }

@@ -133,11 +133,16 @@ class Peer {
         wr.wr.rdma.rkey = key;
         must("post", ibv_post_send(qp_, &wr, &bad));
     }
-    // The next completion, which must be a success.
-    ibv_wc wait() {
+    // The next completion, whatever it says.
+    ibv_wc next_completion() {
         ibv_wc wc{};
         while (ibv_poll_cq(cq_, 1, &wc) == 0) {
         }
+        return wc;
+    }
+    // The next completion, which must be a success.
+    ibv_wc wait() {
+        const ibv_wc wc = next_completion();
         must(ibv_wc_status_str(wc.status), wc.status == IBV_WC_SUCCESS ? 0 : EIO);
         return wc;
     }
