@@ -9,6 +9,10 @@
 // inbox, for the thread that holds it. A thread that holds one device never waits for another. A packet
 // for an address that no neighbour has goes to the link.
 //
+// Parts: device.cpp is its life, its addresses and its queues; device_progress.cpp says who works when;
+// device_delivery.cpp, which way each packet takes; device_peers.cpp, what is known of other processes;
+// device_groups.cpp, multicast. pump.hpp is for them alone.
+//
 // This unit knows the engine, the link and the seam to its neighbours. It knows neither libibverbs nor the
 // connection manager nor the registry: what they need of it is a function or an interface of this header.
 //

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// How a device goes on: who takes what has arrived, what then happens, and who is woken.
+#include "provider/uroce/device/device.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "provider/uroce/device/pump.hpp"
+
+namespace sluice::uroce::device {
+
+namespace {
+
+// When to try again to send what a full socket didn't take: some packets' time on a wire.
+constexpr engine::Nanoseconds kFullLinkNs = 50'000;
+// What a process that ends waits for another thread of its own.
+constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
+// A look at the link is a system call. A program that polls makes it once in so many polls as soon as a
+// process of this host may send through memory.
+constexpr std::uint64_t kPollsPerLook = 8;
+
+} // namespace
+
+void Device::make_progress() noexcept {
+    take_from_link(false);
+    const ProgressSession session(*this);
+    if (same_host_ != nullptr) {
+        same_host_->wake_up();
+        rings_due_ = true;
+    }
+    wake_at_.store(engine::kNever,
+                   std::memory_order_relaxed); // the timer has fired: arm_timer() sets it anew
+    link_full_ = false;
+    timer_fired_ = true;
+}
+
+// A program that polls looks at the link itself, and a thread of ours beside it would only take its
+// core away: that one goes by the count.
+bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+    if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
+        progress_and_unlock();
+    }
+    bool any = take_from_rings(true);
+    if (same_host_ == nullptr || !same_host_->has_rings() || polls % kPollsPerLook == 0) {
+        any = take_from_link(true) || any;
+    }
+    return any || advance_if_due();
+}
+
+bool Device::fall_asleep() noexcept {
+    if (same_host_ == nullptr) {
+        return true;
+    }
+    const ProgressSession session(*this);
+    return same_host_->fall_asleep();
+}
+
+// The thread that has the device's lock reads what peers of this host have written; no other one waits for
+// it.
+bool Device::take_from_rings(bool polled) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (same_host_ == nullptr || !same_host_->has_rings() || !lock_.try_lock()) {
+        return false;
+    }
+    const bool has_news = same_host_->has_news();
+    if (!has_news && lock_.try_unlock()) {
+        return false;
+    }
+    rings_due_ = has_news;
+    polled_ = polled;
+    progress_and_unlock();
+    return has_news;
+}
+
+bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (wake_at_.load(std::memory_order_relaxed) <= coarse_now() && lock_.try_lock()) {
+        link_full_ = false;
+        progress_and_unlock();
+    }
+    return false;
+}
+
+// Packets are taken and checked without the device's lock, and delivered by the thread that has it next: us,
+// or the thread that holds it now and finds our note. Only then may the next ones be taken.
+bool Device::take_from_link(bool polled) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (link_ == nullptr || link_taken_.load(std::memory_order_relaxed) ||
+        link_taken_.exchange(true, std::memory_order_acquire)) { // partner: release in read_link()
+        return false;
+    }
+    if (!link_->fetch()) {
+        link_taken_.store(false, std::memory_order_release);
+        return false;
+    }
+    link_fetched_.store(true, std::memory_order_release); // partner: acquire in read_link()
+    if (lock_.leave_note()) {
+        polled_ = polled;
+        progress_and_unlock();
+    }
+    return true;
+}
+
+bool Device::read_link(const engine::Moment& now) noexcept {
+    // Partner: release in take_from_link().
+    if (!link_fetched_.load(std::memory_order_relaxed) ||
+        !link_fetched_.exchange(false, std::memory_order_acquire)) {
+        return false;
+    }
+    link_time_ = &now;
+    link_->deliver(*this);
+    link_taken_.store(false, std::memory_order_release); // partner: acquire in take_from_link()
+    return true;
+}
+
+// The short way out is for calls that gave the engine nothing to do.
+void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (!engine_.has_ready() && engine_.next_deadline() == engine::kNever && !queues_failed_ &&
+        !batch_open_ && wakeups_ == nullptr && !rings_due_ && instrumentation_.faults == nullptr &&
+        !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
+        return;
+    }
+    Pump(*this).run();
+}
+
+bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    end_failed_queues();
+    wake_programs();
+    arm_timer();
+    polled_ = timer_fired_ = false;
+    return lock_.try_unlock();
+}
+
+bool Device::work(Pump& pump) noexcept {
+    bool moved = read_inbox(pump.now());
+    moved = read_rings(pump.now()) || moved;
+    moved = read_link(pump.now()) || moved;
+    if (is_due(pump)) {
+        engine_.advance(pump.now());
+        moved = true;
+    }
+    if (DeviceFaults* const faults = instrumentation_.faults.get()) {
+        faults->release_queues(pump.now());
+        while (faults->delayed().release(out_, pump.now())) {
+            deliver(pump, false);
+            moved = true;
+        }
+    }
+    do {
+        while (engine_.transmit(out_, pump.now())) {
+            dispatch(pump);
+            moved = true;
+        }
+        flush_link();
+    } while (!link_full_ && engine_.settle()); // what a full link holds hasn't left
+    wake_programs();
+    return moved;
+}
+
+// Without a timer's event, check the coarse clock first, and the exact one only when that says so. The
+// answer is the pump's own time, which stands: by a clock that goes on, it would have work without end.
+bool Device::is_due(const Pump& pump) const noexcept {
+    const engine::Nanoseconds next = engine_.next_deadline();
+    return next != engine::kNever && (timer_fired_ || next <= coarse_now()) && next <= pump.now();
+}
+
+void Device::flush_link() noexcept {
+    if (!batch_open_ || link_full_ || (polled_ && only_acks_ && hold_back())) {
+        return;
+    }
+    link_full_ = !link_->flush();
+    batch_open_ = link_full_;
+    only_acks_ = !batch_open_;
+    held_back_.store(false, std::memory_order_relaxed);
+}
+
+// Only while the progress thread will look: either it sees our mark when it stops doing so, or we see that
+// it has stopped. Partner: the pair of accesses at the end of ProgressThread::wait_while_polled().
+bool Device::hold_back() noexcept {
+    held_back_.store(true, std::memory_order_seq_cst);
+    return progress_.watches_polls();
+}
+
+// 10.10: a completion queue that has lost completions takes its queue pairs with it. The engine
+// can't do that when it happens, in the middle of another one.
+void Device::end_failed_queues() noexcept {
+    if (!queues_failed_) {
+        return;
+    }
+    queues_failed_ = false;
+    engine_.for_each([](engine::QueuePair& qp) {
+        if (qp.has_failed_queue()) {
+            (void)qp.modify(engine::QpState::kError, {});
+        }
+    });
+}
+
+void Device::arm_timer() noexcept {
+    engine::Nanoseconds next = engine_.next_deadline();
+    if (link_full_) {
+        next = std::min(next, monotonic_now() + kFullLinkNs);
+    }
+    if (instrumentation_.faults != nullptr) {
+        next = std::min(next, instrumentation_.faults->next_deadline());
+    }
+    if (next < wake_at_.load(std::memory_order_relaxed)) {
+        wake_at_.store(next, std::memory_order_relaxed);
+        progress_.wake_at(next);
+    }
+}
+
+void Device::wake_later(Wakeup& wakeup) noexcept {
+    if (!wakeup.waits_) {
+        wakeup.waits_ = true;
+        wakeup.next_ = wakeups_;
+        wakeups_ = &wakeup;
+    }
+}
+
+void Device::wake_programs() noexcept {
+    while (wakeups_ != nullptr) {
+        Wakeup& wakeup = *std::exchange(wakeups_, wakeups_->next_);
+        wakeup.waits_ = false;
+        wakeup.wake_(wakeup);
+    }
+}
+
+void Device::queue_armed() noexcept {
+    if (armed_queues_.fetch_add(1, std::memory_order_seq_cst) == 0) {
+        progress_.program_may_sleep();
+    }
+}
+
+// Whoever holds the lock may be the thread that ends the process, interrupted by a signal.
+void Device::send_rest() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    const engine::Nanoseconds end = monotonic_now() + kLongestGoodbyeNs;
+    while (!poisoned() && monotonic_now() < end) {
+        if (lock_.try_lock()) {
+            progress_and_unlock();
+            return;
+        }
+        sched_yield();
+    }
+}
+
+} // namespace sluice::uroce::device
