@@ -114,11 +114,11 @@ struct NearHosts {
 
     // RING: what AT reads of what the other one writes.
     static Descriptor introduce(near::SameHost& at, const near::SameHost& other, Host& own, Host& others) {
-        const near::Peer* const peer =
-            at.add({.board = seen_by_others(other.board()),
-                    .memory = std::make_unique<SimulatedMemory>(own.memory, others.memory),
-                    .from_it = std::make_unique<near::RingReader>(*near::RingReader::create())});
-        return Descriptor(dup(peer->from_it->descriptor()));
+        near::Peer peer{.board = seen_by_others(other.board()),
+                        .memory = std::make_unique<SimulatedMemory>(own.memory, others.memory)};
+        peer.from_it = std::make_unique<near::RingReader>(*near::RingReader::create());
+        const near::Peer* const added = at.add(std::move(peer));
+        return Descriptor(dup(added->from_it->descriptor()));
     }
     static void give_ring(near::SameHost& writer, const near::SameHost& reader, const Descriptor& ring) {
         auto mapped = std::make_unique<near::RingWriter>(*near::RingWriter::map(ring));

@@ -49,6 +49,13 @@ struct Neighbours {
         return bench.wr(WrOpcode::kWrite, bench.at_left(from, len), to);
     }
     std::uint64_t direct() const { return hosts.left_counters.requests; }
+    // As the left one sees them.
+    Ends ends() {
+        return {.local = bench.net.left.where,
+                .qpn = bench.pair.left->qpn(),
+                .remote = bench.net.right.where,
+                .peer_qpn = bench.pair.right->qpn()};
+    }
     // It goes as packets, and ends with STATUS.
     void expect_packets(const SendWr& wr, Status status) {
         const std::uint64_t before = direct();
@@ -67,6 +74,24 @@ struct Neighbours {
 
     NearHosts hosts;
     Bench bench;
+};
+
+// The right one doesn't read what lies in its ring. The left one repeats after TIMEOUT.
+struct WithoutReader : Neighbours {
+    static constexpr std::uint32_t kTooMuch = 400'000; // for the ring
+    explicit WithoutReader(std::uint8_t timeout = usual_attributes().timeout)
+        : Neighbours(long_packets(timeout), std::size_t{1} << 20) {
+        hosts.give_rings(bench.net);
+        read = std::exchange(bench.net.take_from_memory, nullptr);
+    }
+    static QpAttributes long_packets(std::uint8_t timeout) {
+        QpAttributes attributes = usual_attributes();
+        attributes.path_mtu = 4096;
+        attributes.timeout = timeout;
+        return attributes;
+    }
+
+    std::function<bool()> read;
 };
 
 TEST(write_and_read__first_in_line__executed_without_a_packet) {
@@ -497,32 +522,23 @@ TEST(way__that_opens_while_packets_are_unanswered__is_taken_after_the_answer) {
 
 // More than a ring has room for, and nobody reads meanwhile.
 TEST(packets__that_find_no_room__wait_for_it) {
-    QpAttributes attributes = usual_attributes();
-    attributes.path_mtu = 4096;
-    attributes.timeout = 0;
-    Neighbours two(attributes, std::size_t{1} << 20);
-    two.hosts.give_rings(two.bench.net);
-    const auto read = std::exchange(two.bench.net.take_from_memory, nullptr);
-    send(two, 400000);
+    WithoutReader two(0);
+    send(two, WithoutReader::kTooMuch);
     assert_true(two.bench.net.run());
     const std::uint64_t first = two.bench.net.packets_through_memory;
     assert_true(first >= 30 && first < 98);
     assert_false(two.hosts.left.room_again());
-    two.bench.net.take_from_memory = read;
+    two.bench.net.take_from_memory = two.read;
     expect_sent(two, 1);
     assert_int_equal(two.bench.net.packets_through_memory, two.bench.net.packets);
     assert_int_equal(two.bench.net.left.engine.counters().packets_again, 0);
-    assert_memory_equal(two.bench.right.data(), two.bench.left.data(), 400000);
+    assert_memory_equal(two.bench.right.data(), two.bench.left.data(), WithoutReader::kTooMuch);
 }
 
 // It is as if they were lost.
 TEST(packets__that_never_find_room__end_the_connection) {
-    QpAttributes attributes = usual_attributes();
-    attributes.path_mtu = 4096;
-    Neighbours two(attributes, std::size_t{1} << 20);
-    two.hosts.give_rings(two.bench.net);
-    two.bench.net.take_from_memory = nullptr;
-    send(two, 400000);
+    WithoutReader two;
+    send(two, WithoutReader::kTooMuch);
     assert_true(two.bench.net.run());
     const auto sent = two.bench.sent();
     assert_true(sent && sent->status == Status::kRetryExceeded);
@@ -530,11 +546,7 @@ TEST(packets__that_never_find_room__end_the_connection) {
 }
 
 TEST(write__to_a_peer_without_room_for_packets__is_executed) {
-    QpAttributes attributes = usual_attributes();
-    attributes.timeout = 0;
-    Neighbours two(attributes);
-    two.hosts.give_rings(two.bench.net);
-    two.bench.net.take_from_memory = nullptr;
+    WithoutReader two(0);
     OutPacket filler;
     filler.begin().bth.opcode = wire::kRcSendOnly;
     filler.packet.bth.dest_qpn = two.bench.pair.right->qpn();
@@ -550,10 +562,7 @@ TEST(ring__that_is_full_again__is_waited_for_again) {
     Neighbours two;
     two.hosts.give_rings(two.bench.net);
     std::vector<std::uint8_t> bytes(4096);
-    const Ends ends{.local = two.bench.net.left.where,
-                    .qpn = two.bench.pair.left->qpn(),
-                    .remote = two.bench.net.right.where,
-                    .peer_qpn = two.bench.pair.right->qpn()};
+    const Ends ends = two.ends();
     OutPacket packet;
     packet.begin().bth.opcode = wire::kRcSendOnly;
     packet.packet.bth.dest_qpn = ends.peer_qpn;
@@ -598,11 +607,7 @@ TEST(answer__of_another_process__is_not_the_board_s) {
     NearHosts::give_ring(two.hosts.right, two.hosts.left, two.hosts.left_ring);
     auto ring = std::make_unique<near::RingWriter>(*near::RingWriter::map(two.hosts.right_ring));
     two.hosts.left.waits_for_us(two.hosts.right.board().id(), 4711, std::move(ring), {});
-    assert_int_equal(two.hosts.left.room({.local = two.bench.net.left.where,
-                                          .qpn = two.bench.pair.left->qpn(),
-                                          .remote = two.bench.net.right.where,
-                                          .peer_qpn = two.bench.pair.right->qpn()}),
-                     Neighbourhood::Room::kNoWay);
+    assert_int_equal(two.hosts.left.room(two.ends()), Neighbourhood::Room::kNoWay);
 }
 
 TEST(board__that_two_processes_send__gets_no_packets_through_memory) {
@@ -616,12 +621,8 @@ TEST(board__that_two_processes_send__gets_no_packets_through_memory) {
 
 // Then nobody makes room any more, and the connection's own clock goes on.
 TEST(peer__that_dies_with_a_full_ring__is_known_to_be_gone) {
-    QpAttributes attributes = usual_attributes();
-    attributes.path_mtu = 4096;
-    Neighbours two(attributes, std::size_t{1} << 20);
-    two.hosts.give_rings(two.bench.net);
-    two.bench.net.take_from_memory = nullptr;
-    send(two, 400000);
+    WithoutReader two;
+    send(two, WithoutReader::kTooMuch);
     assert_true(two.bench.net.step());
     two.hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
     two.bench.net.tap = [](Host&, std::vector<std::uint8_t>&) { return false; };
