@@ -18,9 +18,7 @@ qemu_command() {
         machine=q35
         console=ttyS0
         append+=" mitigations=off no_timer_check"
-        # The emulated TSC is the host's own: measured on a busy host it can come out ten times
-        # too fast, and with it every time-out in the guest. The HPET follows QEMU's clock.
-        [ "$accel" = kvm ] || append+=" tsc=unstable clocksource=hpet"
+        [ "$accel" = kvm ] || append+=" $(guest_clock)"
         qemu=(qemu-system-x86_64)
     else
         machine=virt,gic-version=3
@@ -35,7 +33,9 @@ qemu_command() {
         kvm) qemu+=(-accel kvm -cpu host) ;;
         *)
             qemu+=(-accel "tcg,thread=multi" -cpu)
-            if [ "$lab_arch" = x86_64 ]; then qemu+=(max); else qemu+=("max,pauth-impdef=on"); fi
+            # Where these two are on, the kernel clears and copies with `rep stosb` and `rep movsb`, which QEMU
+            # emulates byte by byte: a fault in fresh memory takes twice as long.
+            if [ "$lab_arch" = x86_64 ]; then qemu+=("max,erms=off,fsrm=off"); else qemu+=("max,pauth-impdef=on"); fi
             ;;
     esac
     qemu+=(-kernel "$kernel/vmlinux" -initrd "$image" -append "console=$console $append"
@@ -54,6 +54,27 @@ qemu_command() {
         share "export$i" "${export_sources[i]}" on
     done
     share modules "$kernel/modules" on
+}
+
+# Options that give an emulated x86 guest its clock. Its TSC is the host's own. Measured by the guest on a busy host,
+# that comes out up to ten times too fast, and with it every time-out in the guest: the host has measured it better.
+# Where the host doesn't trust its TSC, the HPET follows QEMU's clock; one look at it takes ten times as long.
+guest_clock() {
+    local khz
+    khz=$(tsc_khz)
+    if [ -n "$khz" ]; then
+        printf 'tsc=reliable tsc_early_khz=%s' "$khz"
+    else
+        printf 'tsc=unstable clocksource=hpet'
+    fi
+}
+
+# The frequency of the host's TSC, or nothing if the host has no use for it. The kernel shows it as half of its BogoMIPS.
+tsc_khz() {
+    grep -qsw tsc /sys/devices/system/clocksource/clocksource0/available_clocksource || return 0
+    awk -F ': *' '$1 ~ /^flags/ { steady = $2 ~ /constant_tsc/ && $2 ~ /nonstop_tsc/ }
+        $1 ~ /^bogomips/ { khz = $2 * 500 }
+        END { if (steady && khz > 0) { printf "%d", khz } }' /proc/cpuinfo
 }
 
 # share TAG DIR READONLY
