@@ -98,7 +98,7 @@ function(sluice_use_precompiled name)
   endif()
 endfunction()
 
-# sluice_unite(TARGET): with SLUICE_UNITE, the sources of a library are compiled as one (ADR 7).
+# sluice_unite(TARGET): with SLUICE_UNITE, the sources of a library or program are compiled as one (ADR 7).
 function(sluice_unite name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${SLUICE_UNITE} UNITY_BUILD_BATCH_SIZE 0)
   if(SLUICE_UNITE)

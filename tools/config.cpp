@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kSettingsSchema = 1;
 
 } // namespace
 
@@ -29,7 +29,7 @@ ExitStatus run_config(const Options& options) {
                             {"values", setting.values},
                             {"meaning", setting.meaning}});
         }
-        const Json document{{"schema", kSchema}, {"settings", std::move(list)}};
+        const Json document{{"schema", kSettingsSchema}, {"settings", std::move(list)}};
         std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
         return kExitOk;
     }

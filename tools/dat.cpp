@@ -24,9 +24,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
-constexpr const char* kDirectory = "/etc/dat.conf.d";
-constexpr const char* kFile = "/etc/dat.conf.d/sluice.conf";
+constexpr int kAdaptersSchema = 1;
+constexpr const char* kDatDirectory = "/etc/dat.conf.d";
+constexpr const char* kDatFile = "/etc/dat.conf.d/sluice.conf";
 constexpr std::string_view kFirstLine =
     "# Written by `sluice dat register`; `sluice dat unregister` removes entries.\n";
 constexpr const char* kLibrary = "libdapl-sluice.so.1";
@@ -158,7 +158,7 @@ void print_adapters(const Options& options, const std::vector<Adapter>& adapters
         for (const Adapter& adapter : adapters) {
             list.push_back(to_json(adapter));
         }
-        print({{"schema", kSchema}, {"adapters", std::move(list)}});
+        print({{"schema", kAdaptersSchema}, {"adapters", std::move(list)}});
         return;
     }
     if (adapters.empty()) {
@@ -211,7 +211,7 @@ void print_check_json(const std::vector<Entry>& entries, const std::vector<Adapt
         adapter["result"] = results[i];
         list.push_back(std::move(adapter));
     }
-    print({{"schema", kSchema}, {"passed-over", std::move(lines)}, {"adapters", std::move(list)}});
+    print({{"schema", kAdaptersSchema}, {"passed-over", std::move(lines)}, {"adapters", std::move(list)}});
 }
 
 void print_check(const std::vector<Entry>& entries, const std::vector<Adapter>& adapters,
@@ -319,7 +319,7 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
     (void)query_device(options, device); // throws where there is no such device
     const std::string ia_name = name.empty() ? device : name;
     require_name(ia_name);
-    const std::string path = options.root + kFile;
+    const std::string path = options.root + kDatFile;
     std::vector<std::string> lines = read_own_lines(path);
     for (const Entry& entry : entries_on_disk(options)) {
         if (entry.counts() && entry.ia_name == ia_name) {
@@ -329,8 +329,8 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
     lines.push_back(quoted(ia_name) + " u" + version_text(DAT_VERSION_MAJOR, DAT_VERSION_MINOR) +
                     " threadsafe default " + kLibrary + " sluice." + sluice_version() + " " + quoted(device) +
                     " \"\"");
-    if (mkdir((options.root + kDirectory).c_str(), 0755) != 0 && errno != EEXIST) {
-        throw system_failure(options.root + kDirectory);
+    if (mkdir((options.root + kDatDirectory).c_str(), 0755) != 0 && errno != EEXIST) {
+        throw system_failure(options.root + kDatDirectory);
     }
     write_own_lines(path, lines);
     print_adapters(options, read_adapters(options, entries_on_disk(options)));
@@ -338,11 +338,11 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
 }
 
 ExitStatus run_dat_unregister(const Options& options, const std::string& name) {
-    const std::string path = options.root + kFile;
+    const std::string path = options.root + kDatFile;
     std::vector<std::string> lines = read_own_lines(path);
     std::vector<std::size_t> gone;
     for (const Entry& entry : entries_on_disk(options)) {
-        if (entry.file == kFile && entry.ia_name == name) {
+        if (entry.file == kDatFile && entry.ia_name == name) {
             gone.push_back(entry.line - 2); // below our first line, and counted from 1
         }
     }

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Descriptions = std::vector<sluice_attribute_description>;
 
-constexpr int kSchema = 1;
+constexpr int kDevicesSchema = 1;
 
 constexpr const char* kNoDevice =
     "There is no RDMA device here.\n"
@@ -116,7 +116,7 @@ void print_json(const std::vector<Device>& devices) {
     for (const Device& device : devices) {
         list.push_back(to_json(device));
     }
-    const Json document{{"schema", kSchema}, {"devices", std::move(list)}};
+    const Json document{{"schema", kDevicesSchema}, {"devices", std::move(list)}};
     // Names from the kernel needn't be UTF-8; a document must be.
     std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }

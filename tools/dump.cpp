@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = std::vector<sluice_packet_field>;
 
-constexpr int kSchema = 1;
+constexpr int kDumpSchema = 1;
 
 // None: no RoCEv2 packet.
 Fields fields_of(std::span<const std::uint8_t> datagram) {
@@ -122,7 +122,7 @@ ExitStatus dump_json(std::istream& in, const std::string& name) {
     const Totals totals = read_all(in, name, [&](const Captured& packet, const Fields& fields) {
         packets.push_back(to_json(packet, fields));
     });
-    const Json document{{"schema", kSchema},
+    const Json document{{"schema", kDumpSchema},
                         {"packets", std::move(packets)},
                         {"bad-icrc", totals.bad_icrc},
                         {"others", totals.others}};

@@ -27,9 +27,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
-constexpr const char* kDirectory = "/etc/libibverbs.d";
-constexpr const char* kFile = "/etc/libibverbs.d/sluice.driver";
+constexpr int kProviderSchema = 1;
+constexpr const char* kDriverDirectory = "/etc/libibverbs.d";
+constexpr const char* kDriverFile = "/etc/libibverbs.d/sluice.driver";
 constexpr std::string_view kContent =
     "# Written by `sluice provider enable`; `sluice provider disable` removes it.\ndriver sluice\n";
 
@@ -76,7 +76,7 @@ std::string drivers_variable() {
 
 Situation read_situation(const Options& options) {
     const std::vector<sluice_setting> all = settings(options);
-    return {state_of(options.root + kFile) == State::kOurs,
+    return {state_of(options.root + kDriverFile) == State::kOurs,
             plugin_is_installed(options.root),
             setting_value(all, "claim"),
             setting_origin(all, "claim"),
@@ -169,7 +169,7 @@ void print_json(const Situation& situation, const std::vector<Binding>& bindings
                            {"sluice", !binding.provider.empty() && is_sluice(binding.provider)},
                            {"why", binding.why}});
     }
-    const Json document{{"schema", kSchema},
+    const Json document{{"schema", kProviderSchema},
                         {"enabled", situation.enabled},
                         {"installed", situation.installed},
                         {"declines", situation.declines ? Json(*situation.declines) : Json(nullptr)},
@@ -190,7 +190,7 @@ void print_status(const Options& options) {
               << (situation.enabled ? "enabled" : "not enabled") << "; it claims " << situation.claim << " ("
               << situation.claim_origin << ").\n";
     if (situation.enabled && !situation.installed) {
-        std::cout << "libibverbs warns in every program, because " << kFile
+        std::cout << "libibverbs warns in every program, because " << kDriverFile
                   << " names a plugin that isn't there: `sluice provider disable`\n";
     }
     if (situation.declines) {
@@ -222,8 +222,8 @@ ExitStatus run_provider_status(const Options& options) {
 }
 
 ExitStatus run_provider_enable(const Options& options, bool force) {
-    const std::string path = options.root + kFile;
-    const std::string directory = options.root + kDirectory;
+    const std::string path = options.root + kDriverFile;
+    const std::string directory = options.root + kDriverDirectory;
     struct stat status {};
     if (stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
         throw Failure(kExitFailure,
@@ -248,7 +248,7 @@ ExitStatus run_provider_enable(const Options& options, bool force) {
 }
 
 ExitStatus run_provider_disable(const Options& options) {
-    const std::string path = options.root + kFile;
+    const std::string path = options.root + kDriverFile;
     const State state = state_of(path);
     if (state == State::kForeign) {
         throw foreign_file(path);

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kUsesSchema = 1;
 
 // "path.udp.bytes_sent" becomes a member of a member of a member. What a name would have to replace stays.
 void put_counter(Json& to, const std::string& name, std::uint64_t value) {
@@ -98,7 +98,7 @@ ExitStatus run_stat(const Options& options, const StatOptions& wanted) {
         for (const UroceUse& use : uses) {
             list.push_back(to_json(use));
         }
-        const Json document{{"schema", kSchema}, {"uses", std::move(list)}};
+        const Json document{{"schema", kUsesSchema}, {"uses", std::move(list)}};
         std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
     } else if (!uses.empty()) {
         print_uses(uses);
