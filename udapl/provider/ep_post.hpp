@@ -75,10 +75,11 @@ template<EpRequest kKind>
                                                               std::uint64_t cookie,
                                                               PostFlags flags) noexcept {
     constexpr bool kIsSend = kKind == EpRequest::kSend;
+    constexpr bool kIsRead = kKind == EpRequest::kRead;
     constexpr ibv_wr_opcode kOpcode = kIsSend                      ? IBV_WR_SEND
                                       : kKind == EpRequest::kWrite ? IBV_WR_RDMA_WRITE
                                                                    : IBV_WR_RDMA_READ;
-    constexpr unsigned kNeeded = kKind == EpRequest::kRead ? kLocalWrite : kLocalRead;
+    constexpr unsigned kNeeded = kIsRead ? kLocalWrite : kLocalRead;
     const LockGuard guard(requests_.lock());
     const EpOptions& options = setup_.options;
     if (segments.size() > (kIsSend                      ? options.max_request_segments
@@ -89,15 +90,22 @@ template<EpRequest kKind>
     if (const EpAnswer bad = check_state(flags); bad != EpAnswer::kDone) {
         return bad;
     }
+    // A read moves what the peer's segment has, a write and a send what the local ones have.
+    if (kIsRead && remote.length > options.max_rdma) {
+        return EpAnswer::kTooLong;
+    }
     std::array<ibv_sge, kMaxSegments> list;
     std::uint64_t total = 0;
     const SegmentContext context{memory_, setup_.pz->number(),
-                                 kIsSend ? options.max_message : options.max_rdma};
+                                 kIsRead   ? remote.length
+                                 : kIsSend ? options.max_message
+                                           : options.max_rdma,
+                                 kIsRead};
     if (const EpAnswer bad = translate(context, segments, kNeeded, list.data(), total);
         bad != EpAnswer::kDone) {
         return bad;
     }
-    if (!kIsSend && total > remote.length) {
+    if (kIsRead ? total < remote.length : !kIsSend && total > remote.length) {
         return EpAnswer::kTooLong;
     }
     if (state_.load(std::memory_order_acquire) == EpState::kDisconnected) {
@@ -111,7 +119,7 @@ template<EpRequest kKind>
     dto.cookie = cookie;
     dto.length = total;
     dto.traits = flags.bits;
-    if (kKind == EpRequest::kRead) {
+    if (kIsRead) {
         dto.keep(segments);
     }
     const bool is_signaled = !flags.is_silent() || dto.is(Dto::kKept) || requests_.must_signal(dto);

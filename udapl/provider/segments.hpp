@@ -5,6 +5,7 @@
 // segment is little more than this.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/coherence/engine.hpp"
@@ -23,7 +24,7 @@ enum class EpAnswer {
     kNoBindStream,    // its dispatcher doesn't take completions of binds
     kShared,          // it receives from a shared queue
     kTooManySegments, // segments
-    kTooLong,         // more than a message can carry, or than the peer's segment has
+    kTooLong,         // more than a message can carry, or than its destination has room for
     kBadSegment,      // no live region, or outside of it
     kOtherZone,       // a region of another protection zone
     kNotReadable,     // the region's privileges refuse it
@@ -45,6 +46,8 @@ struct SegmentContext {
     coherence::Engine& memory;
     std::uint32_t zone;  // the protection zone's number
     std::uint64_t limit; // of all segments together
+    // Whether memory past the limit is left out, as a read does that has less data; otherwise it is an error.
+    bool is_cut = false;
 };
 
 // The live region that PART names and lies in.
@@ -73,18 +76,20 @@ inline EpAnswer find_region(const SegmentContext& context, const coherence::Segm
     if ((region.flags & needed) == 0) {
         return needed == kLocalRead ? EpAnswer::kNotReadable : EpAnswer::kNotWritable;
     }
-    if (segment.length > context.limit - sum) {
+    const std::uint64_t rest = context.limit - sum;
+    if (segment.length > rest && !context.is_cut) {
         return EpAnswer::kTooLong;
     }
-    sum += segment.length;
-    list = {segment.address, static_cast<std::uint32_t>(segment.length), region.user};
+    const std::uint64_t length = context.is_cut ? std::min(segment.length, rest) : segment.length;
+    sum += length;
+    list = {segment.address, static_cast<std::uint32_t>(length), region.user};
     return EpAnswer::kDone;
 }
 
 // Of several, or none; the members of a SegmentContext, which would have to be in memory for one segment,
 // too.
-EpAnswer translate_each(coherence::Engine& memory, std::uint32_t zone, std::uint64_t limit, Segments segments,
-                        unsigned needed, ibv_sge* list, std::uint64_t* total) noexcept;
+EpAnswer translate_each(coherence::Engine& memory, std::uint32_t zone, std::uint64_t limit, bool is_cut,
+                        Segments segments, unsigned needed, ibv_sge* list, std::uint64_t* total) noexcept;
 
 // The segments as verbs have them, kMaxSegments at most; their sum in TOTAL. Afterwards the device sees what
 // the CPU wrote there, and no write-back will undo what the device writes.
@@ -97,8 +102,8 @@ EpAnswer translate_each(coherence::Engine& memory, std::uint32_t zone, std::uint
         answer = translate_one(context, segments.front(), needed, *list, sum);
     } else {
         std::uint64_t several = 0;
-        answer =
-            translate_each(context.memory, context.zone, context.limit, segments, needed, list, &several);
+        answer = translate_each(context.memory, context.zone, context.limit, context.is_cut, segments, needed,
+                                list, &several);
         sum = several;
     }
     if (answer == EpAnswer::kDone && context.memory.sync_required()) [[unlikely]] {

@@ -277,7 +277,8 @@ TEST(rdma__regions_ranges_and_lengths__the_code_of_each) {
                      coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ));
     assert_int_equal(send(only_written.part(0, 8)), coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ));
     for (const auto function : {dat_ep_post_rdma_read, dat_ep_post_rdma_write}) {
-        assert_int_equal(post(function, side.block.part(0, 9)), coded(DAT_LENGTH_ERROR));
+        const DAT_VLEN wrong_length = function == dat_ep_post_rdma_read ? 7 : 9;
+        assert_int_equal(post(function, side.block.part(0, wrong_length)), coded(DAT_LENGTH_ERROR));
         assert_int_equal(post(function, side.block.part(4090, 7)), coded(DAT_PROTECTION_VIOLATION));
         assert_int_equal(post(function, side.block.part(1, ~DAT_VLEN{0})), coded(DAT_PROTECTION_VIOLATION));
         assert_int_equal(post(function, elsewhere.part(0, 8)), coded(DAT_PROTECTION_VIOLATION));

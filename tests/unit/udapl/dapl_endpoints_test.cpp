@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Endpoints of our provider: connecting, transfers, and how both end.
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "tests/unit/udapl/dapl_pair.hpp"
 
@@ -83,7 +86,7 @@ TEST(rdma__write_and_read__peers_memory) {
     assert_memory_equal(pair.active.block.bytes.data() + 200, pair.active.block.bytes.data(), 50);
 }
 
-TEST(rdma__more_than_the_peers_segment__length_error) {
+TEST(rdma_write__more_than_the_peers_segment__length_error) {
     const Pair pair;
     pair.connect();
     const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 49};
@@ -91,6 +94,82 @@ TEST(rdma__more_than_the_peers_segment__length_error) {
     assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &part, Side::cookie_of(5), &remote,
                                             DAT_COMPLETION_DEFAULT_FLAG),
                      coded(DAT_LENGTH_ERROR));
+}
+
+TEST(rdma_write__less_than_the_peers_segment__all_local_data) {
+    Pair pair;
+    pair.connect();
+    std::memset(pair.active.block.bytes.data(), 0x31, 60);
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 50};
+    DAT_LMR_TRIPLET part = pair.active.block.part(0, 40);
+    assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &part, Side::cookie_of(5), &remote,
+                                            DAT_COMPLETION_DEFAULT_FLAG),
+                     DAT_SUCCESS);
+    pair.active.must_complete(5, DAT_DTO_SUCCESS, 40);
+    const DAT_LMR_TRIPLET written = pair.passive.block.part(0, 50);
+    assert_int_equal(dat_lmr_sync_rdma_write(pair.passive.opened.ia, &written, 1), DAT_SUCCESS);
+    assert_int_equal(pair.passive.block.bytes[39], 0x31);
+    assert_int_equal(pair.passive.block.bytes[40], 0);
+}
+
+// Reads LENGTH bytes at the beginning of the peer's block, which is full of 0x42, into PARTS.
+DAT_RETURN read_into(const Pair& pair, std::span<DAT_LMR_TRIPLET> parts, DAT_VLEN length) {
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), length};
+    return dat_ep_post_rdma_read(pair.active.ep, static_cast<DAT_COUNT>(parts.size()), parts.data(),
+                                 Side::cookie_of(6), &remote, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+void fill_and_connect(Pair& pair) {
+    std::ranges::fill(pair.passive.block.bytes, 0x42);
+    const DAT_LMR_TRIPLET filled = pair.passive.block.part(0, pair.passive.block.bytes.size());
+    assert_int_equal(dat_lmr_sync_rdma_read(pair.passive.opened.ia, &filled, 1), DAT_SUCCESS);
+    pair.connect();
+}
+
+TEST(rdma_read__local_buffer_too_small_for_the_peers_segment__length_error) {
+    Pair pair;
+    fill_and_connect(pair);
+    std::array parts{pair.active.block.part(0, 20), pair.active.block.part(100, 29)};
+    assert_int_equal(read_into(pair, parts, 50), coded(DAT_LENGTH_ERROR));
+    assert_int_equal(read_into(pair, {parts.data(), 1}, 50), coded(DAT_LENGTH_ERROR));
+    assert_int_equal(read_into(pair, {parts.data(), std::size_t{0}}, 1), coded(DAT_LENGTH_ERROR));
+    assert_int_equal(read_into(pair, parts, ~DAT_VLEN{0}), coded(DAT_LENGTH_ERROR));
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_CONNECTED);
+}
+
+TEST(rdma_read__larger_local_buffer__filled_as_far_as_the_data_go) {
+    for (const DAT_VLEN length : {DAT_VLEN{0}, DAT_VLEN{10}, DAT_VLEN{30}, DAT_VLEN{45}}) {
+        Pair pair;
+        fill_and_connect(pair);
+        std::vector<std::uint8_t>& bytes = pair.active.block.bytes;
+        std::array parts{pair.active.block.part(0, 30), pair.active.block.part(100, 30),
+                         pair.active.block.part(200, 30)};
+        assert_int_equal(read_into(pair, parts, length), DAT_SUCCESS);
+        pair.active.must_complete(6, DAT_DTO_SUCCESS, length);
+        assert_int_equal(std::ranges::count(bytes, 0x42), length);
+        const auto first = static_cast<std::ptrdiff_t>(std::min(length, DAT_VLEN{30}));
+        assert_int_equal(std::count(bytes.begin(), bytes.begin() + first, 0x42), first);
+        assert_int_equal(std::count(bytes.begin() + 100, bytes.begin() + 130, 0x42), length - first);
+    }
+}
+
+TEST(rdma_read__one_larger_segment__filled_as_far_as_the_data_go) {
+    Pair pair;
+    fill_and_connect(pair);
+    std::array parts{pair.active.block.part(0, 4096)};
+    assert_int_equal(read_into(pair, parts, 17), DAT_SUCCESS);
+    pair.active.must_complete(6, DAT_DTO_SUCCESS, 17);
+    assert_int_equal(std::ranges::count(pair.active.block.bytes, 0x42), 17);
+}
+
+// What the data don't reach must be memory of the program's all the same.
+TEST(rdma_read__segment_behind_the_data_wrong__refused) {
+    Pair pair;
+    fill_and_connect(pair);
+    std::array parts{pair.active.block.part(0, 30), pair.active.block.part(4096, 1)};
+    assert_int_not_equal(read_into(pair, parts, 10), DAT_SUCCESS);
+    std::array longer{pair.active.block.part(0, 4097)};
+    assert_int_not_equal(read_into(pair, longer, 10), DAT_SUCCESS);
 }
 
 TEST(rdma__key_of_nobody__remote_access_and_broken) {

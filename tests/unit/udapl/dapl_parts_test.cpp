@@ -197,7 +197,7 @@ TEST(modify__receives_posted__only_what_keeps_the_queue) {
     assert_int_equal(query(side).ep_attr.max_message_size, 10);
 }
 
-TEST(send__longer_than_the_endpoints_messages__length_error) {
+TEST(transfer__longer_than_the_endpoints_messages__length_error) {
     const Pair pair;
     DAT_EP_PARAM param = query(pair.active);
     param.ep_attr.max_message_size = 10;
@@ -210,11 +210,15 @@ TEST(send__longer_than_the_endpoints_messages__length_error) {
     assert_int_equal(pair.passive.receive(0, 10), DAT_SUCCESS);
     assert_int_equal(pair.active.send(0, 11), coded(DAT_LENGTH_ERROR));
     assert_int_equal(pair.active.send(0, 10), DAT_SUCCESS);
-    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 21};
+    DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 21};
     DAT_LMR_TRIPLET part = pair.active.block.part(0, 21);
-    assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &part, Side::cookie_of(1), &remote,
-                                            DAT_COMPLETION_DEFAULT_FLAG),
-                     coded(DAT_LENGTH_ERROR));
+    const auto post = [&](auto function) {
+        return function(pair.active.ep, 1, &part, Side::cookie_of(1), &remote, DAT_COMPLETION_DEFAULT_FLAG);
+    };
+    assert_int_equal(post(dat_ep_post_rdma_write), coded(DAT_LENGTH_ERROR));
+    assert_int_equal(post(dat_ep_post_rdma_read), coded(DAT_LENGTH_ERROR));
+    remote.segment_length = 20; // what a read moves
+    assert_int_equal(post(dat_ep_post_rdma_read), DAT_SUCCESS);
 }
 
 TEST(create__attributes_out_of_range__argument_6) {
