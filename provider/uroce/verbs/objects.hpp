@@ -27,7 +27,7 @@ using provider::ProtectionDomain;
 using provider::QueueLock;
 
 // What a device offers; limits that no object exceeds.
-constexpr std::uint32_t kMaxWr = 16384;
+constexpr std::uint32_t kMaxWr = 32768; // a power of two, as what a send queue's memory is rounded up to
 constexpr std::uint32_t kMaxCqe = 1U << 20;
 constexpr std::uint32_t kMaxInlineBytes = 1024;
 constexpr std::uint32_t kMaxRdAtomic = 16;

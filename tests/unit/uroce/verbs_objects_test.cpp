@@ -436,6 +436,25 @@ TEST(bind__of_what_doesnt_belong_together__refused) {
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+TEST(queue_pair__as_deep_as_told__takes_as_many) {
+    const OpenContext context(open_uroce());
+    ibv_device_attr device{};
+    assert_int_equal(ibv_query_device(context.get(), &device), 0);
+    assert_true(device.max_qp_wr >= 32768 && device.max_srq_wr >= 32768); // as adapters have
+    EndOptions options;
+    options.depth = static_cast<std::uint32_t>(device.max_qp_wr);
+    options.sges = 1;
+    for (const bool with_srq : {false, true}) {
+        options.with_srq = with_srq;
+        End end(context.get(), options);
+        bring_up(end.qp, end.qp->qp_num, end.gid);
+        for (std::uint32_t i = 0; i < options.depth; ++i) {
+            assert_int_equal(end.receive(end.sge(0, 1)), 0);
+        }
+        assert_int_equal(end.receive(end.sge(0, 1)), ENOMEM);
+    }
+}
+
 TEST(limits__one_more__refused) {
     const OpenContext context(open_uroce());
     End end(context.get());
