@@ -2,6 +2,7 @@
 //
 // The attributes of endpoints, in DAT's words and in ours.
 #include <algorithm>
+#include <climits>
 
 #include "udapl/provider/dat_ep_common.hpp"
 #include "udapl/provider/ia.hpp"
@@ -12,57 +13,87 @@ namespace {
 
 constexpr std::uint32_t kNoWatermark = Watermarks::kInfinite;
 
+constexpr char kWhose[] = "an endpoint";
+
+bool is_within(const char* name, DAT_COUNT value, DAT_COUNT least, DAT_COUNT most) noexcept {
+    return is_attribute_within(kWhose, name, value, least, most);
+}
+
+// The size that is asked for; 0 where any will do.
+bool find_size(const char* name, DAT_VLEN value, std::uint64_t& size) noexcept {
+    size = value != 0 ? value : kMaxMessage;
+    if (size <= kMaxMessage) {
+        return true;
+    }
+    SLUICE_LOG(kWarning, "dat", "attributes of %s: %s %llu, at most %llu", kWhose, name,
+               static_cast<unsigned long long>(value), static_cast<unsigned long long>(kMaxMessage));
+    return false;
+}
+
+bool find_sizes(const DAT_EP_ATTR& attr, EpOptions& options) noexcept {
+    return find_size("max_message_size", attr.max_message_size, options.max_message) &&
+           find_size("max_rdma_size", attr.max_rdma_size, options.max_rdma);
+}
+
 // How completions of a direction notify. False: FLAGS, which may be one of ALL, say nothing of that.
-bool find_model(unsigned flags, unsigned all, NotifyModel& model) noexcept {
-    switch (flags & all) {
+bool find_model(const char* name, unsigned flags, unsigned all, NotifyModel& model) noexcept {
+    switch (flags) {
     case DAT_COMPLETION_UNSIGNALLED_FLAG:
         model = NotifyModel::kUnlessQuiet;
         break;
     case DAT_COMPLETION_SOLICITED_WAIT_FLAG:
         model = NotifyModel::kSolicited;
         break;
-    case DAT_COMPLETION_DEFAULT_FLAG:
-    case DAT_COMPLETION_EVD_THRESHOLD_FLAG:
+    default:
         model = NotifyModel::kEach;
         break;
-    default:
-        return false;
     }
-    return is_mask(flags, all);
+    const bool is_one = (flags & (flags - 1)) == 0; // or none
+    if (is_one && is_mask(flags, all)) {
+        return true;
+    }
+    SLUICE_LOG(kWarning, "dat", "attributes of %s: %s 0x%x, 0 or one of 0x%x", kWhose, name, flags, all);
+    return false;
 }
 
+// Programs write DAT_COMPLETION_SUPPRESS_FLAG there, though each post says by itself whether it is
+// suppressed: it is DAT_COMPLETION_DEFAULT_FLAG.
 bool find_models(const DAT_EP_ATTR& attr, EpOptions& options) noexcept {
     constexpr unsigned kRequest = DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG;
     constexpr unsigned kReceive = kRequest | DAT_COMPLETION_SOLICITED_WAIT_FLAG;
     options.receive_flags = attr.recv_completion_flags;
-    options.request_flags = attr.request_completion_flags;
-    return find_model(options.receive_flags, kReceive, options.receive_model) &&
-           find_model(options.request_flags, kRequest, options.request_model);
-}
-
-// 0 where any size will do.
-bool find_sizes(const DAT_EP_ATTR& attr, EpOptions& options) noexcept {
-    options.max_message = attr.max_message_size != 0 ? attr.max_message_size : kMaxMessage;
-    options.max_rdma = attr.max_rdma_size != 0 ? attr.max_rdma_size : kMaxMessage;
-    return options.max_message <= kMaxMessage && options.max_rdma <= kMaxMessage;
+    options.request_flags =
+        static_cast<unsigned>(attr.request_completion_flags) & ~unsigned{DAT_COMPLETION_SUPPRESS_FLAG};
+    return find_model("recv_completion_flags", options.receive_flags, kReceive, options.receive_model) &&
+           find_model("request_completion_flags", options.request_flags, kRequest, options.request_model);
 }
 
 // With a shared queue, the first number is the hard watermark, and the queue's segments count.
-bool find_counts(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is_shared,
-                 EpOptions& options) noexcept {
-    const auto fits = [](DAT_COUNT value, int limit) { return value > 0 && value <= limit; };
-    const int segments = std::min(limits.max_sge, static_cast<int>(kMaxSegments));
-    const bool has_receives =
-        is_shared ? attr.max_recv_dtos > 0 || attr.max_recv_dtos == DAT_HW_DEFAULT
-                  : fits(attr.max_recv_dtos, limits.max_qp_wr) && fits(attr.max_recv_iov, segments);
-    if (!has_receives || !fits(attr.max_request_dtos, limits.max_qp_wr - kOwnRequests) ||
-        !fits(attr.max_request_iov, segments) || attr.max_rdma_read_iov < 0 ||
-        attr.max_rdma_read_iov > segments || attr.max_rdma_write_iov < 0 ||
-        attr.max_rdma_write_iov > segments || attr.max_rdma_read_in < 0 ||
-        attr.max_rdma_read_in > limits.max_qp_rd_atom || attr.max_rdma_read_out < 0 ||
-        attr.max_rdma_read_out > limits.max_qp_init_rd_atom) {
-        return false;
+bool has_receives(const DAT_EP_ATTR& attr, DAT_COUNT transfers, DAT_COUNT segments, bool is_shared) noexcept {
+    if (is_shared) {
+        return attr.max_recv_dtos == DAT_HW_DEFAULT ||
+               is_within("max_recv_dtos", attr.max_recv_dtos, 1, INT_MAX);
     }
+    return is_within("max_recv_dtos", attr.max_recv_dtos, 1, transfers) &&
+           is_within("max_recv_iov", attr.max_recv_iov, 1, segments);
+}
+
+bool are_counts_within(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is_shared) noexcept {
+    const DAT_COUNT transfers = limits.max_qp_wr - kOwnRequests; // max_dto_per_ep
+    const DAT_COUNT segments = std::min(limits.max_sge, static_cast<int>(kMaxSegments));
+    return has_receives(attr, transfers, segments, is_shared) &&
+           is_within("max_request_dtos", attr.max_request_dtos, 1, transfers) &&
+           is_within("max_request_iov", attr.max_request_iov, 1, segments) &&
+           is_within("max_rdma_read_iov", attr.max_rdma_read_iov, 0, segments) &&
+           is_within("max_rdma_write_iov", attr.max_rdma_write_iov, 0, segments) &&
+           is_within("max_rdma_read_in", attr.max_rdma_read_in, 0, limits.max_qp_rd_atom) &&
+           is_within("max_rdma_read_out", attr.max_rdma_read_out, 0, limits.max_qp_init_rd_atom) &&
+           is_within("srq_soft_hw", attr.srq_soft_hw, DAT_HW_DEFAULT, INT_MAX) &&
+           is_within("ep_transport_specific_count", attr.ep_transport_specific_count, 0, 0) &&
+           is_within("ep_provider_specific_count", attr.ep_provider_specific_count, 0, 0);
+}
+
+void copy_counts(const DAT_EP_ATTR& attr, bool is_shared, EpOptions& options) noexcept {
     const auto count = [](DAT_COUNT value) { return static_cast<std::uint32_t>(value); };
     options.max_receives = count(attr.max_recv_dtos);
     options.max_requests = count(attr.max_request_dtos);
@@ -74,24 +105,33 @@ bool find_counts(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is
         count(attr.max_rdma_write_iov != 0 ? attr.max_rdma_write_iov : attr.max_request_iov);
     options.max_reads_in = static_cast<std::uint8_t>(attr.max_rdma_read_in);
     options.max_reads_out = static_cast<std::uint8_t>(attr.max_rdma_read_out);
-    return true;
+    // Programs without a shared queue often leave 0 there, which the first message would pass.
+    options.soft_watermark = attr.srq_soft_hw > 0 ? count(attr.srq_soft_hw) : kNoWatermark;
+}
+
+bool is_service_known(const DAT_EP_ATTR& attr) noexcept {
+    if (attr.service_type == DAT_SERVICE_TYPE_RC && attr.qos == DAT_QOS_BEST_EFFORT) {
+        return true;
+    }
+    SLUICE_LOG(kWarning, "dat", "attributes of %s: service_type %d, qos %d, only %d and %d", kWhose,
+               static_cast<int>(attr.service_type), static_cast<int>(attr.qos), DAT_SERVICE_TYPE_RC,
+               DAT_QOS_BEST_EFFORT);
+    return false;
 }
 
 } // namespace
 
 DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,
                     EpOptions& options) noexcept {
-    if (attr.service_type != DAT_SERVICE_TYPE_RC || attr.qos != DAT_QOS_BEST_EFFORT) {
+    if (!is_service_known(attr)) {
         return failure(DAT_MODEL_NOT_SUPPORTED);
     }
-    const bool is_known = find_models(attr, options) && find_sizes(attr, options) &&
-                          find_counts(attr, ia.device().limits(), is_shared, options) &&
-                          attr.srq_soft_hw >= DAT_HW_DEFAULT && attr.ep_transport_specific_count == 0 &&
-                          attr.ep_provider_specific_count == 0;
-    // Programs without a shared queue often leave 0 there, which the first message would pass.
-    options.soft_watermark =
-        attr.srq_soft_hw > 0 ? static_cast<std::uint32_t>(attr.srq_soft_hw) : kNoWatermark;
-    return is_known ? kSuccess : wrong_argument(argument);
+    if (!find_models(attr, options) || !find_sizes(attr, options) ||
+        !are_counts_within(attr, ia.device().limits(), is_shared)) {
+        return wrong_argument(argument);
+    }
+    copy_counts(attr, is_shared, options);
+    return kSuccess;
 }
 
 DAT_EP_ATTR attributes_of(const EpOptions& options) noexcept {

@@ -83,6 +83,16 @@ DAT_RETURN to_dat(EpAnswer answer, int argument) noexcept {
     return failure(DAT_INTERNAL_ERROR);
 }
 
+bool is_attribute_within(const char* whose, const char* name, DAT_COUNT value, DAT_COUNT least,
+                         DAT_COUNT most) noexcept {
+    if (value < least) {
+        SLUICE_LOG(kWarning, "dat", "attributes of %s: %s %d, at least %d", whose, name, value, least);
+    } else if (value > most) {
+        SLUICE_LOG(kWarning, "dat", "attributes of %s: %s %d, at most %d", whose, name, value, most);
+    }
+    return value >= least && value <= most;
+}
+
 bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<Evd>& found) noexcept {
     if (handle == DAT_HANDLE_NULL) {
         return true;

@@ -36,6 +36,10 @@ inline Segments segments_of(DAT_COUNT count, const DAT_LMR_TRIPLET* iov) noexcep
 // The dispatcher that HANDLE names, if it takes STREAM; empty for none. False: it names none of these.
 bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<Evd>& found) noexcept;
 
+// Whether an attribute of WHOSE is in a range. One that isn't, the log tells, as its number is the program's.
+bool is_attribute_within(const char* whose, const char* name, DAT_COUNT value, DAT_COUNT least,
+                         DAT_COUNT most) noexcept;
+
 // ATTR in our words, or the code that says what is wrong with it; it is that ARGUMENT. IS_SHARED: for an
 // endpoint with a shared receive queue.
 DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shared receive queues.
+#include <climits>
+
 #include "udapl/provider/dat_ep_common.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
 
@@ -8,9 +10,15 @@ namespace sluice::dapl {
 
 namespace {
 
+bool is_srq_attribute(const char* name, DAT_COUNT value, DAT_COUNT least, DAT_COUNT most) noexcept {
+    return is_attribute_within("a shared receive queue", name, value, least, most);
+}
+
 // False where a queue of ATTR's size can't be had from any device.
 bool is_sane(const DAT_SRQ_ATTR& attr) noexcept {
-    return attr.max_recv_dtos > 0 && attr.max_recv_iov > 0 && attr.low_watermark == DAT_SRQ_LW_DEFAULT;
+    return is_srq_attribute("max_recv_dtos", attr.max_recv_dtos, 1, INT_MAX) &&
+           is_srq_attribute("max_recv_iov", attr.max_recv_iov, 1, INT_MAX) &&
+           is_srq_attribute("low_watermark", attr.low_watermark, DAT_SRQ_LW_DEFAULT, DAT_SRQ_LW_DEFAULT);
 }
 
 DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_handle) {
@@ -19,7 +27,8 @@ DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_hand
         return failure(DAT_MODEL_NOT_SUPPORTED);
     }
     const DAT_COUNT segments = std::min(limits.max_srq_sge, static_cast<int>(kMaxSegments));
-    if (attr.max_recv_dtos > limits.max_srq_wr || attr.max_recv_iov > segments) {
+    if (!is_srq_attribute("max_recv_dtos", attr.max_recv_dtos, 1, limits.max_srq_wr) ||
+        !is_srq_attribute("max_recv_iov", attr.max_recv_iov, 1, segments)) {
         return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
     }
     Ref<Pz> held(&pz);
