@@ -61,7 +61,9 @@ DAT_RETURN to_dat(EpAnswer answer, int argument) noexcept {
         return wrong_argument(2);
     case EpAnswer::kTooLong:
         return failure(DAT_LENGTH_ERROR);
-    case EpAnswer::kBadSegment:
+    case EpAnswer::kNoRegion:
+    case EpAnswer::kOutsideRegion:
+        return wrong_argument(3);
     case EpAnswer::kOtherZone:
         return failure(DAT_PROTECTION_VIOLATION);
     case EpAnswer::kNotReadable:

@@ -77,7 +77,8 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE rmr_handle, const DAT_LMR_TRIPLET* triplet, D
             if (answer == EpAnswer::kDone && context != nullptr) {
                 *context = key;
             }
-            return to_dat(answer, ep, 6);
+            const bool is_segment_wrong = answer == EpAnswer::kNoRegion || answer == EpAnswer::kOutsideRegion;
+            return is_segment_wrong ? wrong_argument(2) : to_dat(answer, ep, 6);
         });
     });
 }

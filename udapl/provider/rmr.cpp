@@ -38,7 +38,7 @@ EpAnswer Rmr::find(const coherence::Segment& segment, unsigned privileges, Ref<L
         return EpAnswer::kNotWritable;
     }
     lmr = ia().device().lmrs().hold(segment.context);
-    return lmr ? EpAnswer::kDone : EpAnswer::kBadSegment;
+    return lmr ? EpAnswer::kDone : EpAnswer::kNoRegion;
 }
 
 EpAnswer Rmr::begin_bind_locked() {

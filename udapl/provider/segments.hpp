@@ -25,7 +25,8 @@ enum class EpAnswer {
     kShared,          // it receives from a shared queue
     kTooManySegments, // segments
     kTooLong,         // more than a message can carry, or than its destination has room for
-    kBadSegment,      // no live region, or outside of it
+    kNoRegion,        // a segment names no live one
+    kOutsideRegion,   // a segment is
     kOtherZone,       // a region of another protection zone
     kNotReadable,     // the region's privileges refuse it
     kNotWritable,
@@ -50,12 +51,14 @@ struct SegmentContext {
     bool is_cut = false;
 };
 
-// The live region that PART names and lies in.
+// The live region that SEGMENT names and lies in.
 inline EpAnswer find_region(const SegmentContext& context, const coherence::Segment& segment,
                             coherence::Region& region) noexcept {
-    if (!context.memory.find(segment.context, region) || segment.length > region.length ||
-        segment.address - region.address > region.length - segment.length) {
-        return EpAnswer::kBadSegment;
+    if (!context.memory.find(segment.context, region)) {
+        return EpAnswer::kNoRegion;
+    }
+    if (segment.length > region.length || segment.address - region.address > region.length - segment.length) {
+        return EpAnswer::kOutsideRegion;
     }
     return region.zone == context.zone ? EpAnswer::kDone : EpAnswer::kOtherZone;
 }
@@ -70,11 +73,13 @@ inline EpAnswer find_region(const SegmentContext& context, const coherence::Segm
         return EpAnswer::kDone;
     }
     coherence::Region region;
-    if (const EpAnswer bad = find_region(context, segment, region); bad != EpAnswer::kDone) {
-        return bad;
-    }
-    if ((region.flags & needed) == 0) {
+    const EpAnswer found = find_region(context, segment, region);
+    // DAT says of a region that isn't there what it says of one without the privilege.
+    if (found == EpAnswer::kNoRegion || (found == EpAnswer::kDone && (region.flags & needed) == 0)) {
         return needed == kLocalRead ? EpAnswer::kNotReadable : EpAnswer::kNotWritable;
+    }
+    if (found != EpAnswer::kDone) {
+        return found;
     }
     const std::uint64_t rest = context.limit - sum;
     if (segment.length > rest && !context.is_cut) {

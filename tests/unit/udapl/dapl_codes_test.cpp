@@ -156,21 +156,38 @@ TEST(post__wrong_arguments__the_code_of_each) {
     pair.passive.must_complete(3, DAT_DTO_SUCCESS, 0);
 }
 
-TEST(post__wild_ranges__protection_violation) {
+DAT_RETURN send_part(const Side& side, DAT_LMR_TRIPLET part) {
+    return dat_ep_post_send(side.ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+DAT_RETURN receive_part(const Side& side, DAT_LMR_TRIPLET part) {
+    return dat_ep_post_recv(side.ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG);
+}
+
+TEST(post__segment_outside_of_its_region__argument_3) {
     const Pair pair;
     pair.connect();
     const Block& block = pair.active.block;
     const DAT_LMR_TRIPLET wild_parts[] = {
-        {block.context, 0, block.address(), 4097},    {block.context, 0, block.address() + 4096, 1},
-        {block.context, 0, block.address() - 1, 1},   {block.context, 0, block.address() + 1, ~DAT_VLEN{0}},
-        {block.context, 0, ~DAT_VADDR{0}, 2},         {block.context + 1, 0, block.address(), 1},
-        {~DAT_LMR_CONTEXT{0}, 0, block.address(), 1},
+        {block.context, 0, block.address(), 4097},  {block.context, 0, block.address() + 4096, 1},
+        {block.context, 0, block.address() - 1, 1}, {block.context, 0, block.address() + 1, ~DAT_VLEN{0}},
+        {block.context, 0, ~DAT_VADDR{0}, 2},
     };
-    for (DAT_LMR_TRIPLET part : wild_parts) {
-        assert_int_equal(dat_ep_post_send(pair.active.ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG),
-                         coded(DAT_PROTECTION_VIOLATION));
-        assert_int_equal(dat_ep_post_recv(pair.active.ep, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG),
-                         coded(DAT_PROTECTION_VIOLATION));
+    for (const DAT_LMR_TRIPLET& part : wild_parts) {
+        assert_int_equal(send_part(pair.active, part), argument(3));
+        assert_int_equal(receive_part(pair.active, part), argument(3));
+    }
+}
+
+TEST(post__region_of_nobody__privileges_violation) {
+    const Pair pair;
+    pair.connect();
+    const Block& block = pair.active.block;
+    for (const DAT_LMR_CONTEXT context : {block.context + 1, ~DAT_LMR_CONTEXT{0}, DAT_LMR_CONTEXT{0}}) {
+        const DAT_LMR_TRIPLET part{context, 0, block.address(), 1};
+        assert_int_equal(send_part(pair.active, part), coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ));
+        assert_int_equal(receive_part(pair.active, part),
+                         coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
     }
 }
 
@@ -279,8 +296,8 @@ TEST(rdma__regions_ranges_and_lengths__the_code_of_each) {
     for (const auto function : {dat_ep_post_rdma_read, dat_ep_post_rdma_write}) {
         const DAT_VLEN wrong_length = function == dat_ep_post_rdma_read ? 7 : 9;
         assert_int_equal(post(function, side.block.part(0, wrong_length)), coded(DAT_LENGTH_ERROR));
-        assert_int_equal(post(function, side.block.part(4090, 7)), coded(DAT_PROTECTION_VIOLATION));
-        assert_int_equal(post(function, side.block.part(1, ~DAT_VLEN{0})), coded(DAT_PROTECTION_VIOLATION));
+        assert_int_equal(post(function, side.block.part(4090, 7)), argument(3));
+        assert_int_equal(post(function, side.block.part(1, ~DAT_VLEN{0})), argument(3));
         assert_int_equal(post(function, elsewhere.part(0, 8)), coded(DAT_PROTECTION_VIOLATION));
     }
     if (is_over_iwarp()) {

@@ -199,8 +199,10 @@ void bind__what_the_region_may_not__its_code_and_nothing_posted(void**) {
     assert_int_equal(pair.bind(unwritable.part(0, 1), kReadWrite, &key),
                      coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
     assert_int_equal(pair.bind(elsewhere.part(0, 1), kReadWrite, &key), coded(DAT_PROTECTION_VIOLATION));
-    assert_int_equal(pair.bind(pair.inner.part(4000, 97), kReadWrite, &key), coded(DAT_PROTECTION_VIOLATION));
-    assert_int_equal(pair.bind({0x12345, 0, 0, 1}, kReadWrite, &key), coded(DAT_PROTECTION_VIOLATION));
+    assert_int_equal(pair.bind(pair.inner.part(4000, 97), kReadWrite, &key),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+    assert_int_equal(pair.bind({0x12345, 0, 0, 1}, kReadWrite, &key),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
     assert_int_equal(key, 7);
     // A window of another zone than the endpoint's.
     const DAT_PZ_HANDLE zone = pair.passive.opened.make_pz();

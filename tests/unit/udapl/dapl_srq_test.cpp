@@ -142,7 +142,10 @@ TEST(post_recv__wrong_segments__each_its_code) {
     assert_int_equal(dat_srq_post_recv(pair.srq, -1, &part, cookie), bad(2));
     assert_int_equal(dat_srq_post_recv(pair.srq, 33, &part, cookie), bad(2));
     assert_int_equal(dat_srq_post_recv(pair.srq, 1, nullptr, cookie), bad(3));
-    assert_int_equal(pair.post(4090, 10, 1), coded(DAT_PROTECTION_VIOLATION));
+    assert_int_equal(pair.post(4090, 10, 1), bad(3));
+    part.lmr_context ^= 0x5a5a;
+    assert_int_equal(dat_srq_post_recv(pair.srq, 1, &part, cookie),
+                     coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE));
     const Block other(pair.passive.opened, pair.passive.opened.make_pz());
     part = other.part(0, 10);
     assert_int_equal(dat_srq_post_recv(pair.srq, 1, &part, cookie), coded(DAT_PROTECTION_VIOLATION));
