@@ -27,8 +27,8 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR address, DAT_CONN
             if (!is_private_data(size, data)) {
                 return wrong_argument(size < 0 ? 5 : 6);
             }
-            if (address == nullptr) {
-                return wrong_argument(2);
+            if (address == nullptr || timeout == 0) {
+                return wrong_argument(address == nullptr ? 2 : 4);
             }
             const Result<glue::Address> peer = glue::Address::from(address);
             if (!peer || address->sa_family != ep.ia().device().address().get()->sa_family) {
@@ -51,6 +51,9 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
             }
             if (qos != DAT_QOS_BEST_EFFORT) {
                 return failure(DAT_MODEL_NOT_SUPPORTED);
+            }
+            if (timeout == 0) {
+                return wrong_argument(3);
             }
             if (!is_private_data(size, data)) {
                 return wrong_argument(size < 0 ? 4 : 5);

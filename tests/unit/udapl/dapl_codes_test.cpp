@@ -83,6 +83,17 @@ TEST(connect__wrong_arguments__the_code_of_each_and_unconnected) {
     assert_int_equal(side.state(), DAT_EP_STATE_UNCONNECTED);
 }
 
+TEST(connect__no_time__its_argument_and_unconnected) {
+    const Pair pair;
+    assert_int_equal(pair.try_ask(0), argument(4));
+    assert_int_equal(pair.active.state(), DAT_EP_STATE_UNCONNECTED);
+    pair.connect();
+    const Side third(2);
+    assert_int_equal(dat_ep_dup_connect(third.ep, pair.active.ep, 0, 0, nullptr, DAT_QOS_BEST_EFFORT),
+                     argument(3));
+    assert_int_equal(third.state(), DAT_EP_STATE_UNCONNECTED);
+}
+
 TEST(connect__as_much_private_data_as_announced__taken) {
     const Pair pair;
     DAT_PROVIDER_ATTR attr{};
