@@ -134,22 +134,33 @@ DAT_RETURN open_async_evd(Ia& ia, DAT_COUNT length, DAT_EVD_HANDLE& evd_handle) 
     return kSuccess;
 }
 
+// Not by to_dat(): the page has fewer codes. A name that means nothing is no news, others are.
+DAT_RETURN cannot_open(const char* name, const Error& error) noexcept {
+    const bool is_known = error.kind() != ErrorKind::kNotFound && error.kind() != ErrorKind::kDeviceGone;
+    if (is_known) {
+        SLUICE_LOG(kWarning, "dat", "%s can't be opened: %s (%d)", name, error.text(), error.os_errno());
+    } else {
+        SLUICE_LOG(kInfo, "dat", "%s can't be opened: %s", name, error.text());
+        return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+    }
+    return error.kind() == ErrorKind::kInsufficientResources
+               ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
+               : failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);
+}
+
 DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT async_length, DAT_EVD_HANDLE* async_evd,
                    DAT_IA_HANDLE* ia_handle, DAT_BOOLEAN ro_aware) {
     return Dat::answer([&] {
         Result<std::shared_ptr<Device>> device = Device::open(device_of(name));
         if (!device) {
-            SLUICE_LOG(kInfo, "dat", "%s can't be opened: %s", name, device.error().text());
-            return device.error().kind() == ErrorKind::kNotFound
-                       ? failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED)
-                       : to_dat(device.error());
+            return cannot_open(name, device.error());
         }
         auto ia = std::make_unique<Ia>(*std::move(device), ro_aware == DAT_TRUE);
         DAT_EVD_HANDLE evd = *async_evd;
         DAT_RETURN status = open_async_evd(*ia, async_length, evd);
         if (status == kSuccess) {
             const Result<void> started = ia->start_connections();
-            status = started ? kSuccess : to_dat(started.error());
+            status = started ? kSuccess : cannot_open(name, started.error());
         }
         if (status == kSuccess) {
             const Result<void*> handle = Ia::open(ia, &functions());

@@ -105,10 +105,23 @@ int list_devices(void (*found)(void* context, const char* name), void* context) 
     return done ? 0 : done.error().to_errno();
 }
 
+// Whether a device is there that can't be had at this moment. To open it fails for the same reason, and says
+// so.
+bool is_there(const Error& error) noexcept {
+    switch (error.kind()) {
+    case ErrorKind::kExists: // somebody else has the address
+    case ErrorKind::kBusy:
+    case ErrorKind::kPermission:
+        return true;
+    default:
+        return false;
+    }
+}
+
 int knows(const char* name) {
     const Result<void> done = at_boundary("knows", [&]() -> Result<void> {
         const Result<glue::Device> device = glue::resolve_device(name);
-        return device ? Result<void>() : device.error().clone();
+        return device || is_there(device.error()) ? Result<void>() : device.error().clone();
     });
     return done ? 1 : 0;
 }

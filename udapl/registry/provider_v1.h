@@ -37,7 +37,8 @@ struct dapl_sluice_v1 { /* NOLINT(readability-identifier-naming): a name of C */
     int (*list_devices)(void (*found)(void* context, const char* name), void* context);
 
     /*
-     * 1 if NAME is that of a device, of its network interface or of an IP address there; 0 otherwise.
+     * 1 if NAME is that of a device, of its network interface or of an IP address there, also of one that
+     * somebody else has at this moment; 0 otherwise.
      * For such a name dat_provider_init() is called with it as ia_name and with empty instance data. From
      * a dat.conf, instance data that isn't empty is such a name, and ia_name may be anything.
      */

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/unit/udapl/dapl.hpp"
+#include "tests/unit/udapl/logged.hpp"
 
 using namespace sluice::dapl::test;
 
@@ -22,6 +23,46 @@ TEST(open__no_such_device__quietly_not_found) {
     assert_int_equal(open("nosuch0", evd, ia), coded(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
     assert_null(ia);
     assert_null(evd);
+}
+
+// uroce's port, as another program has it that isn't one of ours.
+class Holder {
+  public:
+    explicit Holder(const std::string& address) : socket_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+        constexpr std::uint16_t kRocePort = 4791;
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_port = htons(kRocePort);
+        assert_int_equal(inet_pton(AF_INET, address.c_str(), &at.sin_addr), 1);
+        assert_int_equal(bind(socket_, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    }
+    ~Holder() { close(socket_); }
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+
+  private:
+    int socket_;
+};
+
+TEST(open__address_that_somebody_has__no_device_and_the_log_names_the_holder) {
+    if (is_own_device_named()) {
+        skip(); // the kernel's rxe has the port on every address
+    }
+    const std::string address = sluice::test::own_address(3);
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    {
+        const Holder holder(address);
+        const std::string log = logged_by([&] {
+            assert_int_equal(open(address, evd, ia), coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
+        });
+        assert_true(log.find(address + " belongs to ") != std::string::npos);
+        assert_true(log.find(address + " can't be opened") != std::string::npos);
+    }
+    assert_null(ia);
+    assert_null(evd);
+    assert_int_equal(open(address, evd, ia), DAT_SUCCESS); // he has given it back
+    assert_int_equal(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 
 TEST(open__no_length_for_the_dispatcher__argument_2) {
