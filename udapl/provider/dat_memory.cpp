@@ -59,7 +59,9 @@ DAT_RETURN describe(const Ia& ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION regi
     switch (type) {
     case DAT_MEM_TYPE_VIRTUAL:
     case DAT_MEM_TYPE_SO_VIRTUAL:
-        options.type = type == DAT_MEM_TYPE_VIRTUAL ? LmrType::kVirtual : LmrType::kStronglyOrdered;
+        // Whoever didn't open the adapter by a name with RO_AWARE_ means strong order.
+        options.type = type == DAT_MEM_TYPE_VIRTUAL && ia.is_ordering_aware() ? LmrType::kVirtual
+                                                                              : LmrType::kStronglyOrdered;
         return describe_range(region.for_va, length, options);
     case DAT_MEM_TYPE_LMR: {
         const Result<Pin<Lmr>> source = handles().get<Lmr>(region.for_lmr_handle);

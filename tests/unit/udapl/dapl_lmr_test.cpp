@@ -258,7 +258,7 @@ TEST(relaxed_ordering__only_where_asked_and_not_strong) {
         assert_int_equal(made.status, DAT_SUCCESS);
         DAT_LMR_PARAM param{};
         assert_int_equal(dat_lmr_query(made.lmr, DAT_LMR_FIELD_ALL, &param), DAT_SUCCESS);
-        assert_int_equal(param.mem_type, type);
+        assert_int_equal(param.mem_type, opened.ia == plain.ia ? DAT_MEM_TYPE_SO_VIRTUAL : type);
         return (last_access & kRelaxedOrdering) != 0;
     };
     assert_false(is_relaxed(plain, DAT_MEM_TYPE_VIRTUAL));

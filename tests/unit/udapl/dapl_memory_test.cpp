@@ -51,7 +51,7 @@ TEST(lmr_create__virtual__everything_is_told_and_asked_back) {
     DAT_LMR_PARAM param{};
     assert_int_equal(dat_lmr_query(block.lmr, DAT_LMR_FIELD_ALL, &param), DAT_SUCCESS);
     assert_ptr_equal(param.ia_handle, opened.ia);
-    assert_int_equal(param.mem_type, DAT_MEM_TYPE_VIRTUAL);
+    assert_int_equal(param.mem_type, DAT_MEM_TYPE_SO_VIRTUAL); // the adapter was opened plainly
     assert_ptr_equal(param.region_desc.for_va, block.bytes.data());
     assert_int_equal(param.length, 4096);
     assert_ptr_equal(param.pz_handle, pz);
