@@ -127,12 +127,16 @@ std::vector<Adapter> read_adapters(const Options& options, const std::vector<Ent
                 {entry.ia_name, entry.api, entry.is_thread_safe, entry.library, entry.origin()});
         }
     }
-    if (!adapters.empty() || !options.root.empty()) {
+    if (!options.root.empty()) {
         return adapters;
     }
     for (const DAT_PROVIDER_INFO& info : list_providers()) {
-        adapters.push_back({info.ia_name, version_text(info.dapl_version_major, info.dapl_version_minor),
-                            info.is_thread_safe != DAT_FALSE, "", "device"});
+        const bool is_named = std::ranges::any_of(
+            adapters, [&info](const Adapter& adapter) { return adapter.name == info.ia_name; });
+        if (!is_named) {
+            adapters.push_back({info.ia_name, version_text(info.dapl_version_major, info.dapl_version_minor),
+                                info.is_thread_safe != DAT_FALSE, "", "device"});
+        }
     }
     return adapters;
 }

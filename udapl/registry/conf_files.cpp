@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace sluice::dat {
@@ -85,6 +86,13 @@ std::vector<std::string> find_files(const FileTree& tree) {
     return files;
 }
 
+// What our own provider serves is a further name of a device, and takes none away.
+bool names_other_provider(const StaticEntry& read) {
+    constexpr std::string_view kOwnLibrary = "libdapl-sluice.so";
+    const std::string_view library = read.entry.library;
+    return read.counts() && !library.substr(library.rfind('/') + 1).starts_with(kOwnLibrary);
+}
+
 } // namespace
 
 StaticRegistry read_static_registry(const FileTree& tree, const char* override_path) {
@@ -102,7 +110,7 @@ StaticRegistry read_static_registry(const FileTree& tree, const char* override_p
     for (const std::string& file : find_files(tree)) {
         read_file(tree, file, false, registry);
     }
-    registry.devices_count = std::ranges::none_of(registry.all, &StaticEntry::counts);
+    registry.devices_count = std::ranges::none_of(registry.all, names_other_provider);
     return registry;
 }
 

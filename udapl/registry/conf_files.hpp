@@ -30,7 +30,7 @@ struct StaticEntry {
 
 struct StaticRegistry {
     std::vector<StaticEntry> all; // in the order in which they are tried
-    // Nobody has named a provider: every device counts that is found.
+    // Nobody has named another provider than ours: every device counts that is found, too.
     bool devices_count = false;
 };
 

@@ -38,6 +38,23 @@ TEST(places__no_file__devices_count) {
     assert_true(registry.devices_count);
 }
 
+TEST(places__own_provider_s_entries_only__devices_count_too) {
+    const Machine machine;
+    const std::string own = "ib0 u1.2 threadsafe default libdapl-sluice.so.1 sluice.1.0 uroce_eth0 \"\"\n";
+    machine.write("/etc/dat.conf.d/sluice.conf", own);
+    machine.write("/etc/dat.conf",
+                  "ib1 u1.2 threadsafe default /usr/lib/libdapl-sluice.so v.1.0 rxe0 \"\"\n");
+    const StaticRegistry named = read_static_registry(FileTree(machine.root()), nullptr);
+    assert_string_equal(names_that_count(named).c_str(), "ib1 ib0 ");
+    assert_true(named.devices_count);
+    // Another provider's entry is a decision about what can be opened.
+    machine.write("/etc/rdma/dat.conf", line("other"));
+    assert_false(read_static_registry(FileTree(machine.root()), nullptr).devices_count);
+    // And so is a file that somebody names.
+    const std::string path = machine.root() + "/etc/dat.conf.d/sluice.conf";
+    assert_false(read_static_registry(FileTree(machine.root()), path.c_str()).devices_count);
+}
+
 TEST(places__all_of_them__are_read_in_their_order) {
     const Machine machine;
     machine.write("/etc/dat.conf.d/b.conf", line("six"));
