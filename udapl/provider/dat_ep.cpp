@@ -204,11 +204,12 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
             const EpView view = ep.view();
             DAT_EP_ATTR attr = attributes_of(view.options);
             overwrite(mask, param->ep_attr, attr);
-            if (const DAT_RETURN wrong = describe(attr, ep.ia(), view.srq != nullptr, 3, change.options);
-                wrong != kSuccess) {
-                return wrong;
+            // Its page knows no model that isn't supported, and no wrong zone.
+            if (describe(attr, ep.ia(), view.srq != nullptr, 3, change.options) != kSuccess) {
+                return wrong_argument(3);
             }
-            return to_dat(ep.modify(change), ep, 3);
+            const EpAnswer answer = ep.modify(change);
+            return answer == EpAnswer::kOtherZone ? wrong_argument(3) : to_dat(answer, ep, 3);
         });
     });
 }

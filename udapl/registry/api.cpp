@@ -172,6 +172,9 @@ DAT_RETURN dat_registry_list_providers(DAT_COUNT max_to_return, DAT_COUNT* numbe
             std::any_of(dat_provider_list, dat_provider_list + count, std::logical_not<>())) {
             return wrong_argument(3);
         }
+        if (count < offers.size()) {
+            return wrong_argument(1);
+        }
         for (std::size_t i = 0; i < count; ++i) {
             *dat_provider_list[i] = offers[i].info();
         }

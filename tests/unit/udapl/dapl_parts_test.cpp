@@ -181,7 +181,7 @@ TEST(modify__one_field_wrong__nothing_changed) {
         coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
     param.ep_attr.qos = DAT_QOS_LOW_LATENCY;
     assert_int_equal(modify(side, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_EP_ATTR_QOS, param),
-                     coded(DAT_MODEL_NOT_SUPPORTED));
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
     assert_int_equal(query(side).ep_attr.max_recv_dtos, 16);
 }
 
