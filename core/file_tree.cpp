@@ -119,6 +119,38 @@ bool FileTree::has_entry(std::string_view path) const {
     return directory && lstat((outside(*directory) + "/" + std::string(name_of(path))).c_str(), &status) == 0;
 }
 
+namespace {
+
+// Grows with what is there: the limit may be a thousand times as much, and clearing it takes longer than
+// reading.
+Result<std::string> read_all(const Descriptor& file, std::string_view path, std::size_t limit_bytes) {
+    constexpr std::size_t kFirst = 4096;
+    std::string content(std::min(limit_bytes + 1, kFirst), '\0');
+    for (std::size_t size = 0;;) {
+        const ssize_t count = ::read(file.get(), content.data() + size, content.size() - size);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return file_error(errno, path);
+        }
+        size += static_cast<std::size_t>(count);
+        if (count == 0) {
+            content.resize(size);
+            return content;
+        }
+        if (size > limit_bytes) {
+            return Error::format(ErrorKind::kOutOfRange, 0, "%.*s: longer than %zu bytes",
+                                 static_cast<int>(path.size()), path.data(), limit_bytes);
+        }
+        if (size == content.size()) {
+            content.resize(std::min(limit_bytes + 1, 2 * size));
+        }
+    }
+}
+
+} // namespace
+
 Result<std::string> FileTree::read(std::string_view path, std::size_t limit_bytes,
                                    FileStatus* file_status) const {
     Result<std::string> resolved = resolve(path);
@@ -139,24 +171,7 @@ Result<std::string> FileTree::read(std::string_view path, std::size_t limit_byte
     if (file_status != nullptr) {
         *file_status = {status.st_uid, status.st_mode};
     }
-    std::string content(limit_bytes + 1, '\0');
-    std::size_t size = 0;
-    while (size < content.size()) {
-        const ssize_t count = ::read(file.get(), content.data() + size, content.size() - size);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        if (count < 0) {
-            return file_error(errno, path);
-        }
-        if (count == 0) {
-            content.resize(size);
-            return content;
-        }
-        size += static_cast<std::size_t>(count);
-    }
-    return Error::format(ErrorKind::kOutOfRange, 0, "%.*s: longer than %zu bytes",
-                         static_cast<int>(path.size()), path.data(), limit_bytes);
+    return read_all(file, path, limit_bytes);
 }
 
 std::string FileTree::read_line(std::string_view path) const {
