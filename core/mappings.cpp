@@ -31,6 +31,7 @@ bool parse(std::string_view line, Mapping& mapping) noexcept {
     const std::string_view rights = take_until(line, ' ');
     const std::string_view offset = take_until(line, ' ');
     mapping = {};
+    mapping.is_readable = rights.starts_with('r');
     mapping.is_writable = rights.find('w') != std::string_view::npos;
     mapping.is_shared = rights.ends_with('s');
     mapping.device = take_until(line, ' ');

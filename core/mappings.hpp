@@ -18,6 +18,7 @@ inline constexpr std::size_t kLargestMappings = std::size_t{64} << 20;
 struct Mapping {
     std::uint64_t first = 0;
     std::uint64_t end = 0;
+    bool is_readable = false;
     bool is_writable = false;
     bool is_shared = false;
     bool is_synchronous = false; // MAP_SYNC; smaps alone tells

@@ -40,12 +40,14 @@ TEST(take_mapping__maps__each_in_turn) {
     assert_false(mapping.is_shared);
     assert_true(mapping.offset == 0x1000 && mapping.inode == 173521);
     assert_text(mapping.device, "08:02");
+    assert_true(mapping.is_readable && !mapping.is_writable);
     assert_text(mapping.path, "/usr/bin/a b");
     assert_true(take_mapping(text, mapping));
-    assert_true(mapping.is_shared);
+    assert_true(mapping.is_shared && mapping.is_readable && mapping.is_writable);
     assert_text(mapping.path, "/dev/zero (deleted)");
     assert_true(take_mapping(text, mapping));
     assert_true(mapping.first == 0xffffffffff600000 && mapping.inode == 0);
+    assert_false(mapping.is_readable);
     assert_false(take_mapping(text, mapping));
     assert_true(text.empty());
 }
