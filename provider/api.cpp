@@ -12,6 +12,7 @@
 #include "core/facade.hpp"
 #include "core/log.hpp"
 #include "core/put_text.hpp"
+#include "core/versioned.hpp"
 #include "provider/attributes/description.hpp"
 #include "provider/attributes/live_facts.hpp"
 #include "provider/attributes/query.hpp"
@@ -26,6 +27,7 @@
 #include "roce/wire/description.hpp"
 #include "sluice/version.hpp"
 
+using sluice::copy_versioned;
 using sluice::Errno;
 using sluice::Error;
 using sluice::ErrorKind;
@@ -95,7 +97,7 @@ Result<void> query_into(const FileTree& tree, const std::string& name, attribute
     // Here, and not when the library is loaded: most programs never ask.
     attributes::set_own_devices(uroce::device::is_device_name);
     Result<sluice_device_attributes> found = attributes::query(tree, name, ask, context);
-    return found ? attributes::copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
+    return found ? copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
 }
 
 attributes::LiveFacts facts_of_uroce() {
@@ -107,8 +109,7 @@ Result<void> describe_into(const sluice_device_attributes& from, std::size_t fro
     sluice_device_attributes known{};
     std::memcpy(&known, &from, from_size < sizeof known ? from_size : sizeof known);
     Result<sluice_attribute_description> found = attributes::describe(known, from_size, index);
-    return found ? attributes::copy_versioned(*found, to, size, kOldestDescription)
-                 : std::move(found).error();
+    return found ? copy_versioned(*found, to, size, kOldestDescription) : std::move(found).error();
 }
 
 // What channels and ids are behind their public names. Every call on one: not null, not of the parent of
@@ -181,7 +182,7 @@ Result<void> setting_into(const FileTree& tree, unsigned index, sluice_setting* 
     put_text(setting.default_value, listed.default_value);
     put_text(setting.values, listed.values);
     put_text(setting.meaning, listed.meaning);
-    return attributes::copy_versioned(setting, to, size, kOldestSetting);
+    return copy_versioned(setting, to, size, kOldestSetting);
 }
 
 std::uint32_t kind_of(wire::FieldKind kind) noexcept {
@@ -216,7 +217,7 @@ Result<void> field_into(const void* datagram, std::size_t datagram_bytes, unsign
     field.number = found.number;
     field.kind = kind_of(found.kind);
     field.brief = found.brief ? 1 : 0;
-    return attributes::copy_versioned(field, to, size, kOldestField);
+    return copy_versioned(field, to, size, kOldestField);
 }
 
 } // namespace
@@ -336,8 +337,7 @@ int sluice_describe_uroce(unsigned index, sluice_uroce_device* to, size_t size) 
     }
     return Listing::answer([&]() -> Result<void> {
         Result<sluice_uroce_device> found = uroce::verbs::describe_device(index);
-        return found ? attributes::copy_versioned(*found, to, size, kOldestUroceDevice)
-                     : std::move(found).error();
+        return found ? copy_versioned(*found, to, size, kOldestUroceDevice) : std::move(found).error();
     });
 }
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
-#include "provider/attributes/query.hpp"
+#include "core/versioned.hpp"
 #include "tests/cmocka.hpp"
 
-using sluice::attributes::copy_versioned;
+using sluice::copy_versioned;
 using sluice::attributes::describe;
 
 namespace {
