@@ -6,12 +6,14 @@
 //   operation    instruction                      fence before   fence after
 //   clean        dc cvac (dc civac when forced)   none           dsb sy
 //   invalidate   dc civac                         dsb sy         dsb sy
+//   persist      dc cvap, else dc cvac             none           dsb sy
 //   to device    (coherent device)                dmb oshst
 //   from device  (coherent device)                dmb oshld
 //
 // Why these:
-// * dc ivac, the pure invalidate, is for the kernel only. dc cvap and dc cvadp aim at persistence,
-//   not at devices, cost more, and emulators announce them without having them.
+// * dc ivac, the pure invalidate, is for the kernel only. dc cvap aims at persistence, not at devices, and
+//   costs more; a CPU without it (HWCAP_DCPOP) has its point of persistence at the point of coherency. QEMU
+//   announces it in user mode and then refuses to execute it.
 // * Cache maintenance by address is in program order with accesses to the same line: no fence
 //   before a clean.
 // * Only dsb waits until maintenance is complete; dmb doesn't. It must be "sy": a master that
@@ -24,6 +26,8 @@
 // the kernel traps the read and answers for the whole system. Granule: CTR_EL0.CWG, the most that
 // one write-back can cover; 0 there means that it isn't known, and then it is at most 2 KiB.
 #include "core/coherence/aarch64.hpp"
+
+#include <sys/auxv.h>
 
 #include <algorithm>
 
@@ -44,6 +48,14 @@ struct Civac : LineInstruction {
     static void line(const Ops&, std::uintptr_t at) { asm volatile("dc civac, %0" ::"r"(at) : "memory"); }
 };
 
+// By its number: assemblers know the name only where they are told that the CPU has it.
+struct Cvap : LineInstruction {
+    static constexpr const char* kName = "cvap";
+    static void line(const Ops&, std::uintptr_t at) {
+        asm volatile("sys #3, c7, c12, #1, %0" ::"r"(at) : "memory");
+    }
+};
+
 struct DsbSy {
     static constexpr const char* kName = "dsb sy";
     static void issue() { asm volatile("dsb sy" ::: "memory"); }
@@ -60,6 +72,7 @@ struct DmbOshld {
 };
 
 constexpr std::size_t kLargestGranule = 2048;
+constexpr std::uint64_t kHwcapDcpop = 1u << 16; // of the kernel's <asm/hwcap.h>
 
 // Fields of CTR_EL0 are logarithms of a number of 4-byte words.
 std::size_t bytes_in_field(std::uint64_t ctr_el0, unsigned lowest_bit) {
@@ -71,6 +84,7 @@ std::size_t bytes_in_field(std::uint64_t ctr_el0, unsigned lowest_bit) {
 CpuFacts read_facts() noexcept {
     CpuFacts facts;
     asm("mrs %0, ctr_el0" : "=r"(facts.ctr_el0));
+    facts.hwcap = getauxval(AT_HWCAP);
     return facts;
 }
 
@@ -90,6 +104,8 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
             .line_bytes = line_bytes,
             .granule_bytes = std::max(line_bytes, granule),
             .context = nullptr,
+            .persist = (facts.hwcap & kHwcapDcpop) != 0 ? clean_op<Cvap>() : clean_op<Cvac>(),
+            .line_source = "CTR_EL0",
         };
     });
 }

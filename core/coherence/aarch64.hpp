@@ -13,6 +13,7 @@ namespace sluice::coherence {
 
 struct CpuFacts {
     std::uint64_t ctr_el0 = 0; // the cache type register, as user mode reads it
+    std::uint64_t hwcap = 0;   // what the kernel says the CPU has
 };
 
 CpuFacts read_facts() noexcept;

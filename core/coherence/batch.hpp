@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The loop over a batch: each segment is checked against the live regions, then its lines are cleaned
-// or invalidated. Below it, the table entries that are made from the loop.
+// or invalidated. Beside it the loop over ranges that belong to no region, and below both the table
+// entries that are made from them.
 //
 // It lives in a header because it is compiled once for each cache instruction, in
 // <architecture>.cpp: the check of the next segment then runs while the lines of the last one are on
 // their way. There it must not store anything between two lines, not even a register that had no
-// room; hence its state is what stands in for_each_checked() and issue_batch(), and no more.
+// room; hence its state is what stands in for_each_checked() and Issued, and no more.
 //
 // An instruction is a struct with a kName and a static line(ops, address); a fence is a struct
 // with a kName and a static issue(). A table entry takes name and code from the same struct, so
@@ -128,42 +129,70 @@ inline bool touches(LineRun a, LineRun b, std::uintptr_t step) {
     return a.last >= b.first || b.first - a.last == step;
 }
 
-// DONE is the run of lines that were issued and haven't been left since: a segment that touches it
-// issues only what it adds at either end. So packed segments share their lines, no line waits for
+// DONE is the run of lines that were issued and haven't been left since, LATEST the last line that was
+// issued.
+struct Issued {
+    LineRun done = kNothing;
+    std::uintptr_t latest = kNothing.last;
+};
+
+// Issues what LINES adds to the run at either end. So packed segments share their lines, no line waits for
 // the next segment to be looked at, and nothing is sorted.
+template<typename Instruction>
+[[gnu::always_inline]] inline void issue_new(const Ops& ops, LineRun lines, std::uintptr_t step,
+                                             Issued& issued) {
+    LineRun& done = issued.done;
+    const auto issue_lines = [&](LineRun run) __attribute__((always_inline)) {
+        issue_run<Instruction>(ops, run, step);
+        issued.latest = run.last;
+    };
+    if (lines.first >= done.first && lines.last <= done.last) {
+        return;
+    }
+    if (!touches(lines, done, step)) {
+        issue_lines(lines);
+        done = lines;
+        return;
+    }
+    if (lines.last > done.last) {
+        issue_lines({done.last + step, lines.last});
+        done.last = lines.last;
+    }
+    if (lines.first < done.first) {
+        issue_lines({lines.first, done.first - step});
+        done.first = lines.first;
+    }
+}
+
+template<typename Instruction>
+[[gnu::always_inline]] inline void finish(const Ops& ops, const Issued& issued) {
+    if (issued.latest != kNothing.last) {
+        Instruction::after_last(ops, issued.latest);
+    }
+}
+
 template<typename Instruction, Edges kEdges>
 BatchResult issue_batch(const Ops& ops, Batch& batch) noexcept {
     const std::uintptr_t step = ops.line_bytes;
-    LineRun done = kNothing;
-    std::uintptr_t latest = kNothing.last;
-    const auto issue_lines = [&](LineRun run) __attribute__((always_inline)) {
-        issue_run<Instruction>(ops, run, step);
-        latest = run.last;
-    };
+    Issued issued;
     const auto result = for_each_checked<kEdges>(
         batch, [&](std::uintptr_t address, std::uintptr_t length) __attribute__((always_inline)) {
-            const LineRun lines = lines_of(address, length, step);
-            if (lines.first >= done.first && lines.last <= done.last) {
-                return;
-            }
-            if (!touches(lines, done, step)) {
-                issue_lines(lines);
-                done = lines;
-                return;
-            }
-            if (lines.last > done.last) {
-                issue_lines({done.last + step, lines.last});
-                done.last = lines.last;
-            }
-            if (lines.first < done.first) {
-                issue_lines({lines.first, done.first - step});
-                done.first = lines.first;
-            }
+            issue_new<Instruction>(ops, lines_of(address, length, step), step, issued);
         });
-    if (latest != kNothing.last) {
-        Instruction::after_last(ops, latest);
-    }
+    finish<Instruction>(ops, issued);
     return result;
+}
+
+template<typename Instruction>
+void issue_ranges(const Ops& ops, const Range* ranges, std::uint64_t count) noexcept {
+    const std::uintptr_t step = ops.line_bytes;
+    Issued issued;
+    for (const Range* range = ranges; range != ranges + count; ++range) {
+        if (range->length != 0) {
+            issue_new<Instruction>(ops, lines_of(range->address, range->length, step), step, issued);
+        }
+    }
+    finish<Instruction>(ops, issued);
 }
 
 template<typename F>
@@ -179,12 +208,14 @@ void issue_barrier() noexcept {
 // A clean loses nothing on the edges of a region; only what invalidates looks at them.
 template<typename Instruction>
 constexpr LineOp clean_op() {
-    return {Instruction::kName, issue_one<Instruction>, issue_batch<Instruction, Edges::kIgnored>};
+    return {Instruction::kName, issue_one<Instruction>, issue_batch<Instruction, Edges::kIgnored>,
+            issue_ranges<Instruction>};
 }
 
 template<typename Instruction>
 constexpr LineOp invalidate_op() {
-    return {Instruction::kName, issue_one<Instruction>, issue_batch<Instruction, Edges::kWatched>};
+    return {Instruction::kName, issue_one<Instruction>, issue_batch<Instruction, Edges::kWatched>,
+            issue_ranges<Instruction>};
 }
 
 template<typename F>

@@ -60,20 +60,4 @@ Result<std::size_t> choose_candidate(std::span<const Candidate> candidates, std:
                          static_cast<int>(forced.size()), forced.data(), names_of(candidates, false).c_str());
 }
 
-void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
-    issue(ops.before_clean, ops);
-    if (length != 0) {
-        ops.clean.issue(ops, lines_of(address, length, ops.line_bytes));
-    }
-    issue(ops.after_clean, ops);
-}
-
-void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
-    issue(ops.before_invalidate, ops);
-    if (length != 0) {
-        ops.invalidate.issue(ops, lines_of(address, length, ops.line_bytes));
-    }
-    issue(ops.after_invalidate, ops);
-}
-
 } // namespace sluice::coherence

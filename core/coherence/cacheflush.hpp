@@ -2,11 +2,12 @@
 //
 // Moves cache lines between this CPU and the memory that a device sees.
 //
-// A device that doesn't snoop the CPU's caches reads and writes memory behind them. Two
+// A device that doesn't snoop the CPU's caches reads and writes memory behind them. The first two
 // operations bring both views together:
 //
 //   clean       writes dirty lines back, so that the device's next read sees them
 //   invalidate  drops lines, so that the CPU's next load sees what the device wrote
+//   persist     is a clean to where data survives a loss of power
 //
 // No architecture here gives user mode a pure invalidate: ours writes a dirty line back before
 // dropping it. What that means for bytes that share a line is in docs/coherence.md.
@@ -52,6 +53,18 @@ struct LineOp {
     // Checks the segments of a batch and issues each line that they touch, one that neighbouring
     // segments share only once, until there are no more segments or one is wrong.
     BatchResult (*issue_batch)(const Ops& self, Batch& batch) noexcept;
+    // The same for ranges that belong to no region and were checked before. Null where nobody needs it: in
+    // what stands in for a CPU below an engine.
+    void (*issue_ranges)(const Ops& self, const Range* ranges, std::uint64_t count) noexcept = nullptr;
+};
+
+// Copies whole lines with stores that go past the caches: what they write is where a clean would write it
+// back to once the fence after a clean was issued. Null: the architecture has none that user mode can rely
+// on.
+struct LineCopy {
+    const char* name;
+    void (*issue)(void* to, const void* from, std::size_t lines) noexcept;
+    std::size_t worth_bytes; // from here on faster than storing and cleaning, as measured
 };
 
 // A null ISSUE means that the architecture needs nothing at this place; NAME is then "none".
@@ -72,6 +85,11 @@ struct Ops {
     std::size_t line_bytes;    // step between lines: a power of two
     std::size_t granule_bytes; // what two owners must not share; a multiple of line_bytes
     void* context;             // for implementations that aren't a CPU: a recorder, a simulation
+    // A clean that goes on to where data survives a loss of power, if the memory behind the address is of
+    // that kind; with the fences of a clean. ISSUE is null where the architecture has no such thing.
+    LineOp persist{"none", nullptr, nullptr};
+    LineCopy copy{"none", nullptr, 0};
+    const char* line_source = ""; // what told line_bytes
 };
 
 // What remains to be done for a device that does snoop: keep the order between the CPU's
@@ -115,8 +133,50 @@ inline void issue(const Barrier& barrier) noexcept {
     }
 }
 
-// One range with its fences, for callers outside the batch engine. LENGTH may be 0.
-void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept;
-void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept;
+inline void issue(const LineOp& op, const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
+    if (length != 0) {
+        op.issue(ops, lines_of(address, length, ops.line_bytes));
+    }
+}
+
+// One range with its fences, for callers outside the batch engine. LENGTH may be 0. Inline, since a call
+// within a call takes as long as all of its checks.
+inline void clean(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
+    issue(ops.before_clean, ops);
+    issue(ops.clean, ops, address, length);
+    issue(ops.after_clean, ops);
+}
+
+inline void invalidate(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
+    issue(ops.before_invalidate, ops);
+    issue(ops.invalidate, ops, address, length);
+    issue(ops.after_invalidate, ops);
+}
+
+// Needs ops.persist.issue.
+inline void persist(const Ops& ops, std::uintptr_t address, std::size_t length) noexcept {
+    issue(ops.before_clean, ops);
+    issue(ops.persist, ops, address, length);
+    issue(ops.after_clean, ops);
+}
+
+// Many, with the fences of one; lines that neighbouring ranges share are issued once.
+inline void clean(const Ops& ops, const Range* ranges, std::uint64_t count) noexcept {
+    issue(ops.before_clean, ops);
+    ops.clean.issue_ranges(ops, ranges, count);
+    issue(ops.after_clean, ops);
+}
+
+inline void invalidate(const Ops& ops, const Range* ranges, std::uint64_t count) noexcept {
+    issue(ops.before_invalidate, ops);
+    ops.invalidate.issue_ranges(ops, ranges, count);
+    issue(ops.after_invalidate, ops);
+}
+
+inline void persist(const Ops& ops, const Range* ranges, std::uint64_t count) noexcept {
+    issue(ops.before_clean, ops);
+    ops.persist.issue_ranges(ops, ranges, count);
+    issue(ops.after_clean, ops);
+}
 
 } // namespace sluice::coherence

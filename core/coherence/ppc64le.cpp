@@ -12,6 +12,7 @@
 // * dcbi, the pure invalidate, is for the kernel only.
 // * dcbst and dcbf are ordered after older stores to their block; sync (the heavy one) waits for
 //   them and puts them before the store that tells the device. lwsync doesn't order them.
+// * There is no persist: dcbstps and phwsync, which it takes, could be neither run nor looked at here.
 // * IBM's servers snoop; this matters to devices that opted out and to simulated ones.
 //
 // Block size: AT_DCACHEBSIZE, or AT_L1D_CACHEGEOMETRY where that is missing. Granule: one block.
@@ -79,6 +80,7 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
             .line_bytes = block,
             .granule_bytes = block,
             .context = nullptr,
+            .line_source = "auxiliary vector",
         };
     });
 }

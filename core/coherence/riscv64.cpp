@@ -5,6 +5,7 @@
 //   operation    instruction                          fence before       fence after
 //   clean        cbo.clean (cbo.flush when forced)    fence rw,rw        fence iorw,iorw
 //   invalidate   cbo.flush                            fence iorw,iorw    fence iorw,iorw
+//   persist      as clean                             fence rw,rw        fence iorw,iorw
 //   to device    (coherent device)                    fence ow,ow
 //   from device  (coherent device)                    fence ir,ir
 //
@@ -16,6 +17,8 @@
 //   riscv_hwprobe(). Without that bit they trap, so there is no trying.
 // * The cache controllers of older parts, and the vendors' own instructions from before Zicbom,
 //   are for the kernel only. On such a CPU there is nothing that user mode can do.
+// * The architecture has no point of persistence of its own; the kernel, too, cleans persistent memory by
+//   cbo.clean.
 //
 // Block size: riscv_hwprobe(), the same on all harts. Granule: one block.
 #include "core/coherence/riscv64.hpp"
@@ -125,6 +128,8 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
             .line_bytes = facts.zicbom_block_bytes,
             .granule_bytes = facts.zicbom_block_bytes,
             .context = nullptr,
+            .persist = choice == 0 ? clean_op<CboClean>() : clean_op<CboFlush>(),
+            .line_source = "riscv_hwprobe",
         };
     });
 }

@@ -32,8 +32,12 @@ BatchResult only_check(const Ops&, Batch& batch) noexcept {
     return for_each_checked<kEdges>(batch, [](std::uintptr_t, std::uintptr_t) {});
 }
 
-constexpr LineOp kCoherentClean{"nothing: coherent", issue_nothing, only_check<Edges::kIgnored>};
-constexpr LineOp kCoherentInvalidate{"nothing: coherent", issue_nothing, only_check<Edges::kWatched>};
+void issue_no_ranges(const Ops&, const Range*, std::uint64_t) noexcept {}
+
+constexpr LineOp kCoherentClean{"nothing: coherent", issue_nothing, only_check<Edges::kIgnored>,
+                                issue_no_ranges};
+constexpr LineOp kCoherentInvalidate{"nothing: coherent", issue_nothing, only_check<Edges::kWatched>,
+                                     issue_no_ranges};
 constexpr std::size_t kLineBytes = 256;
 
 } // namespace
@@ -55,6 +59,7 @@ Result<Ops> choose(const CpuFacts&, std::string_view forced) {
         .line_bytes = kLineBytes,
         .granule_bytes = kLineBytes,
         .context = nullptr,
+        .line_source = "architecture",
     };
 }
 

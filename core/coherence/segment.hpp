@@ -24,6 +24,14 @@ struct [[gnu::may_alias]] Segment {
 static_assert(sizeof(Segment) == 24 && offsetof(Segment, context) == 0 && offsetof(Segment, address) == 8 &&
               offsetof(Segment, length) == 16);
 
+// LENGTH bytes at ADDRESS of memory that belongs to no region. It doesn't wrap; a length of 0 is legal.
+struct [[gnu::may_alias]] Range {
+    std::uintptr_t address;
+    std::uint64_t length;
+};
+
+static_assert(sizeof(Range) == 16 && offsetof(Range, length) == 8);
+
 enum class SegmentFault : std::uint32_t {
     kNone,
     kUnknownContext, // no live region has this context: never given out, or freed

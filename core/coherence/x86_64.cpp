@@ -6,7 +6,8 @@
 //   operation    instruction                          fence before   fence after
 //   clean        clwb, or clflushopt, or clflush      none           sfence
 //   invalidate   clflushopt, or clflush               mfence         mfence
-//   both, on AMD and Hygon without clflushopt         mfence         mfence
+//   persist      as clean                             none           sfence
+//   all, on AMD and Hygon without clflushopt          mfence         mfence
 //   to device    (coherent device)                    the compiler only: stores are in order
 //   from device  (coherent device)                    the compiler only: loads are in order
 //
@@ -24,11 +25,14 @@
 //   but mfence.
 // * Intel's Atom cores from Bay Trail on may let mfence pass the last clflush; flushing the last
 //   line once more makes it wait. The kernel's graphics drivers and Mesa do the same.
+// * What a clean has written back is with the memory controller, which is inside the power-fail domain
+//   of platforms with persistent memory.
 //
 // Line size: CPUID 1 EBX[15:8] * 8. Granule: one line; caches here have lines of one size.
 #include "core/coherence/x86_64.hpp"
 
 #include <cpuid.h>
+#include <emmintrin.h>
 
 #include <algorithm>
 #include <bit>
@@ -56,6 +60,22 @@ struct Clflush : LineInstruction {
     static void line(const Ops&, std::uintptr_t at) { asm volatile("clflush (%0)" ::"r"(at) : "memory"); }
 };
 
+// Four stores fill a line, so that it leaves the CPU as a whole.
+void copy_past_caches(void* to, const void* from, std::size_t lines) noexcept {
+    auto* target = static_cast<__m128i*>(to);
+    const auto* source = static_cast<const __m128i*>(from);
+    for (const __m128i* const end = target + lines * 4; target != end; target += 4, source += 4) {
+        const __m128i a = _mm_loadu_si128(source);
+        const __m128i b = _mm_loadu_si128(source + 1);
+        const __m128i c = _mm_loadu_si128(source + 2);
+        const __m128i d = _mm_loadu_si128(source + 3);
+        _mm_stream_si128(target, a);
+        _mm_stream_si128(target + 1, b);
+        _mm_stream_si128(target + 2, c);
+        _mm_stream_si128(target + 3, d);
+    }
+}
+
 struct Sfence {
     static constexpr const char* kName = "sfence";
     static void issue() { asm volatile("sfence" ::: "memory"); }
@@ -76,6 +96,9 @@ struct ClflushoptLastTwice : Clflushopt {
     static constexpr const char* kName = "clflushopt, last line twice";
     static void after_last(const Ops& ops, std::uintptr_t at) { line(ops, at); }
 };
+
+constexpr std::size_t kStreamedLine = 64;
+constexpr LineCopy kCopyPastCaches{"movntdq", copy_past_caches, 512};
 
 constexpr std::uint32_t kLeaf1Clflush = 1u << 19;
 constexpr std::uint32_t kLeaf7Clflushopt = 1u << 23;
@@ -165,6 +188,9 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
             .line_bytes = line_bytes,
             .granule_bytes = line_bytes,
             .context = nullptr,
+            .persist = clean_with(choice),
+            .copy = line_bytes == kStreamedLine ? kCopyPastCaches : LineCopy{"none", nullptr, 0},
+            .line_source = "CPUID 1",
         };
     });
 }

@@ -58,6 +58,14 @@ TEST(choose__forced__weaker_taken_and_unknown_refused) {
     assert_true(choose(ctr(4, 4), "cvap").error().kind() == ErrorKind::kInvalidArgument);
 }
 
+TEST(choose__persist__cvap_where_the_cpu_has_it) {
+    CpuFacts facts = ctr(4, 4);
+    assert_string_equal(choose(facts, "")->persist.name, "cvac");
+    facts.hwcap = 1u << 16; // HWCAP_DCPOP
+    assert_string_equal(choose(facts, "")->persist.name, "cvap");
+    assert_string_equal(choose(facts, "")->clean.name, "cvac");
+}
+
 TEST(barriers__outer_shareable) {
     assert_string_equal(sluice::coherence::native_barriers().to_device.name, "dmb oshst");
     assert_string_equal(sluice::coherence::native_barriers().from_device.name, "dmb oshld");

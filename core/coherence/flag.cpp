@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/coherence/flag.hpp"
+
+#include <atomic>
+
+namespace sluice::coherence {
+
+void publish(const Ops& ops, std::uint64_t* flag, std::uint64_t value) noexcept {
+    // Also what other cleans than ours have issued, and stores past the caches.
+    issue(ops.after_clean, ops);
+    // Partner: the load in observe(), on a host with caches of its own or on this one.
+    std::atomic_ref(*flag).store(value, std::memory_order_release);
+    clean(ops, reinterpret_cast<std::uintptr_t>(flag), sizeof *flag);
+}
+
+std::uint64_t observe(const Ops& ops, const std::uint64_t* flag) noexcept {
+    invalidate(ops, reinterpret_cast<std::uintptr_t>(flag), sizeof *flag);
+    // Partner: the store in publish(). A load of the builtin, since atomic_ref takes no const before C++26.
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+} // namespace sluice::coherence
