@@ -25,6 +25,8 @@ constexpr std::array kSettings{
                 "whether dat_lmr_create asks the kernel for huge pages under what it registers"},
     SettingInfo{Setting::kLog, "SLUICE_LOG", "error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
                 "what is logged to standard error, in all and for single areas"},
+    SettingInfo{Setting::kSyncCheck, "SLUICE_SYNC_CHECK", "yes|no", "no",
+                "whether calls of libsluice-sync ask the kernel about their pages first"},
     SettingInfo{Setting::kUroce, "SLUICE_UROCE", "INTERFACE,... or uroceN=ADDRESS,...",
                 "lo and each interface that is up",
                 "which interfaces are uroce devices, or addresses for these, IPv4 or IPv6"},

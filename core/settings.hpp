@@ -18,6 +18,7 @@ enum class Setting {
     kCoherence,
     kDatHugePages,
     kLog,
+    kSyncCheck,
     kUroce,
     kUroceCounters,
     kUroceFaults,

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a program may do with the pages of a range, as the kernel sees it.
+//
+// Thread safety: there is no state. The answer holds until somebody unmaps or protects the pages.
+#pragma once
+
+#include <string_view>
+
+#include "core/coherence/segment.hpp"
+#include "core/result.hpp"
+
+namespace sluice::sync {
+
+using coherence::Range;
+
+enum class Access : bool { kRead, kWrite };
+
+// Whether a range that isn't empty ends where addresses do, and begins with a page that can exist.
+inline bool is_sound(Range range) noexcept {
+    return range.address + range.length >= range.address && (range.address != 0 || range.length == 0);
+}
+
+// Nothing when ACCESS is possible on every page. EFAULT: a page isn't mapped, can't be read, or has lost its
+// file; EACCES: one may not be written. RANGE is sound. Costs a system call, and where that can't tell it
+// reads /proc/self/maps.
+Result<void> check_access(Range range, Access access);
+
+// The same by the text of /proc/self/maps, which knows mappings, and not what became of their files.
+Result<void> check_listed(std::string_view maps, Range range, Access access) noexcept;
+
+} // namespace sluice::sync

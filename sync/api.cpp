@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The façade of libsluice-sync: every function of <sluice/sync.h>, in header order. Each checks its
+// arguments, makes one call and returns its code, and does nothing else.
+#include "sluice/sync.h"
+
+#include <cerrno>
+#include <cstddef>
+
+#include "core/coherence/copy.hpp"
+#include "core/coherence/flag.hpp"
+#include "core/facade.hpp"
+#include "core/log.hpp"
+#include "core/put_text.hpp"
+#include "core/settings.hpp"
+#include "core/versioned.hpp"
+#include "sluice/version.hpp"
+#include "sync/access.hpp"
+#include "sync/state.hpp"
+
+using sluice::Error;
+using sluice::ErrorKind;
+using sluice::Facade;
+using sluice::put_text;
+using sluice::Result;
+using sluice::Where;
+using sluice::coherence::Ops;
+using sluice::sync::Access;
+using sluice::sync::check_access;
+using sluice::sync::is_checking;
+using sluice::sync::is_sound;
+using sluice::sync::prepare_ops;
+using sluice::sync::Range;
+using sluice::sync::ready_ops;
+namespace coherence = sluice::coherence;
+
+static_assert(sizeof(Range) == sizeof(sluice_sync_segment) &&
+              offsetof(Range, address) == offsetof(sluice_sync_segment, address) &&
+              offsetof(Range, length) == offsetof(sluice_sync_segment, length));
+
+namespace {
+
+struct Sync : Facade<Sync> {
+    using Code = int;
+    static constexpr Code kDone = 0;
+    static Code fail(const Error& error, const Where& where) noexcept {
+        SLUICE_LOG(kInfo, "sync", "%s: %s", where.function, error.text());
+        // Not what the kernel happened to say when it was asked what the CPU has.
+        return error.kind() == ErrorKind::kNotSupported ? EOPNOTSUPP : error.to_errno();
+    }
+};
+
+constexpr std::size_t kOldestCpu = sizeof(sluice_sync_cpu);
+
+Range range_of(const void* address, std::uint64_t length) noexcept {
+    return {reinterpret_cast<std::uintptr_t>(address), length};
+}
+
+// What an exported function returns for bad arguments; FUNCTION is its name. Not a Where, which would be
+// stored before each flush.
+[[gnu::cold, gnu::noinline]] int refuse(ErrorKind kind, const char* text, const char* function) noexcept {
+    return Sync::fail(Error(kind, text), Where("", 0, function));
+}
+
+int unsound(const char* function) noexcept {
+    return refuse(ErrorKind::kInvalidArgument, "a range that wraps around, or begins at NULL", function);
+}
+
+// The table, or why the call can't be done. Both in registers: a store would delay the flush.
+struct Entry {
+    const Ops* ops;
+    int error;
+};
+
+// A call's way in when nothing is known yet or checks are on.
+[[gnu::cold, gnu::noinline]] Entry enter(const Range* ranges, std::uint64_t count, Access access,
+                                         const char* function) noexcept {
+    Entry entry{nullptr, 0};
+    entry.error = Sync::give(
+        &entry.ops,
+        [&]() -> Result<const Ops*> {
+            for (std::uint64_t i = 0; is_checking() && i < count; ++i) {
+                if (Result<void> possible = check_access(ranges[i], access); !possible) {
+                    return std::move(possible).error();
+                }
+            }
+            return prepare_ops();
+        },
+        Where("", 0, function));
+    return entry;
+}
+
+[[gnu::cold, gnu::noinline]] Entry enter_one(Range range, Access access, const char* function) noexcept {
+    return enter(&range, 1, access, function);
+}
+
+// As enter(), which most calls don't need.
+[[gnu::always_inline]] inline Entry ready(Range range, Access access, const char* function) noexcept {
+    const Ops* const ops = ready_ops.load(std::memory_order_acquire); // partner: prepare_ops()
+    return ops != nullptr ? Entry{ops, 0} : enter_one(range, access, function);
+}
+
+bool are_sound(const Range* ranges, std::uint64_t count) noexcept {
+    bool sound = count == 0 || (ranges != nullptr && count <= SIZE_MAX / sizeof *ranges);
+    for (std::uint64_t i = 0; sound && i < count; ++i) {
+        sound = is_sound(ranges[i]);
+    }
+    return sound;
+}
+
+bool do_overlap(Range a, Range b) noexcept {
+    return a.length != 0 && (a.address - b.address < b.length || b.address - a.address < a.length);
+}
+
+using RangeWork = void(const Ops&, std::uintptr_t, std::size_t) noexcept;
+using BatchWork = void(const Ops&, const Range*, std::uint64_t) noexcept;
+
+enum class Aim : bool { kVisible, kPersistent };
+
+template<Aim kAim>
+bool is_supported(const Ops& ops) noexcept {
+    return kAim == Aim::kVisible || ops.persist.issue != nullptr;
+}
+
+int not_persistent(const char* function) noexcept {
+    return refuse(ErrorKind::kNotSupported, "user mode can't clean to persistence on this CPU", function);
+}
+
+template<RangeWork* kWork, Aim kAim = Aim::kVisible>
+[[gnu::always_inline]] inline int do_range(const void* address, std::uint64_t length,
+                                           const char* function = __builtin_FUNCTION()) noexcept {
+    const Range range = range_of(address, length);
+    if (!is_sound(range)) [[unlikely]] {
+        return unsound(function);
+    }
+    const Entry entry = ready(range, Access::kRead, function);
+    if (entry.error != 0) [[unlikely]] {
+        return entry.error;
+    }
+    if (!is_supported<kAim>(*entry.ops)) [[unlikely]] {
+        return not_persistent(function);
+    }
+    kWork(*entry.ops, range.address, length);
+    return 0;
+}
+
+template<BatchWork* kWork, Aim kAim = Aim::kVisible>
+[[gnu::always_inline]] inline int do_batch(const sluice_sync_segment* segments, std::uint64_t count,
+                                           const char* function = __builtin_FUNCTION()) noexcept {
+    const auto* const ranges = reinterpret_cast<const Range*>(segments);
+    if (!are_sound(ranges, count)) [[unlikely]] {
+        return unsound(function);
+    }
+    const Ops* const ops = ready_ops.load(std::memory_order_acquire); // partner: prepare_ops()
+    const Entry entry = ops != nullptr ? Entry{ops, 0} : enter(ranges, count, Access::kRead, function);
+    if (entry.error != 0) [[unlikely]] {
+        return entry.error;
+    }
+    if (!is_supported<kAim>(*entry.ops)) [[unlikely]] {
+        return not_persistent(function);
+    }
+    kWork(*entry.ops, ranges, count);
+    return 0;
+}
+
+bool is_flag(const std::uint64_t* flag) noexcept {
+    return flag != nullptr && reinterpret_cast<std::uintptr_t>(flag) % alignof(std::uint64_t) == 0;
+}
+
+int no_flag(const char* function = __builtin_FUNCTION()) noexcept {
+    return refuse(ErrorKind::kInvalidArgument, "a flag at NULL, or not on a multiple of 8 bytes", function);
+}
+
+sluice_sync_cpu describe(const Ops& ops) noexcept {
+    sluice_sync_cpu cpu{};
+    put_text(cpu.clean, ops.clean.name);
+    put_text(cpu.invalidate, ops.invalidate.name);
+    put_text(cpu.persist, ops.persist.name);
+    put_text(cpu.copy, ops.copy.name);
+    put_text(cpu.before_clean, ops.before_clean.name);
+    put_text(cpu.after_clean, ops.after_clean.name);
+    put_text(cpu.before_invalidate, ops.before_invalidate.name);
+    put_text(cpu.after_invalidate, ops.after_invalidate.name);
+    put_text(cpu.line_source, ops.line_source);
+    cpu.line_bytes = ops.line_bytes;
+    cpu.granule_bytes = ops.granule_bytes;
+    cpu.copy_bytes = ops.copy.worth_bytes;
+    cpu.forced = sluice::setting_value(sluice::Setting::kCacheflush) != nullptr ? 1 : 0;
+    cpu.checking = is_checking() ? 1 : 0;
+    return cpu;
+}
+
+} // namespace
+
+const char* sluice_sync_version(void) {
+    return sluice::kVersion;
+}
+
+int sluice_sync_query(sluice_sync_cpu* cpu, size_t size) {
+    return Sync::answer([&]() -> Result<void> {
+        const Result<const Ops*> ops = prepare_ops();
+        return ops ? sluice::copy_versioned(describe(**ops), cpu, size, kOldestCpu) : ops.error().clone();
+    });
+}
+
+int sluice_sync_clean(const void* address, uint64_t length) {
+    return do_range<coherence::clean>(address, length);
+}
+
+int sluice_sync_invalidate(const void* address, uint64_t length) {
+    return do_range<coherence::invalidate>(address, length);
+}
+
+// No architecture lets user mode drop a line without writing it back first.
+int sluice_sync_clean_invalidate(const void* address, uint64_t length) {
+    return do_range<coherence::invalidate>(address, length);
+}
+
+int sluice_sync_persist(const void* address, uint64_t length) {
+    return do_range<coherence::persist, Aim::kPersistent>(address, length);
+}
+
+int sluice_sync_clean_batch(const sluice_sync_segment* segments, uint64_t count) {
+    return do_batch<coherence::clean>(segments, count);
+}
+
+int sluice_sync_invalidate_batch(const sluice_sync_segment* segments, uint64_t count) {
+    return do_batch<coherence::invalidate>(segments, count);
+}
+
+int sluice_sync_clean_invalidate_batch(const sluice_sync_segment* segments, uint64_t count) {
+    return do_batch<coherence::invalidate>(segments, count);
+}
+
+int sluice_sync_persist_batch(const sluice_sync_segment* segments, uint64_t count) {
+    return do_batch<coherence::persist, Aim::kPersistent>(segments, count);
+}
+
+int sluice_sync_copy(void* to, const void* from, uint64_t length) {
+    const Range target = range_of(to, length);
+    const Range source = range_of(from, length);
+    if (!is_sound(target) || !is_sound(source)) [[unlikely]] {
+        return unsound(__func__);
+    }
+    if (do_overlap(target, source)) [[unlikely]] {
+        return refuse(ErrorKind::kInvalidArgument, "the ranges of a copy overlap", __func__);
+    }
+    Entry entry = ready(source, Access::kRead, __func__);
+    entry = entry.error != 0 ? entry : ready(target, Access::kWrite, __func__);
+    if (entry.error == 0) [[likely]] {
+        coherence::copy_and_clean(*entry.ops, to, from, length);
+    }
+    return entry.error;
+}
+
+int sluice_sync_publish(uint64_t* flag, uint64_t value) {
+    if (!is_flag(flag)) [[unlikely]] {
+        return no_flag();
+    }
+    const Entry entry = ready(range_of(flag, sizeof *flag), Access::kWrite, __func__);
+    if (entry.error == 0) [[likely]] {
+        coherence::publish(*entry.ops, flag, value);
+    }
+    return entry.error;
+}
+
+int sluice_sync_observe(const uint64_t* flag, uint64_t* value) {
+    if (!is_flag(flag) || value == nullptr) [[unlikely]] {
+        return no_flag();
+    }
+    const Entry entry = ready(range_of(flag, sizeof *flag), Access::kRead, __func__);
+    if (entry.error == 0) [[likely]] {
+        *value = coherence::observe(*entry.ops, flag);
+    }
+    return entry.error;
+}
+
+int sluice_sync_check(const void* address, uint64_t length, unsigned access) {
+    const Range range = range_of(address, length);
+    if (!is_sound(range)) {
+        return unsound(__func__);
+    }
+    if (access != SLUICE_SYNC_READ && access != SLUICE_SYNC_WRITE) {
+        return refuse(ErrorKind::kInvalidArgument, "an access that is neither read nor write", __func__);
+    }
+    return Sync::answer(
+        [&] { return check_access(range, access == SLUICE_SYNC_WRITE ? Access::kWrite : Access::kRead); });
+}
+
+void sluice_sync_set_checking(int on) {
+    sluice::sync::set_checking(on != 0);
+}
