@@ -34,6 +34,7 @@ Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
       min_silence_(config.min_silence), neighbourhood_(config.neighbourhood), deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
     waiting_.reserve(slots_.size());
+    owing_.reserve(slots_.size());
 }
 
 Result<QueuePair*> Engine::create_queue_pair(const QpConfig& config) {
@@ -177,7 +178,11 @@ void Engine::receive(const InPacket& in, const Moment& now) noexcept {
         return;
     }
     qp->receive(in, now);
-    make_ready(index);
+    if (qp->owes_acknowledgements_alone()) {
+        owe(index);
+    } else {
+        make_ready(index);
+    }
     reschedule(index);
 }
 
@@ -198,7 +203,27 @@ void Engine::receive_multicast(const InPacket& in, const Moment& now) noexcept {
     });
 }
 
-bool Engine::transmit(OutPacket& out, const Moment& now) noexcept {
+void Engine::owe(std::uint32_t index) noexcept {
+    if (!std::exchange(slots_[index].owes, true)) {
+        owing_.push_back(index); // within what was reserved
+    }
+}
+
+bool Engine::release_acks() noexcept {
+    const bool any = !owing_.empty();
+    for (const std::uint32_t index : owing_) {
+        slots_[index].owes = false;
+        make_ready(index);
+    }
+    owing_.clear();
+    return any;
+}
+
+bool Engine::transmit(OutPacket& out, const Moment& now, Acks acks) noexcept {
+    return transmit_ready(out, now) || (acks == Acks::kSend && release_acks() && transmit_ready(out, now));
+}
+
+bool Engine::transmit_ready(OutPacket& out, const Moment& now) noexcept {
     for (std::uint32_t index = take_ready(); index != kNobody; index = take_ready()) {
         if (slots_[index].qp == nullptr) {
             continue;

@@ -77,8 +77,14 @@ class Engine {
 
     void wake(QueuePair& qp) noexcept;
     void receive(const InPacket& in, const Moment& now) noexcept;
-    // The next packet to send: queue pairs take turns.
-    bool transmit(OutPacket& out, const Moment& now) noexcept;
+    // The next packet to send: queue pairs take turns. Those that owe plain acknowledgements and nothing else
+    // come last, or wait.
+    enum class Acks : std::uint8_t { kSend, kHold };
+    bool transmit(OutPacket& out, const Moment& now, Acks acks = Acks::kSend) noexcept;
+    // Whether acknowledgements wait for a call that sends them.
+    bool owes_acks() const noexcept { return !owing_.empty(); }
+    // They wait no longer. True: there were some.
+    bool release_acks() noexcept;
     // All packets that were pulled have left. True: because of that, there may be more of them.
     bool settle() noexcept;
     void advance(Nanoseconds now) noexcept;
@@ -93,6 +99,7 @@ class Engine {
         bool ready = false;
         bool unsettled = false;  // is in unsettled_
         bool waits = false;      // is in waiting_
+        bool owes = false;       // is in owing_
         std::uint32_t lives = 0; // queue pairs that it has had
     };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
@@ -103,6 +110,8 @@ class Engine {
     void receive_multicast(const InPacket& in, const Moment& now) noexcept;
     void make_ready(std::uint32_t index) noexcept;
     void wait_for_room(std::uint32_t index) noexcept;
+    void owe(std::uint32_t index) noexcept;
+    bool transmit_ready(OutPacket& out, const Moment& now) noexcept;
     std::uint32_t take_ready() noexcept;
     void reschedule(std::uint32_t index) noexcept;
 
@@ -124,6 +133,7 @@ class Engine {
     MulticastGroups groups_;
     std::vector<std::uint32_t> unsettled_; // seats; its memory is reserved
     std::vector<std::uint32_t> waiting_;   // for room at their peers; so is this one's
+    std::vector<std::uint32_t> owing_;     // acknowledgements alone; and this one's
 };
 
 } // namespace sluice::roce::engine

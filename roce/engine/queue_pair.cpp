@@ -307,15 +307,28 @@ void QueuePair::look_for_room() noexcept {
     context_.room = may_go_there ? context_.neighbourhood->room(ends()) : Neighbourhood::Room::kNoWay;
 }
 
-// Answers first: the peer waits for them, and its own requests can't be refused.
 bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
-    if (state_ == QpState::kReset || state_ == QpState::kInit) {
+    if (state_ == QpState::kReset || state_ == QpState::kInit || has_nothing_to_send()) {
         return false;
     }
     look_for_room();
-    const bool sent = transmit_answer(out) || (sends_packets() && transmit_request(out, now));
+    const bool sent = transmit_something(out, now);
     check_failures();
     return sent;
+}
+
+// Cheap, and only for those that are asked often.
+bool QueuePair::has_nothing_to_send() const noexcept {
+    return type_ == QpType::kRc && !responder_.has_answers() && !requester_.has_more();
+}
+
+// Answers first: the peer waits for them, and its own requests can't be refused. A plain acknowledgement lets
+// one request go before: that is what the peer's program waits for.
+bool QueuePair::transmit_something(OutPacket& out, const Moment& now) noexcept {
+    const bool lets_pass = responder_.acknowledges_next() && !acknowledgement_waited_;
+    acknowledgement_waited_ = lets_pass && sends_packets() && transmit_request(out, now);
+    return acknowledgement_waited_ || transmit_answer(out) ||
+           (!lets_pass && sends_packets() && transmit_request(out, now));
 }
 
 bool QueuePair::transmit_answer(OutPacket& out) noexcept {

@@ -85,6 +85,10 @@ class QueuePair {
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     // Whether transmit() has given nothing because its peer has no room.
     bool lacks_room() const noexcept { return context_.room == Neighbourhood::Room::kFull; }
+    // Whether transmit() would give plain acknowledgements, and nothing that a program waits for.
+    bool owes_acknowledgements_alone() const noexcept {
+        return type_ == QpType::kRc && responder_.owes_acknowledgements_alone() && !requester_.has_more();
+    }
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
     bool has_failed_queue() const noexcept {
@@ -107,6 +111,8 @@ class QueuePair {
     bool is_from_peer(const InPacket& in) const noexcept;
     bool has_other_port(const InPacket& in) noexcept;
     void look_for_room() noexcept;
+    bool has_nothing_to_send() const noexcept;
+    bool transmit_something(OutPacket& out, const Moment& now) noexcept;
     bool transmit_answer(OutPacket& out) noexcept;
     bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;
@@ -139,6 +145,8 @@ class QueuePair {
     bool drained_told_ = false;
     // The peer is a device like us: all that it sends comes from port 4791.
     bool peer_has_our_port_ = false;
+    // A request has gone before the acknowledgement that is next.
+    bool acknowledgement_waited_ = false;
     SendQueue sends_;
     Requester requester_;
     Responder responder_;

@@ -57,6 +57,8 @@ class Requester {
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     // True: it answers something that is open.
     bool on_response(const wire::Packet& packet, const Moment& now) noexcept;
+    // Whether transmit() may have something to do.
+    bool has_more() const noexcept { return cursor_ != end() || peer_is_gone_; }
     void on_deadline(Nanoseconds now) noexcept;
     void peer_is_gone() noexcept;
     void peer_answers() noexcept { ++vain_answers_; }

@@ -41,6 +41,13 @@ class Responder {
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 
+    bool has_answers() const noexcept { return !replies_.empty(); }
+    // Whether the next answer says no more than that something has come.
+    bool acknowledges_next() const noexcept {
+        return !replies_.empty() && replies_.front().answer == Answer::kAck;
+    }
+    bool owes_acknowledgements_alone() const noexcept { return replies_.size() == 1 && acknowledges_next(); }
+
     // What happened to the peer's request that must put the queue pair into error.
     std::optional<AsyncEvent> failure() const noexcept { return failure_; }
     // Ends the receive that a message was filling, if there is one.

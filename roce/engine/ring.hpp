@@ -23,6 +23,7 @@ class Ring {
     // Position 0 is the oldest. The caller knows that it is there.
     T& operator[](std::uint32_t position) noexcept { return items_[index(position)]; }
     T& front() noexcept { return (*this)[0]; }
+    const T& front() const noexcept { return items_[index(0)]; }
     T& back() noexcept { return (*this)[size_ - 1]; }
 
     // The new last item, still with the value that its place had before; the ring isn't full.

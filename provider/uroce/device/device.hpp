@@ -87,12 +87,16 @@ class Device final : public Neighbour,
     const std::string& directory() const noexcept { return directory_.path(); }
     const engine::Memory& memory() const noexcept { return memory_; }
 
+    // What a session is for: whoever posts needn't wait until acknowledgements have left that wait
+    // themselves.
+    enum class Purpose : std::uint8_t { kChange, kPost };
     // Holds the device's lock. At its end, everything that became possible happens: progress_and_unlock().
     class SLUICE_TSA(scoped_lockable) ProgressSession {
       public:
-        explicit ProgressSession(Device& device) noexcept SLUICE_TSA(acquire_capability(device.lock_))
+        explicit ProgressSession(Device& device, Purpose purpose = Purpose::kChange) noexcept
+            SLUICE_TSA(acquire_capability(device.lock_)) SLUICE_TSA(no_thread_safety_analysis)
             : device_(device) {
-            device.lock_.lock();
+            device.lock(purpose);
         }
         ~ProgressSession() SLUICE_TSA(release_capability()) SLUICE_TSA(no_thread_safety_analysis) {
             device_.progress_and_unlock();
@@ -233,7 +237,12 @@ class Device final : public Neighbour,
     engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 
     // With the lock held.
+    using Acks = engine::Engine::Acks;
+    void lock(Purpose purpose) noexcept;
     void progress_and_unlock() noexcept;
+    bool has_work() const noexcept;
+    bool transmit(Pump& pump) noexcept;
+    bool transmit_with(Pump& pump, Acks acks) noexcept;
     void dispatch(Pump& pump) noexcept;
     void deliver(Pump& pump, bool damaged) noexcept;
     Neighbour* find_here(Pump& pump) noexcept;
@@ -277,10 +286,9 @@ class Device final : public Neighbour,
     const Instrumentation instrumentation_;
     bool batch_open_ = false;               // link_ has packets to send
     bool link_full_ = false;                // and has no room for them now
-    bool only_acks_ = true;                 // are among them
     bool rings_due_ = false;                // the holder of the device is to read them
     bool polled_ = false;                   // a program's poll has brought what is worked on
-    std::atomic<bool> held_back_{false};    // they wait for the program's next call
+    std::atomic<bool> held_back_{false};    // acknowledgements wait for the program's next call
     std::atomic<bool> link_taken_{false};   // a thread is between link_'s fetch() and deliver()
     std::atomic<bool> link_fetched_{false}; // the next holder of the device delivers it
     std::atomic<std::uint64_t> polls_{0};   // of empty queues, by the program

@@ -15,12 +15,6 @@ namespace sluice::uroce::device {
 
 namespace {
 
-// That it got there, and nothing else: no refusal, no data.
-bool is_acknowledgement(const wire::Packet& packet) noexcept {
-    return packet.info().operation == wire::Operation::kAcknowledge &&
-           wire::ack_kind(packet.aeth.syndrome) == wire::AckKind::kAck;
-}
-
 // Without the padding.
 std::uint32_t payload_bytes(const engine::OutPacket& out) noexcept {
     return out.payload_bytes - out.packet.bth.pad;
@@ -85,7 +79,6 @@ void Device::deliver(Pump& pump, bool damaged) noexcept {
     } else if (link_ != nullptr && link_->append(out_, damaged)) {
         counters_.udp.sent(payload_bytes(out_));
         batch_open_ = true;
-        only_acks_ = only_acks_ && is_acknowledgement(out_.packet);
     } else {
         ++counters_.deliveries.no_route;
     }

@@ -25,6 +25,7 @@ constexpr std::uint64_t kPollsPerLook = 8;
 void Device::make_progress() noexcept {
     take_from_link(false);
     const ProgressSession session(*this);
+    (void)engine_.release_acks();
     if (same_host_ != nullptr) {
         same_host_->wake_up();
         rings_due_ = true;
@@ -40,6 +41,7 @@ void Device::make_progress() noexcept {
 bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
     if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
+        (void)engine_.release_acks();
         progress_and_unlock();
     }
     bool any = take_from_rings(true);
@@ -76,7 +78,7 @@ bool Device::take_from_rings(bool polled) noexcept SLUICE_TSA(no_thread_safety_a
 bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (wake_at_.load(std::memory_order_relaxed) <= coarse_now() && lock_.try_lock()) {
         link_full_ = false;
-        progress_and_unlock();
+        Pump(*this).run();
     }
     return false;
 }
@@ -112,14 +114,29 @@ bool Device::read_link(const engine::Moment& now) noexcept {
     return true;
 }
 
-// The short way out is for calls that gave the engine nothing to do.
 void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    if (!engine_.has_ready() && engine_.next_deadline() == engine::kNever && !queues_failed_ &&
-        !batch_open_ && wakeups_ == nullptr && !rings_due_ && instrumentation_.faults == nullptr &&
-        !link_fetched_.load(std::memory_order_relaxed) && lock_.try_unlock()) {
+    if (!has_work() && lock_.try_unlock()) {
         return;
     }
     Pump(*this).run();
+}
+
+// What a call that gave the engine nothing to do needn't look at again: deadlines for which the timer is set,
+// and acknowledgements that wait.
+bool Device::has_work() const noexcept {
+    return engine_.has_ready() || engine_.next_deadline() < wake_at_.load(std::memory_order_relaxed) ||
+           queues_failed_ || batch_open_ || wakeups_ != nullptr || rings_due_ ||
+           instrumentation_.faults != nullptr || link_fetched_.load(std::memory_order_relaxed);
+}
+
+// Whoever changes what acknowledgements go by sends those first that wait.
+void Device::lock(Purpose purpose) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    lock_.lock();
+    while (purpose == Purpose::kChange && engine_.owes_acks()) {
+        (void)engine_.release_acks();
+        progress_and_unlock();
+        lock_.lock();
+    }
 }
 
 bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
@@ -146,14 +163,33 @@ bool Device::work(Pump& pump) noexcept {
         }
     }
     do {
-        while (engine_.transmit(out_, pump.now())) {
-            dispatch(pump);
-            moved = true;
-        }
+        moved = transmit(pump) || moved;
         flush_link();
     } while (!link_full_ && engine_.settle()); // what a full link holds hasn't left
     wake_programs();
     return moved;
+}
+
+// A program that polls and finds a message is likely to answer it: what says only that it came waits for the
+// program's next call.
+bool Device::transmit(Pump& pump) noexcept {
+    bool any = transmit_with(pump, polled_ ? Acks::kHold : Acks::kSend);
+    if (engine_.owes_acks() && !hold_back()) {
+        any = transmit_with(pump, Acks::kSend) || any;
+    }
+    if (!engine_.owes_acks() && held_back_.load(std::memory_order_relaxed)) {
+        held_back_.store(false, std::memory_order_relaxed);
+    }
+    return any;
+}
+
+bool Device::transmit_with(Pump& pump, Acks acks) noexcept {
+    bool any = false;
+    while (engine_.transmit(out_, pump.now(), acks)) {
+        dispatch(pump);
+        any = true;
+    }
+    return any;
 }
 
 // Without a timer's event, check the coarse clock first, and the exact one only when that says so. The
@@ -164,13 +200,9 @@ bool Device::is_due(const Pump& pump) const noexcept {
 }
 
 void Device::flush_link() noexcept {
-    if (!batch_open_ || link_full_ || (polled_ && only_acks_ && hold_back())) {
-        return;
+    if (batch_open_ && !link_full_) {
+        batch_open_ = link_full_ = !link_->flush();
     }
-    link_full_ = !link_->flush();
-    batch_open_ = link_full_;
-    only_acks_ = !batch_open_;
-    held_back_.store(false, std::memory_order_relaxed);
 }
 
 // Only while the progress thread will look: either it sees our mark when it stops doing so, or we see that
@@ -235,6 +267,7 @@ void Device::send_rest() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     const engine::Nanoseconds end = monotonic_now() + kLongestGoodbyeNs;
     while (!poisoned() && monotonic_now() < end) {
         if (lock_.try_lock()) {
+            (void)engine_.release_acks();
             progress_and_unlock();
             return;
         }

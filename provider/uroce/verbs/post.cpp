@@ -130,7 +130,7 @@ int post_receives(const Context& context, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
         *bad_wr = wr;
         return EIO;
     }
-    const device::Device::ProgressSession session(context.device);
+    const device::Device::ProgressSession session(context.device, device::Device::Purpose::kPost);
     return post_chain(wr, bad_wr, [&](const ibv_recv_wr& one) {
         engine::RecvWr to{.wr_id = one.wr_id, .sges = {}};
         return to_sges(one.sg_list, one.num_sge, to.sges) ? to_errno(post(to)) : EINVAL;
@@ -193,7 +193,7 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
         return EIO;
     }
     const LockGuard guard(qp.lock);
-    const device::Device::ProgressSession session(qp.owner().device);
+    const device::Device::ProgressSession session(qp.owner().device, device::Device::Purpose::kPost);
     const int error = post_chain(wr, bad_wr, [&qp](const ibv_send_wr& one) { return post_one(qp, one); });
     session.engine().wake(*qp.engine);
     return error;

@@ -241,7 +241,7 @@ void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     ours.lock.lock();
     ours.builder = {};
     // What is free now stays free until we publish: the queue only gets emptier.
-    const device::Device::ProgressSession session(ours.owner().device);
+    const device::Device::ProgressSession session(ours.owner().device, device::Device::Purpose::kPost);
     ours.builder.room = ours.engine->sends().room();
 }
 
@@ -253,7 +253,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     finish_current(ours.builder);
     int error = ours.builder.error;
     if (error == 0) {
-        const device::Device::ProgressSession session(ours.owner().device);
+        const device::Device::ProgressSession session(ours.owner().device, device::Device::Purpose::kPost);
         error = to_errno(ours.engine->publish_sends(ours.builder.count));
         session.engine().wake(*ours.engine);
     }

@@ -493,6 +493,41 @@ TEST(packets__of_strangers__dropped_and_counted) {
     assert_int_equal(send_as(bench.net.left.where, qpn, 0x7fff), kAck);
 }
 
+// Its program is likely to answer what has come.
+TEST(acknowledgement__that_may_wait__waits_and_lets_one_request_pass) {
+    Bench bench;
+    Engine& right = bench.net.right.engine;
+    bench.answers.clear();
+    for (std::uint32_t psn = 0; psn < 2; ++psn) {
+        assert_true(bench.post_receive(0, 8) == Post::kPosted);
+    }
+    const auto inject = [&](std::uint32_t psn) {
+        wire::Packet packet = bench.request(wire::kRcSendOnly, psn);
+        packet.bth.dest_qpn = bench.pair.right->qpn();
+        std::vector<std::uint8_t> bytes(wire::kMaxHeaderBytes);
+        bytes.resize(wire::write_headers(packet, bytes));
+        bench.net.inject(bench.net.right, bench.net.left.where, bytes);
+    };
+    OutPacket out;
+    inject(100);
+    assert_true(bench.received().has_value());
+    assert_false(right.transmit(out, 1, Engine::Acks::kHold));
+    inject(101);
+    assert_false(right.transmit(out, 1, Engine::Acks::kHold));
+    assert_true(right.owes_acks());
+    for (int i = 0; i < 2; ++i) {
+        assert_true(bench.pair.right->post_send({}) == Post::kPosted);
+    }
+    right.wake(*bench.pair.right);
+    for (const wire::Operation expected :
+         {wire::Operation::kSend, wire::Operation::kAcknowledge, wire::Operation::kSend}) {
+        assert_true(right.transmit(out, 1));
+        assert_true(out.packet.info().operation == expected);
+    }
+    assert_false(right.transmit(out, 1));
+    assert_false(right.owes_acks());
+}
+
 } // namespace
 
 int main() {

@@ -206,7 +206,7 @@ struct Linked {
         session.engine().destroy_queue_pair(*qp);
     }
     void post_write(std::uint32_t len) {
-        const Device::ProgressSession session(device);
+        const Device::ProgressSession session(device, Device::Purpose::kPost);
         const Sge sge{reinterpret_cast<std::uintptr_t>(block.data()), len, key};
         SendWr wr;
         wr.opcode = WrOpcode::kWrite;
@@ -237,19 +237,16 @@ struct Linked {
         packet.payload = {&kByte, 1};
         return packet;
     }
-    // Until a write's acknowledgement is held back, which needs the thread to have seen polls. Returns how
-    // often the link was flushed before.
-    int poll_until_held_back(std::uint32_t& psn) {
+    // Until a write's acknowledgement is held back, which needs the thread to have seen polls.
+    void poll_until_held_back(std::uint32_t& psn) {
         for (;;) {
-            const int before = link->flushes;
             const int appended = link->appended;
-            link->arrive(write(psn, key));
+            link->arrive(write(psn++, key));
             while (link->appended == appended) {
                 (void)device.poll_progress();
-            }
-            ++psn;
-            if (device.has_held_back()) {
-                return before;
+                if (device.has_held_back()) {
+                    return;
+                }
             }
         }
     }
@@ -343,7 +340,7 @@ TEST(poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
-    (void)one.poll_until_held_back(psn);
+    one.poll_until_held_back(psn);
     assert_int_equal(one.block[0], 0x5a); // the program has it already
     one.post_write(8);
     assert_false(one.device.has_held_back());
@@ -355,17 +352,28 @@ TEST(poll__no_call_follows__the_thread_sends_the_acknowledgement) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
-    const int before = one.poll_until_held_back(psn);
-    while (one.link->flushes == before) { // nobody here calls the device
+    one.poll_until_held_back(psn);
+    while (one.device.has_held_back()) { // nobody here calls the device
     }
     assert_int_equal(one.link->appended, psn);
+}
+
+// It might end the queue pair.
+TEST(poll__a_change_follows__the_acknowledgement_leaves_before) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    std::uint32_t psn = 0;
+    one.poll_until_held_back(psn);
+    const Device::ProgressSession session(one.device);
+    assert_int_equal(one.link->appended, psn);
+    assert_true(one.link->unflushed.empty());
 }
 
 TEST(poll__again__sends_the_acknowledgement) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
-    (void)one.poll_until_held_back(psn);
+    one.poll_until_held_back(psn);
     (void)one.device.poll_progress();
     assert_false(one.device.has_held_back());
 }
@@ -374,7 +382,7 @@ TEST(poll__a_refusal__leaves_at_once) {
     Linked one;
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
-    (void)one.poll_until_held_back(psn); // from here on the thread watches, as long as we poll
+    one.poll_until_held_back(psn); // from here on the thread watches, as long as we poll
     const int appended = one.link->appended;
     one.link->arrive(one.write(psn, one.key ^ 1));
     while (one.link->appended == appended) {
