@@ -3,6 +3,8 @@
 // A packet that has arrived, and what is known of its way.
 #pragma once
 
+#include <optional>
+
 #include "roce/engine/types.hpp"
 #include "roce/wire/ip.hpp"
 #include "roce/wire/packet.hpp"
@@ -18,6 +20,7 @@ struct InPacket {
     // Its sender is to be told that no receive is there. A test's wish: whether one is, isn't looked at.
     bool not_ready = false;
     bool through_memory = false; // of a process of this host
+    std::optional<std::uint32_t> acknowledged_psn{};
 };
 
 } // namespace sluice::roce::engine

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "roce/engine/types.hpp"
 #include "roce/wire/packet.hpp"
@@ -32,10 +33,13 @@ struct OutPacket {
     Address destination;
     std::uint32_t source_qpn = 0; // its queue pair's number, set by the engine
     bool through_memory = false;  // if there is such a way; the other packets of its queue pair go there, too
+    // A request's that goes through memory: acknowledges those of the peer up to this one.
+    std::optional<std::uint32_t> acknowledged_psn{};
 
     wire::Packet& begin() noexcept {
         header_bytes = piece_count = payload_bytes = 0;
         through_memory = false;
+        acknowledged_psn.reset();
         packet = {};
         return packet;
     }

@@ -267,6 +267,9 @@ bool QueuePair::take(const InPacket& in, const Moment& now) noexcept {
     if (type_ == QpType::kUc) {
         return unreliable_.on_packet(in.packet);
     }
+    if (in.acknowledged_psn && sends_packets()) {
+        requester_.on_acknowledged(*in.acknowledged_psn, now);
+    }
     if (!in.packet.info().is_response()) {
         return responder_.on_request(in.packet, in.not_ready, in.through_memory);
     }
@@ -322,13 +325,25 @@ bool QueuePair::has_nothing_to_send() const noexcept {
     return type_ == QpType::kRc && !responder_.has_answers() && !requester_.has_more();
 }
 
-// Answers first: the peer waits for them, and its own requests can't be refused. A plain acknowledgement lets
-// one request go before: that is what the peer's program waits for.
+// Answers first: the peer waits for them, and its own requests can't be refused.
 bool QueuePair::transmit_something(OutPacket& out, const Moment& now) noexcept {
-    const bool lets_pass = responder_.acknowledges_next() && !acknowledgement_waited_;
-    acknowledgement_waited_ = lets_pass && sends_packets() && transmit_request(out, now);
-    return acknowledgement_waited_ || transmit_answer(out) ||
-           (!lets_pass && sends_packets() && transmit_request(out, now));
+    return transmit_before_acknowledgement(out, now) || transmit_answer(out) ||
+           (sends_packets() && transmit_request(out, now));
+}
+
+// A plain acknowledgement lets one request go before, which the peer's program waits for; or goes with it,
+// through memory.
+bool QueuePair::transmit_before_acknowledgement(OutPacket& out, const Moment& now) noexcept {
+    if (!responder_.acknowledges_next() || std::exchange(acknowledgement_waited_, false) ||
+        !sends_packets() || !transmit_request(out, now)) {
+        return false;
+    }
+    if (out.through_memory && responder_.answers_through_memory()) {
+        out.acknowledged_psn = responder_.take_acknowledgement();
+    } else {
+        acknowledgement_waited_ = true;
+    }
+    return true;
 }
 
 bool QueuePair::transmit_answer(OutPacket& out) noexcept {

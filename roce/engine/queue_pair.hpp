@@ -113,6 +113,7 @@ class QueuePair {
     void look_for_room() noexcept;
     bool has_nothing_to_send() const noexcept;
     bool transmit_something(OutPacket& out, const Moment& now) noexcept;
+    bool transmit_before_acknowledgement(OutPacket& out, const Moment& now) noexcept;
     bool transmit_answer(OutPacket& out) noexcept;
     bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;

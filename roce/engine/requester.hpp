@@ -57,6 +57,8 @@ class Requester {
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     // True: it answers something that is open.
     bool on_response(const wire::Packet& packet, const Moment& now) noexcept;
+    // What came with a request of the peer's.
+    void on_acknowledged(std::uint32_t psn, const Moment& now) noexcept;
     // Whether transmit() may have something to do.
     bool has_more() const noexcept { return cursor_ != end() || peer_is_gone_; }
     void on_deadline(Nanoseconds now) noexcept;
@@ -105,7 +107,8 @@ class Requester {
     void moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& now) noexcept;
     void await_answer(const Moment& now) noexcept;
 
-    void on_acknowledge(const wire::Packet& packet, const Moment& now) noexcept;
+    bool is_stray(std::uint32_t psn) noexcept;
+    void on_acknowledge(std::uint32_t psn, const Moment& now) noexcept;
     void on_nak(const wire::Packet& packet, const Moment& now) noexcept;
     void on_rnr(const wire::Packet& packet, const Moment& now) noexcept;
     void on_data(const wire::Packet& packet, const Moment& now) noexcept;

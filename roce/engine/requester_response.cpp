@@ -30,10 +30,21 @@ Status status_of(std::uint8_t nak_code) noexcept {
 
 } // namespace
 
+// It answers nothing that is open.
+bool Requester::is_stray(std::uint32_t psn) noexcept {
+    const bool is = failure_ || psn_distance(psn, una_psn_) < 0 || psn_distance(psn, sent_limit_) >= 0;
+    context_.counters.stray_responses += is ? 1 : 0;
+    return is;
+}
+
+void Requester::on_acknowledged(std::uint32_t psn, const Moment& now) noexcept {
+    if (!is_stray(psn)) {
+        on_acknowledge(psn, now);
+    }
+}
+
 bool Requester::on_response(const Packet& packet, const Moment& now) noexcept {
-    const std::uint32_t psn = packet.bth.psn;
-    if (failure_ || psn_distance(psn, una_psn_) < 0 || psn_distance(psn, sent_limit_) >= 0) {
-        ++context_.counters.stray_responses;
+    if (is_stray(packet.bth.psn)) {
         return false;
     }
     if (packet.info().operation != wire::Operation::kAcknowledge) {
@@ -42,7 +53,7 @@ bool Requester::on_response(const Packet& packet, const Moment& now) noexcept {
     }
     switch (wire::ack_kind(packet.aeth.syndrome)) {
     case wire::AckKind::kAck:
-        on_acknowledge(packet, now);
+        on_acknowledge(packet.bth.psn, now);
         return true;
     case wire::AckKind::kRnrNak:
         on_rnr(packet, now);
@@ -57,8 +68,8 @@ bool Requester::on_response(const Packet& packet, const Moment& now) noexcept {
     return false;
 }
 
-void Requester::on_acknowledge(const Packet& packet, const Moment& now) noexcept {
-    if (!advance(psn_add(packet.bth.psn, 1), now)) {
+void Requester::on_acknowledge(std::uint32_t psn, const Moment& now) noexcept {
+    if (!advance(psn_add(psn, 1), now)) {
         retry();
     }
 }

@@ -46,6 +46,8 @@ class Responder {
     bool acknowledges_next() const noexcept {
         return !replies_.empty() && replies_.front().answer == Answer::kAck;
     }
+    // The caller has seen that it is next, and sends it.
+    std::uint32_t take_acknowledgement() noexcept;
     bool owes_acknowledgements_alone() const noexcept { return replies_.size() == 1 && acknowledges_next(); }
 
     // What happened to the peer's request that must put the queue pair into error.

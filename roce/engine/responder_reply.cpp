@@ -92,6 +92,12 @@ std::uint8_t Responder::opcode_of(Answer answer) noexcept {
     return wire::kRcAcknowledge;
 }
 
+std::uint32_t Responder::take_acknowledgement() noexcept {
+    const std::uint32_t psn = replies_.front().psn;
+    replies_.pop_front();
+    return psn;
+}
+
 bool Responder::transmit(OutPacket& out) noexcept {
     if (replies_.empty()) {
         return false;

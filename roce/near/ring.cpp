@@ -17,37 +17,43 @@ namespace {
 
 using Word = std::atomic<std::uint32_t>;
 
-constexpr std::uint64_t kRingMagic = 0x736c7569636572;     // and the layout's version
+constexpr std::uint64_t kRingMagic = 0x736c756963657202;   // and the layout's version
 constexpr std::size_t kHeadBytes = std::size_t{64} * 1024; // a page, wherever we run
 constexpr std::size_t kLineBytes = 64;
-constexpr std::uint32_t kAlignment = 8;
+// The reader publishes its position each time it has read so much: the line goes to the other processor.
+constexpr std::uint32_t kReadAtOnce = kRingBytes / 4;
 
 struct Head {
     std::uint64_t magic;
-    alignas(kLineBytes) Word written; // the writer's
-    alignas(kLineBytes) Word read;    // the reader's
-    Word open;                        // the reader's
+    alignas(kLineBytes) Word read; // the reader's
+    alignas(kLineBytes) Word open; // the reader's
     // One end sets each, and the other one takes it back.
-    alignas(kLineBytes) Word asleep;
+    Word asleep;
     Word wants_room;
 };
 static_assert(sizeof(Head) <= kHeadBytes && Word::is_always_lock_free);
 
-// What stands before a packet.
+constexpr std::uint32_t kAcknowledges = std::uint32_t{1} << 31;
+constexpr std::uint32_t kPsnBits = 0xffffff;
+
+// What stands before a packet. Its line also has a small packet.
 struct Label {
-    std::uint32_t packet_bytes;
-    std::uint32_t unused;
+    std::uint32_t packet_bytes; // written last; 0: there is none
+    std::uint32_t acknowledged; // a number and kAcknowledges; or 0
     engine::Address source;
     engine::Address destination;
 };
-static_assert(sizeof(Label) % kAlignment == 0);
 
 constexpr std::uint32_t place_bytes(std::size_t packet_bytes) noexcept {
     const std::size_t bytes = sizeof(Label) + packet_bytes;
-    return static_cast<std::uint32_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return static_cast<std::uint32_t>((bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
 }
-constexpr std::uint32_t kMostPlaceBytes = place_bytes(kMostPacketBytes);
-static_assert(kRingBytes % kHeadBytes == 0 && kMostPlaceBytes < kRingBytes);
+// And a line for the label behind it.
+constexpr std::uint32_t room_for(std::size_t packet_bytes) noexcept {
+    return place_bytes(packet_bytes) + static_cast<std::uint32_t>(kLineBytes);
+}
+constexpr std::uint32_t kMostRoom = room_for(kMostPacketBytes);
+static_assert(kRingBytes % kHeadBytes == 0 && kMostRoom + kReadAtOnce < kRingBytes);
 
 Head& head_of(const MappedBytes& ring) noexcept {
     return *std::launder(reinterpret_cast<Head*>(ring.at()));
@@ -55,6 +61,11 @@ Head& head_of(const MappedBytes& ring) noexcept {
 
 char* bytes_at(const MappedBytes& ring, std::uint32_t position) noexcept {
     return ring.at() + kHeadBytes + position % kRingBytes;
+}
+
+// The length that a label begins with.
+std::atomic_ref<std::uint32_t> length_at(const MappedBytes& ring, std::uint32_t position) noexcept {
+    return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(bytes_at(ring, position)));
 }
 
 Result<MappedBytes> map_twice(int file) {
@@ -94,35 +105,48 @@ Result<RingReader> RingReader::create() {
     return RingReader(*std::move(file), *std::move(mapped));
 }
 
-std::uint32_t RingReader::written() const noexcept {
+std::uint32_t RingReader::next_length() const noexcept {
     // Partner: the release in write().
-    return closed_ ? read_ : head_of(mapped_).written.load(std::memory_order_acquire);
+    return closed_ ? 0 : length_at(mapped_, read_).load(std::memory_order_acquire);
 }
 
 bool RingReader::has_packets() const noexcept {
-    return written() != read_;
+    return next_length() != 0;
 }
 
 // The label is copied before it is looked at, and so is the packet.
-bool RingReader::next(std::uint32_t end, wire::MutableBytes bytes, Packet& out) noexcept {
-    const std::uint32_t there = end - read_;
+bool RingReader::next(std::uint32_t len_bytes, wire::MutableBytes bytes, RingPacket& out) noexcept {
+    if (len_bytes > bytes.size()) {
+        return false;
+    }
+    __builtin_prefetch(bytes_at(mapped_, read_ + place_bytes(len_bytes))); // is looked at soon
     Label label;
-    if (there > kRingBytes || there < sizeof label) {
-        return false;
-    }
     std::memcpy(&label, bytes_at(mapped_, read_), sizeof label);
-    if (label.packet_bytes > bytes.size() || place_bytes(label.packet_bytes) > there) {
-        return false;
+    std::memcpy(bytes.data(), bytes_at(mapped_, read_) + sizeof label, len_bytes);
+    read_ += place_bytes(len_bytes);
+    if (read_ - published_ >= kReadAtOnce) {
+        publish();
     }
-    std::memcpy(bytes.data(), bytes_at(mapped_, read_) + sizeof label, label.packet_bytes);
-    read_ += place_bytes(label.packet_bytes);
-    head_of(mapped_).read.store(read_, std::memory_order_release); // partner: the acquire in free_bytes()
     out.source = label.source;
     out.destination = label.destination;
-    return wire::parse(bytes.first(label.packet_bytes), out.packet) == wire::Refusal::kNone;
+    out.acknowledged_psn = (label.acknowledged & kAcknowledges) != 0
+                               ? std::optional(label.acknowledged & kPsnBits)
+                               : std::nullopt;
+    return wire::parse(bytes.first(len_bytes), out.packet) == wire::Refusal::kNone;
 }
 
+void RingReader::publish() noexcept {
+    published_ = read_;
+    head_of(mapped_).read.store(read_, std::memory_order_release); // partner: the acquire in has_room()
+    may_wake_ = true;
+}
+
+// A writer without room is behind a published position by more than is left unpublished: so another one is
+// published before it waits for ever.
 bool RingReader::made_room() noexcept {
+    if (!std::exchange(may_wake_, false)) {
+        return false;
+    }
     Head& head = head_of(mapped_);
     // Partner: the fence in RingWriter::room().
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -163,27 +187,33 @@ Result<RingWriter> RingWriter::map(const Descriptor& file) {
     return RingWriter(*std::move(mapped));
 }
 
-std::optional<std::uint32_t> RingWriter::free_bytes() const noexcept {
+// What the reader has read may be written over. Its position is looked at when that which is known is too
+// old.
+RingWriter::Room RingWriter::room_for_bytes(std::uint32_t bytes) noexcept {
     const Head& head = head_of(mapped_);
-    // Partner: the release in next(): what is read may be written over.
-    const std::uint32_t used = written_ - head.read.load(std::memory_order_acquire);
-    return used <= kRingBytes && head.open.load(std::memory_order_relaxed) != 0
-               ? std::optional(kRingBytes - used)
-               : std::nullopt;
+    if (head.open.load(std::memory_order_relaxed) == 0) {
+        return Room::kClosed;
+    }
+    if (kRingBytes - (written_ - read_) >= bytes) {
+        return Room::kFree;
+    }
+    const std::uint32_t read = head.read.load(std::memory_order_acquire); // partner: the release in publish()
+    const std::uint32_t used = written_ - read;
+    if (used > kRingBytes) {
+        return Room::kClosed;
+    }
+    read_ = read;
+    return kRingBytes - used >= bytes ? Room::kFree : Room::kFull;
 }
 
-bool RingWriter::is_full() const noexcept {
-    const auto free = free_bytes();
-    return free && *free < kMostPlaceBytes;
+bool RingWriter::is_full() noexcept {
+    return room_for_bytes(kMostRoom) == Room::kFull;
 }
 
 RingWriter::Room RingWriter::room() noexcept {
-    const auto free = free_bytes();
-    if (!free) {
-        return Room::kClosed;
-    }
-    if (*free >= kMostPlaceBytes) {
-        return Room::kFree;
+    const Room room = room_for_bytes(kMostRoom);
+    if (room != Room::kFull) {
+        return room;
     }
     head_of(mapped_).wants_room.store(1, std::memory_order_relaxed);
     // Partner: the fence in RingReader::made_room(). Either the reader sees the wish, or we see its room.
@@ -192,22 +222,24 @@ RingWriter::Room RingWriter::room() noexcept {
 }
 
 bool RingWriter::write(const engine::OutPacket& packet, engine::Memory& memory) noexcept {
-    const Label label{.packet_bytes = packet.header_bytes + packet.payload_bytes,
-                      .unused = 0,
+    const std::uint32_t len = packet.header_bytes + packet.payload_bytes;
+    if (len > kMostPacketBytes || room_for_bytes(room_for(len)) != Room::kFree) {
+        return false;
+    }
+    const Label label{.packet_bytes = 0,
+                      .acknowledged = packet.acknowledged_psn ? *packet.acknowledged_psn | kAcknowledges : 0,
                       .source = packet.source,
                       .destination = packet.destination};
-    const auto free = free_bytes();
-    if (!free || label.packet_bytes > kMostPacketBytes || *free < place_bytes(label.packet_bytes)) {
-        return false;
-    }
     char* const at = bytes_at(mapped_, written_);
-    std::memcpy(at, &label, sizeof label);
-    if (!engine::copy_packet(packet, memory,
-                             {reinterpret_cast<std::uint8_t*>(at + sizeof label), label.packet_bytes})) {
+    std::memcpy(at + sizeof len, reinterpret_cast<const char*>(&label) + sizeof len,
+                sizeof label - sizeof len);
+    if (!engine::copy_packet(packet, memory, {reinterpret_cast<std::uint8_t*>(at + sizeof label), len})) {
         return false;
     }
-    written_ += place_bytes(label.packet_bytes);
-    head_of(mapped_).written.store(written_, std::memory_order_release); // partner: the acquire in written()
+    // What was there a lap before isn't to be taken for a label.
+    length_at(mapped_, written_ + place_bytes(len)).store(0, std::memory_order_relaxed);
+    length_at(mapped_, written_).store(len, std::memory_order_release); // partner: next_length()
+    written_ += place_bytes(len);
     return true;
 }
 

@@ -3,10 +3,13 @@
 // A ring of packets in a memory file: one process writes, another one reads. The reader has made it, and has
 // one for each peer.
 //
-// Each end keeps its own position for itself, and publishes it for the other. What it finds of the other's is
-// copied and checked before it is used: a length, a distance, the bytes of a packet, which are copied before
-// anybody looks into them. A reader that finds what can't be closes the ring; a writer that does so writes
-// nothing. Packets go elsewhere then.
+// Each end keeps its own position for itself. A packet begins with its length, which is written last, after a
+// zero where the next one will be: so the reader finds packets without a position of the writer's, and a
+// small one with its label is a single line. The reader publishes its position now and then.
+//
+// What an end finds of the other's is copied and checked before it is used: a length, a distance, the bytes
+// of a packet, which are copied before anybody looks into them. A reader that finds what can't be closes the
+// ring; a writer that does so writes nothing. Packets go elsewhere then.
 //
 // The bytes are mapped twice, behind each other, so that no packet is in two pieces.
 //
@@ -20,6 +23,7 @@
 #include <atomic>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/descriptor.hpp"
 #include "core/result.hpp"
@@ -34,6 +38,14 @@ inline constexpr std::uint32_t kRingBytes = std::uint32_t{128} * 1024;
 // BTH and what follows, and a payload of the largest MTU with its padding.
 inline constexpr std::size_t kMostPacketBytes = wire::kMaxHeaderBytes + 4096 + 3;
 
+// What arrives.
+struct RingPacket {
+    wire::Packet packet;
+    engine::Address source;
+    engine::Address destination;
+    std::optional<std::uint32_t> acknowledged_psn{};
+};
+
 class RingReader {
   public:
     static Result<RingReader> create();
@@ -44,19 +56,19 @@ class RingReader {
 
     int descriptor() const noexcept { return file_.get(); }
     bool has_packets() const noexcept;
-    // Calls TAKE(packet, source, destination) for each packet that is there by now. False: what is there is
-    // no packet, and the ring is closed.
+    // Calls TAKE(packet) for each packet that is there, but no more than the ring holds.
+    // False: what is there is no packet, and the ring is closed.
     template<typename Take>
     bool read(Take&& take) noexcept {
-        const std::uint32_t end = written();
+        const std::uint32_t begin = read_;
         std::array<std::uint8_t, kMostPacketBytes> bytes; // not initialised
-        Packet packet;
-        while (read_ != end) {
-            if (!next(end, bytes, packet)) {
+        RingPacket packet;
+        for (std::uint32_t len = next_length(); len != 0 && read_ - begin < kRingBytes; len = next_length()) {
+            if (!next(len, bytes, packet)) {
                 close();
                 return false;
             }
-            take(packet.packet, packet.source, packet.destination);
+            take(std::as_const(packet));
         }
         return true;
     }
@@ -69,21 +81,18 @@ class RingReader {
     void close() noexcept;
 
   private:
-    struct Packet {
-        wire::Packet packet;
-        engine::Address source;
-        engine::Address destination;
-    };
-
     RingReader(Descriptor file, MappedBytes mapped) noexcept
         : file_(std::move(file)), mapped_(std::move(mapped)) {}
 
-    std::uint32_t written() const noexcept;
-    bool next(std::uint32_t end, wire::MutableBytes bytes, Packet& out) noexcept;
+    std::uint32_t next_length() const noexcept;
+    bool next(std::uint32_t len_bytes, wire::MutableBytes bytes, RingPacket& out) noexcept;
+    void publish() noexcept;
 
     Descriptor file_;
     MappedBytes mapped_;
     std::uint32_t read_ = 0;
+    std::uint32_t published_ = 0;
+    bool may_wake_ = false; // has been published since made_room()
     bool closed_ = false;
 };
 
@@ -96,7 +105,7 @@ class RingWriter {
     // For a packet of the largest size. kFull: the reader is asked to say when there is some.
     Room room() noexcept;
     // Whether that is kFull, without asking.
-    bool is_full() const noexcept;
+    bool is_full() noexcept;
     // False: there is no room, it isn't open, or a page of the packet's payload is gone.
     bool write(const engine::OutPacket& packet, engine::Memory& memory) noexcept;
     // After write(). True: the reader sleeps, and is to be woken; said once.
@@ -105,11 +114,12 @@ class RingWriter {
   private:
     explicit RingWriter(MappedBytes mapped) noexcept : mapped_(std::move(mapped)) {}
 
-    // None: it isn't open, or the reader's position can't be.
-    std::optional<std::uint32_t> free_bytes() const noexcept;
+    // kClosed: it isn't open, or the reader's position can't be.
+    Room room_for_bytes(std::uint32_t bytes) noexcept;
 
     MappedBytes mapped_;
     std::uint32_t written_ = 0;
+    std::uint32_t read_ = 0; // by the reader, when last looked
 };
 
 } // namespace sluice::roce::near

@@ -99,7 +99,7 @@ class SameHost final : public engine::Neighbourhood {
     bool has_news() const noexcept;
     // Whether a peer has room again that had none. Said once.
     bool room_again() noexcept;
-    // Calls TAKE(packet, source, destination) for each that has been written by now.
+    // Calls TAKE(packet) for each that has been written by now.
     template<typename Take>
     void read_packets(Take&& take) noexcept {
         for (Peer& peer : peers_) {

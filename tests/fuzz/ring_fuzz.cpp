@@ -43,11 +43,11 @@ struct Ring {
     }
     void read() {
         std::size_t bytes = 0;
-        (void)reader.read([&](const wire::Packet& packet, const engine::Address&, const engine::Address&) {
-            must(packet.payload.size() <= near::kMostPacketBytes);
-            bytes += sizeof(engine::Address) * 2 + packet.payload.size();
+        (void)reader.read([&](const near::RingPacket& in) {
+            must(bytes < near::kRingBytes);
+            must(in.packet.payload.size() <= near::kMostPacketBytes);
+            bytes += sizeof(engine::Address) * 2 + in.packet.payload.size();
         });
-        must(bytes <= near::kRingBytes);
         (void)reader.made_room();
     }
     void write(std::uint32_t len) {

@@ -206,8 +206,8 @@ class Device final : public Neighbour,
     void poison() noexcept;
     bool poisoned() const noexcept { return poisoned_.load(std::memory_order_relaxed); }
 
-    // For Pump alone, which holds the device. True: something moved.
-    bool work(Pump& pump) noexcept;
+    // For Pump alone, which holds the device.
+    void work(Pump& pump) noexcept;
     // For Pump alone: gives the lock back, unless somebody has left a note. True: it is given back.
     bool end_work() noexcept;
     Taken take_from(Device& from, Pump& pump) noexcept override;
@@ -241,8 +241,8 @@ class Device final : public Neighbour,
     void lock(Purpose purpose) noexcept;
     void progress_and_unlock() noexcept;
     bool has_work() const noexcept;
-    bool transmit(Pump& pump) noexcept;
-    bool transmit_with(Pump& pump, Acks acks) noexcept;
+    void transmit(Pump& pump) noexcept;
+    void transmit_with(Pump& pump, Acks acks) noexcept;
     void dispatch(Pump& pump) noexcept;
     void deliver(Pump& pump, bool damaged) noexcept;
     Neighbour* find_here(Pump& pump) noexcept;
@@ -254,12 +254,13 @@ class Device final : public Neighbour,
     void take_in(engine::OutPacket& out, const engine::Moment& now) noexcept;
     bool payload_of(const engine::OutPacket& out, wire::ConstBytes& payload) noexcept;
     bool is_due(const Pump& pump) const noexcept;
-    bool read_inbox(const engine::Moment& now) noexcept;
+    void read_inbox(const engine::Moment& now) noexcept;
     bool take_from_rings(bool polled) noexcept;
-    bool read_rings(const engine::Moment& now) noexcept;
+    void read_rings(const engine::Moment& now) noexcept;
     bool take_from_link(bool polled) noexcept;
+    bool is_link_due() noexcept;
     bool advance_if_due() noexcept;
-    bool read_link(const engine::Moment& now) noexcept;
+    void read_link(const engine::Moment& now) noexcept;
     void take_link() noexcept;
     Result<void> hear_locked(const engine::Address& group) SLUICE_TSA(requires_capability(changing_groups_));
     void leave_unheard_groups_locked() noexcept SLUICE_TSA(requires_capability(changing_groups_));
@@ -291,7 +292,10 @@ class Device final : public Neighbour,
     std::atomic<bool> held_back_{false};    // acknowledgements wait for the program's next call
     std::atomic<bool> link_taken_{false};   // a thread is between link_'s fetch() and deliver()
     std::atomic<bool> link_fetched_{false}; // the next holder of the device delivers it
-    std::atomic<std::uint64_t> polls_{0};   // of empty queues, by the program
+    // Of empty queues, by the program. Threads that poll at the same time may count as one.
+    std::atomic<std::uint64_t> polls_{0};
+    std::atomic<std::uint32_t> vain_looks_{0}; // at the link, by polls, since something came
+    std::atomic<std::uint64_t> last_look_{0};  // in ticks()
     std::atomic<int> armed_queues_{0};
     Wakeup* wakeups_ = nullptr;                 // in any order
     GidWatcher* watchers_ = nullptr;            // in any order

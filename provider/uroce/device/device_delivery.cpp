@@ -111,6 +111,7 @@ void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
         ++counters_.deliveries.own;
         take_in(out_, pump.now());
     } else if (Device* const held = pump.find(to)) {
+        pump.go_on();
         ++counters_.deliveries.direct;
         held->take_in(out_, pump.now());
     } else {
@@ -193,38 +194,31 @@ void Device::receive(const engine::InPacket& in, PathCounters& path, const engin
     }
 }
 
-bool Device::read_inbox(const engine::Moment& now) noexcept {
-    bool any = false;
+void Device::read_inbox(const engine::Moment& now) noexcept {
     for (const Inbox::Entry* entry = inbox_.front(); entry != nullptr; entry = inbox_.front()) {
         const wire::Grh grh = grh_of(entry->packet, entry->source, entry->destination);
         receive({entry->packet, entry->source, entry->destination, grh}, counters_.loop, now);
         inbox_.pop();
-        any = true;
     }
-    return any;
 }
 
-bool Device::read_rings(const engine::Moment& now) noexcept {
+void Device::read_rings(const engine::Moment& now) noexcept {
     if (!std::exchange(rings_due_, false)) {
-        return false;
+        return;
     }
-    bool any = false;
-    same_host_->read_packets(
-        [&](const wire::Packet& packet, const engine::Address& source, const engine::Address& destination) {
-            const wire::Grh grh = grh_of(packet, source, destination);
-            receive({.packet = packet,
-                     .source = source,
-                     .destination = destination,
-                     .grh = grh,
-                     .through_memory = true},
-                    counters_.memory, now);
-            any = true;
-        });
+    same_host_->read_packets([&](const near::RingPacket& in) {
+        const wire::Grh grh = grh_of(in.packet, in.source, in.destination);
+        receive({.packet = in.packet,
+                 .source = in.source,
+                 .destination = in.destination,
+                 .grh = grh,
+                 .through_memory = true,
+                 .acknowledged_psn = in.acknowledged_psn},
+                counters_.memory, now);
+    });
     if (same_host_->room_again()) {
         engine_.room_again();
-        any = true;
     }
-    return any;
 }
 
 void Device::packet(const engine::InPacket& in) noexcept {

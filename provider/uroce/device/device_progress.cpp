@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/ticks.hpp"
 #include "provider/uroce/device/pump.hpp"
 
 namespace sluice::uroce::device {
@@ -16,9 +17,11 @@ namespace {
 constexpr engine::Nanoseconds kFullLinkNs = 50'000;
 // What a process that ends waits for another thread of its own.
 constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
-// A look at the link is a system call. A program that polls makes it once in so many polls as soon as a
-// process of this host may send through memory.
+// A look at the link is a system call, which takes as long as a message through memory. As soon as a process
+// of this host may send so, a program that polls makes it once in so many polls; and after so many looks in
+// vain, once in 20 microseconds.
 constexpr std::uint64_t kPollsPerLook = 8;
+constexpr std::uint32_t kMostVainLooks = 64;
 
 } // namespace
 
@@ -39,16 +42,34 @@ void Device::make_progress() noexcept {
 // A program that polls looks at the link itself, and a thread of ours beside it would only take its
 // core away: that one goes by the count.
 bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (held_back_.load(std::memory_order_relaxed) && lock_.try_lock()) {
         (void)engine_.release_acks();
         progress_and_unlock();
     }
     bool any = take_from_rings(true);
-    if (same_host_ == nullptr || !same_host_->has_rings() || polls % kPollsPerLook == 0) {
-        any = take_from_link(true) || any;
+    if (is_link_due()) {
+        const bool has_come = take_from_link(true);
+        vain_looks_.store(has_come ? 0 : vain_looks_.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
+        any = has_come || any;
     }
     return any || advance_if_due();
+}
+
+bool Device::is_link_due() noexcept {
+    if (same_host_ == nullptr || !same_host_->has_rings()) {
+        return true;
+    }
+    if (vain_looks_.load(std::memory_order_relaxed) < kMostVainLooks) {
+        return polls() % kPollsPerLook == 0;
+    }
+    const std::uint64_t now = ticks();
+    if (now - last_look_.load(std::memory_order_relaxed) < ticks_of_20us()) {
+        return false;
+    }
+    last_look_.store(now, std::memory_order_relaxed);
+    return true;
 }
 
 bool Device::fall_asleep() noexcept {
@@ -78,6 +99,7 @@ bool Device::take_from_rings(bool polled) noexcept SLUICE_TSA(no_thread_safety_a
 bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (wake_at_.load(std::memory_order_relaxed) <= coarse_now() && lock_.try_lock()) {
         link_full_ = false;
+        timer_fired_ = true;
         Pump(*this).run();
     }
     return false;
@@ -102,16 +124,14 @@ bool Device::take_from_link(bool polled) noexcept SLUICE_TSA(no_thread_safety_an
     return true;
 }
 
-bool Device::read_link(const engine::Moment& now) noexcept {
+void Device::read_link(const engine::Moment& now) noexcept {
     // Partner: release in take_from_link().
-    if (!link_fetched_.load(std::memory_order_relaxed) ||
-        !link_fetched_.exchange(false, std::memory_order_acquire)) {
-        return false;
+    if (link_fetched_.load(std::memory_order_relaxed) &&
+        link_fetched_.exchange(false, std::memory_order_acquire)) {
+        link_time_ = &now;
+        link_->deliver(*this);
+        link_taken_.store(false, std::memory_order_release); // partner: acquire in take_from_link()
     }
-    link_time_ = &now;
-    link_->deliver(*this);
-    link_taken_.store(false, std::memory_order_release); // partner: acquire in take_from_link()
-    return true;
 }
 
 void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
@@ -147,56 +167,48 @@ bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     return lock_.try_unlock();
 }
 
-bool Device::work(Pump& pump) noexcept {
-    bool moved = read_inbox(pump.now());
-    moved = read_rings(pump.now()) || moved;
-    moved = read_link(pump.now()) || moved;
+void Device::work(Pump& pump) noexcept {
+    read_inbox(pump.now());
+    read_rings(pump.now());
+    read_link(pump.now());
     if (is_due(pump)) {
         engine_.advance(pump.now());
-        moved = true;
     }
     if (DeviceFaults* const faults = instrumentation_.faults.get()) {
         faults->release_queues(pump.now());
         while (faults->delayed().release(out_, pump.now())) {
             deliver(pump, false);
-            moved = true;
         }
     }
     do {
-        moved = transmit(pump) || moved;
+        transmit(pump);
         flush_link();
     } while (!link_full_ && engine_.settle()); // what a full link holds hasn't left
     wake_programs();
-    return moved;
+}
+
+// Those that the progress thread's timer or a poll has found. The answer is the pump's own time, which
+// stands: by a clock that goes on, it would have work without end.
+bool Device::is_due(const Pump& pump) const noexcept {
+    return timer_fired_ && engine_.next_deadline() <= pump.now();
 }
 
 // A program that polls and finds a message is likely to answer it: what says only that it came waits for the
 // program's next call.
-bool Device::transmit(Pump& pump) noexcept {
-    bool any = transmit_with(pump, polled_ ? Acks::kHold : Acks::kSend);
+void Device::transmit(Pump& pump) noexcept {
+    transmit_with(pump, polled_ ? Acks::kHold : Acks::kSend);
     if (engine_.owes_acks() && !hold_back()) {
-        any = transmit_with(pump, Acks::kSend) || any;
+        transmit_with(pump, Acks::kSend);
     }
-    if (!engine_.owes_acks() && held_back_.load(std::memory_order_relaxed)) {
+    if (!engine_.owes_acks()) {
         held_back_.store(false, std::memory_order_relaxed);
     }
-    return any;
 }
 
-bool Device::transmit_with(Pump& pump, Acks acks) noexcept {
-    bool any = false;
+void Device::transmit_with(Pump& pump, Acks acks) noexcept {
     while (engine_.transmit(out_, pump.now(), acks)) {
         dispatch(pump);
-        any = true;
     }
-    return any;
-}
-
-// Without a timer's event, check the coarse clock first, and the exact one only when that says so. The
-// answer is the pump's own time, which stands: by a clock that goes on, it would have work without end.
-bool Device::is_due(const Pump& pump) const noexcept {
-    const engine::Nanoseconds next = engine_.next_deadline();
-    return next != engine::kNever && (timer_fired_ || next <= coarse_now()) && next <= pump.now();
 }
 
 void Device::flush_link() noexcept {

@@ -25,10 +25,12 @@ class Pump {
     Device* find(const Neighbour& neighbour) const noexcept {
         return find_if([&](const Device* held) { return held == &neighbour; });
     }
+    // A device that is held has got a packet since its turn.
+    void go_on() noexcept { goes_on_ = true; }
     // DEVICE's lock was taken by this thread just now.
     void add(Device& device) noexcept { held_[count_++] = &device; }
 
-    // Until nothing moves any more, and nobody has left a note.
+    // Until no packet is left for any of them, and nobody has left a note.
     void run() noexcept {
         while (count_ != 0) {
             while (round()) {
@@ -45,14 +47,15 @@ class Pump {
         return found == end ? nullptr : *found;
     }
     bool round() noexcept {
-        bool moved = false;
+        goes_on_ = false;
         for (std::size_t i = 0; i < count_; ++i) {
-            moved = held_[i]->work(*this) || moved;
+            held_[i]->work(*this);
         }
-        return moved;
+        return goes_on_;
     }
 
     engine::Moment now_;
+    bool goes_on_ = false;
     std::size_t count_ = 0;
     // Not initialised: most of the time one is used. Nobody can hold more than there are.
     std::array<Device*, kMaxDevices> held_;

@@ -102,8 +102,8 @@ struct NearHosts {
         }
         near.wake_up();
         do {
-            near.read_packets([&](const wire::Packet& packet, const Address& source, const Address&) {
-                net.inject(host, source, packet);
+            near.read_packets([&](const near::RingPacket& in) {
+                net.inject(host, in.source, in.packet, in.acknowledged_psn);
             });
             if (near.room_again()) {
                 host.engine.room_again();

@@ -502,6 +502,30 @@ TEST(packets__with_rings__all_go_through_memory) {
     assert_int_equal(two.bench.net.packets_through_memory, two.bench.net.packets);
 }
 
+// As between programs that answer each message with one.
+TEST(acknowledgement__while_a_request_is_to_leave__goes_with_it) {
+    Neighbours two;
+    two.hosts.give_rings(two.bench.net);
+    send(two, 64);
+    while (!two.bench.received()) {
+        assert_true(two.bench.net.step());
+    }
+    assert_int_equal(two.bench.net.packets_through_memory, 1);
+    QueuePair& answers = *two.bench.pair.right;
+    assert_true(two.bench.pair.left->post_receive({}) == Post::kPosted);
+    SendWr answer;
+    answer.flags = kSignaled;
+    assert_true(answers.post_send(answer) == Post::kPosted);
+    two.bench.net.right.engine.wake(answers);
+    assert_true(two.bench.net.run());
+    const auto sent = two.bench.sent();
+    assert_true(sent && sent->status == Status::kSuccess);
+    const auto received = Bench::poll(two.bench.net.left.recv_cq);
+    assert_true(received && received->status == Status::kSuccess);
+    assert_int_equal(two.bench.net.packets_through_memory, 3); // the third acknowledges the answer
+    assert_int_equal(two.bench.net.left.engine.counters().timeouts, 0);
+}
+
 // What is on its way would be overtaken, and no repetition is allowed.
 TEST(way__that_opens_while_packets_are_unanswered__is_taken_after_the_answer) {
     QpAttributes attributes = usual_attributes();
@@ -575,12 +599,14 @@ TEST(ring__that_is_full_again__is_waited_for_again) {
     while (writer.room(ends) == Neighbourhood::Room::kFree) {
         assert_true(writer.send(packet));
     }
-    reader.read_packets(
-        [&](const wire::Packet&, const Address&, const Address&) { (void)writer.send(packet); });
+    reader.read_packets([&](const near::RingPacket&) {
+        while (writer.send(packet)) {
+        }
+    });
     assert_true(NearHosts::is_rung(writer));
     writer.wake_up();
     assert_false(writer.room_again());
-    reader.read_packets([](const wire::Packet&, const Address&, const Address&) {});
+    reader.read_packets([](const near::RingPacket&) {});
     assert_true(NearHosts::is_rung(writer));
     assert_true(writer.room_again());
 }
@@ -641,8 +667,11 @@ TEST(peer__that_writes_garbage__loses_its_ring_alone) {
     expect_sent(two, 1);
     const std::uint64_t before = two.bench.net.packets_through_memory;
     const std::uint32_t impossible = 1U << 20;
-    assert_int_equal(pwrite(two.hosts.right_ring.get(), &impossible, sizeof impossible, 64),
-                     sizeof impossible);
+    for (off_t line = 0; line < 16; ++line) { // wherever the next packet is looked for
+        assert_int_equal(
+            pwrite(two.hosts.right_ring.get(), &impossible, sizeof impossible, off_t{64} * 1024 + line * 64),
+            sizeof impossible);
+    }
     near::Bell::ring(Descriptor(dup(two.hosts.right.bell().far_end())));
     assert_true(NearHosts::take(two.bench.net, two.hosts.right, two.bench.net.right));
     send(two, 64);

@@ -523,6 +523,7 @@ TEST(acknowledgement__that_may_wait__waits_and_lets_one_request_pass) {
          {wire::Operation::kSend, wire::Operation::kAcknowledge, wire::Operation::kSend}) {
         assert_true(right.transmit(out, 1));
         assert_true(out.packet.info().operation == expected);
+        assert_false(out.acknowledged_psn.has_value()); // its peer is elsewhere
     }
     assert_false(right.transmit(out, 1));
     assert_false(right.owes_acks());

@@ -211,11 +211,16 @@ class Simulation {
 
     // Hands bytes to an engine as the network would, if they parse. Without a PORT they weren't on a wire.
     // These have come through memory.
-    void inject(Host& to, const Address& source, const wire::Packet& packet) {
+    void inject(Host& to, const Address& source, const wire::Packet& packet,
+                std::optional<std::uint32_t> acknowledged_psn) {
         const wire::Grh grh{};
-        to.engine.receive(
-            {.packet = packet, .source = source, .destination = to.where, .grh = grh, .through_memory = true},
-            now);
+        to.engine.receive({.packet = packet,
+                           .source = source,
+                           .destination = to.where,
+                           .grh = grh,
+                           .through_memory = true,
+                           .acknowledged_psn = acknowledged_psn},
+                          now);
     }
     void inject(Host& to, const Address& source, wire::ConstBytes transport, std::uint16_t port = 0) {
         wire::Packet packet;
