@@ -47,7 +47,7 @@ DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Ref<Srq> srq, int argument, DAT
     if (!find_evd(wanted.connect, kConnectionStream, ia, evds.connect)) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_CONN);
     }
-    EpOptions options;
+    EpOptions options = usual_options(ia);
     if (wanted.attr != nullptr) {
         if (const DAT_RETURN wrong = describe(*wanted.attr, ia, static_cast<bool>(srq), argument, options);
             wrong != kSuccess) {

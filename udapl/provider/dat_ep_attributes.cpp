@@ -68,6 +68,15 @@ bool find_models(const DAT_EP_ATTR& attr, EpOptions& options) noexcept {
            find_model("request_completion_flags", options.request_flags, kRequest, options.request_model);
 }
 
+DAT_COUNT most_segments(const ibv_device_attr& limits) noexcept {
+    return std::min(limits.max_sge, static_cast<int>(kMaxSegments));
+}
+
+// Over iWARP a Read has one. Some devices don't say.
+DAT_COUNT most_read_segments(const ibv_device_attr& limits) noexcept {
+    return limits.max_sge_rd > 0 ? std::min(limits.max_sge_rd, most_segments(limits)) : most_segments(limits);
+}
+
 // With a shared queue, the first number is the hard watermark, and the queue's segments count.
 bool has_receives(const DAT_EP_ATTR& attr, DAT_COUNT transfers, DAT_COUNT segments, bool is_shared) noexcept {
     if (is_shared) {
@@ -80,11 +89,11 @@ bool has_receives(const DAT_EP_ATTR& attr, DAT_COUNT transfers, DAT_COUNT segmen
 
 bool are_counts_within(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is_shared) noexcept {
     const DAT_COUNT transfers = limits.max_qp_wr - kOwnRequests; // max_dto_per_ep
-    const DAT_COUNT segments = std::min(limits.max_sge, static_cast<int>(kMaxSegments));
+    const DAT_COUNT segments = most_segments(limits);
     return has_receives(attr, transfers, segments, is_shared) &&
            is_within("max_request_dtos", attr.max_request_dtos, 1, transfers) &&
            is_within("max_request_iov", attr.max_request_iov, 1, segments) &&
-           is_within("max_rdma_read_iov", attr.max_rdma_read_iov, 0, segments) &&
+           is_within("max_rdma_read_iov", attr.max_rdma_read_iov, 0, most_read_segments(limits)) &&
            is_within("max_rdma_write_iov", attr.max_rdma_write_iov, 0, segments) &&
            is_within("max_rdma_read_in", attr.max_rdma_read_in, 0, limits.max_qp_rd_atom) &&
            is_within("max_rdma_read_out", attr.max_rdma_read_out, 0, limits.max_qp_init_rd_atom) &&
@@ -93,14 +102,16 @@ bool are_counts_within(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, b
            is_within("ep_provider_specific_count", attr.ep_provider_specific_count, 0, 0);
 }
 
-void copy_counts(const DAT_EP_ATTR& attr, bool is_shared, EpOptions& options) noexcept {
+void copy_counts(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is_shared,
+                 EpOptions& options) noexcept {
     const auto count = [](DAT_COUNT value) { return static_cast<std::uint32_t>(value); };
     options.max_receives = count(attr.max_recv_dtos);
     options.max_requests = count(attr.max_request_dtos);
     options.max_receive_segments = is_shared ? 0 : count(attr.max_recv_iov);
     options.max_request_segments = count(attr.max_request_iov);
     options.max_read_segments =
-        count(attr.max_rdma_read_iov != 0 ? attr.max_rdma_read_iov : attr.max_request_iov);
+        count(attr.max_rdma_read_iov != 0 ? attr.max_rdma_read_iov
+                                          : std::min(attr.max_request_iov, most_read_segments(limits)));
     options.max_write_segments =
         count(attr.max_rdma_write_iov != 0 ? attr.max_rdma_write_iov : attr.max_request_iov);
     options.max_reads_in = static_cast<std::uint8_t>(attr.max_rdma_read_in);
@@ -130,8 +141,15 @@ DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared
         !are_counts_within(attr, ia.device().limits(), is_shared)) {
         return wrong_argument(argument);
     }
-    copy_counts(attr, is_shared, options);
+    copy_counts(attr, ia.device().limits(), is_shared, options);
     return kSuccess;
+}
+
+EpOptions usual_options(const IaContext& ia) noexcept {
+    EpOptions options;
+    options.max_read_segments = std::min(
+        options.max_read_segments, static_cast<std::uint32_t>(most_read_segments(ia.device().limits())));
+    return options;
 }
 
 DAT_EP_ATTR attributes_of(const EpOptions& options) noexcept {

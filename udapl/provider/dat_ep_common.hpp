@@ -40,6 +40,8 @@ bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<E
 bool is_attribute_within(const char* whose, const char* name, DAT_COUNT value, DAT_COUNT least,
                          DAT_COUNT most) noexcept;
 
+// Those of a program that has no wishes.
+EpOptions usual_options(const IaContext& ia) noexcept;
 // ATTR in our words, or the code that says what is wrong with it; it is that ARGUMENT. IS_SHARED: for an
 // endpoint with a shared receive queue.
 DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,
