@@ -209,6 +209,13 @@ void Engine::owe(std::uint32_t index) noexcept {
     }
 }
 
+void Engine::acknowledge_again(std::uint32_t qpn) noexcept {
+    if (QueuePair* const qp = find(qpn)) {
+        qp->acknowledge_again();
+        make_ready(index_of(qpn));
+    }
+}
+
 bool Engine::release_acks() noexcept {
     const bool any = !owing_.empty();
     for (const std::uint32_t index : owing_) {

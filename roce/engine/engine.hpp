@@ -83,6 +83,8 @@ class Engine {
     bool transmit(OutPacket& out, const Moment& now, Acks acks = Acks::kSend) noexcept;
     // Whether acknowledgements wait for a call that sends them.
     bool owes_acks() const noexcept { return !owing_.empty(); }
+    // What went with a packet of QPN didn't leave.
+    void acknowledge_again(std::uint32_t qpn) noexcept;
     // They wait no longer. True: there were some.
     bool release_acks() noexcept;
     // All packets that were pulled have left. True: because of that, there may be more of them.

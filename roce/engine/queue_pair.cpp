@@ -136,6 +136,7 @@ void QueuePair::withdraw() noexcept {
 
 void QueuePair::reset() noexcept {
     state_ = QpState::kReset;
+    acknowledgement_waited_ = false;
     withdraw();
     responder_.stop();
     sends_.clear();
@@ -338,7 +339,8 @@ bool QueuePair::transmit_before_acknowledgement(OutPacket& out, const Moment& no
         !sends_packets() || !transmit_request(out, now)) {
         return false;
     }
-    if (out.through_memory && responder_.answers_through_memory()) {
+    if (out.through_memory && responder_.answers_through_memory() &&
+        context_.room == Neighbourhood::Room::kFree) {
         out.acknowledged_psn = responder_.take_acknowledgement();
     } else {
         acknowledgement_waited_ = true;

@@ -89,6 +89,7 @@ class QueuePair {
     bool owes_acknowledgements_alone() const noexcept {
         return type_ == QpType::kRc && responder_.owes_acknowledgements_alone() && !requester_.has_more();
     }
+    void acknowledge_again() noexcept { responder_.acknowledge(); }
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
     bool has_failed_queue() const noexcept {

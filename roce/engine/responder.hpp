@@ -46,6 +46,8 @@ class Responder {
     bool acknowledges_next() const noexcept {
         return !replies_.empty() && replies_.front().answer == Answer::kAck;
     }
+    // All that is executed by now.
+    void acknowledge() noexcept;
     // The caller has seen that it is next, and sends it.
     std::uint32_t take_acknowledgement() noexcept;
     bool owes_acknowledgements_alone() const noexcept { return replies_.size() == 1 && acknowledges_next(); }
@@ -105,7 +107,6 @@ class Responder {
     void remember(const wire::Packet& packet, std::uint32_t packets, std::uint64_t value) noexcept;
     bool too_many() const noexcept;
 
-    void acknowledge() noexcept;
     void refuse(Verdict verdict) noexcept;
     void queue_nak(std::uint8_t syndrome) noexcept;
     Reply& queue(Answer answer, std::uint32_t psn, std::uint32_t msn) noexcept;

@@ -137,7 +137,7 @@ bool RingReader::next(std::uint32_t len_bytes, wire::MutableBytes bytes, RingPac
 
 void RingReader::publish() noexcept {
     published_ = read_;
-    head_of(mapped_).read.store(read_, std::memory_order_release); // partner: the acquire in has_room()
+    head_of(mapped_).read.store(read_, std::memory_order_release); // partner: the acquire in room_for_bytes()
     may_wake_ = true;
 }
 
@@ -169,7 +169,7 @@ void RingReader::open() noexcept {
 }
 
 void RingReader::close() noexcept {
-    closed_ = true;
+    closed_ = may_wake_ = true;
     head_of(mapped_).open.store(0, std::memory_order_relaxed);
 }
 

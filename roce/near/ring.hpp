@@ -33,7 +33,8 @@
 
 namespace sluice::roce::near {
 
-// A power of two, and of pages. Room for 30 packets of the largest MTU.
+// A power of two, and of pages. Room for 30 packets of the largest MTU; what
+// is read and not yet published takes up to a quarter of it.
 inline constexpr std::uint32_t kRingBytes = std::uint32_t{128} * 1024;
 // BTH and what follows, and a payload of the largest MTU with its padding.
 inline constexpr std::size_t kMostPacketBytes = wire::kMaxHeaderBytes + 4096 + 3;

@@ -87,8 +87,7 @@ class Device final : public Neighbour,
     const std::string& directory() const noexcept { return directory_.path(); }
     const engine::Memory& memory() const noexcept { return memory_; }
 
-    // What a session is for: whoever posts needn't wait until acknowledgements have left that wait
-    // themselves.
+    // // What a session is for. A post doesn't first send the acknowledgements that wait.
     enum class Purpose : std::uint8_t { kChange, kPost };
     // Holds the device's lock. At its end, everything that became possible happens: progress_and_unlock().
     class SLUICE_TSA(scoped_lockable) ProgressSession {
@@ -143,7 +142,9 @@ class Device final : public Neighbour,
     // The same, unless somebody is at it; never waits. True: something arrived.
     bool try_progress() noexcept override {
         const bool any = take_from_rings(false);
-        return take_from_link(false) || any || advance_if_due();
+        const bool more = take_from_link(false);
+        advance_if_due(); // also while something always comes
+        return any || more;
     }
     // The same for a program that polls. Acknowledgements of what arrived wait for its next call, which
     // is likely the answer: then both leave together, and the program has the message sooner.
@@ -245,6 +246,7 @@ class Device final : public Neighbour,
     void transmit_with(Pump& pump, Acks acks) noexcept;
     void dispatch(Pump& pump) noexcept;
     void deliver(Pump& pump, bool damaged) noexcept;
+    bool send_through_memory() noexcept;
     Neighbour* find_here(Pump& pump) noexcept;
     void deliver_here(Neighbour& to, Pump& pump) noexcept;
     void end_queue_pair(std::uint32_t qpn) noexcept;
@@ -259,7 +261,7 @@ class Device final : public Neighbour,
     void read_rings(const engine::Moment& now) noexcept;
     bool take_from_link(bool polled) noexcept;
     bool is_link_due() noexcept;
-    bool advance_if_due() noexcept;
+    void advance_if_due() noexcept;
     void read_link(const engine::Moment& now) noexcept;
     void take_link() noexcept;
     Result<void> hear_locked(const engine::Address& group) SLUICE_TSA(requires_capability(changing_groups_));

@@ -74,7 +74,7 @@ void Device::deliver(Pump& pump, bool damaged) noexcept {
         ++counters_.deliveries.damaged;
     } else if (to != nullptr) {
         deliver_here(*to, pump);
-    } else if (out_.through_memory && same_host_ != nullptr && same_host_->send(out_)) {
+    } else if (send_through_memory()) {
         counters_.memory.sent(payload_bytes(out_));
     } else if (link_ != nullptr && link_->append(out_, damaged)) {
         counters_.udp.sent(payload_bytes(out_));
@@ -82,6 +82,18 @@ void Device::deliver(Pump& pump, bool damaged) noexcept {
     } else {
         ++counters_.deliveries.no_route;
     }
+}
+
+// An acknowledgement that goes with a packet goes through memory only.
+bool Device::send_through_memory() noexcept {
+    if (!out_.through_memory || same_host_ == nullptr) {
+        return false;
+    }
+    const bool sent = same_host_->send(out_);
+    if (!sent && out_.acknowledged_psn) {
+        engine_.acknowledge_again(out_.source_qpn);
+    }
+    return sent;
 }
 
 // This device or a neighbour, if out_ is for one of them.

@@ -54,7 +54,8 @@ bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
                           std::memory_order_relaxed);
         any = has_come || any;
     }
-    return any || advance_if_due();
+    advance_if_due();
+    return any;
 }
 
 bool Device::is_link_due() noexcept {
@@ -92,17 +93,16 @@ bool Device::take_from_rings(bool polled) noexcept SLUICE_TSA(no_thread_safety_a
     }
     rings_due_ = has_news;
     polled_ = polled;
-    progress_and_unlock();
+    Pump(*this).run(); // a note is looked for: try_unlock() has taken it off
     return has_news;
 }
 
-bool Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+void Device::advance_if_due() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (wake_at_.load(std::memory_order_relaxed) <= coarse_now() && lock_.try_lock()) {
         link_full_ = false;
         timer_fired_ = true;
         Pump(*this).run();
     }
-    return false;
 }
 
 // Packets are taken and checked without the device's lock, and delivered by the thread that has it next: us,
@@ -135,27 +135,29 @@ void Device::read_link(const engine::Moment& now) noexcept {
 }
 
 void Device::progress_and_unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    if (!has_work() && lock_.try_unlock()) {
-        return;
+    if (!has_work()) {
+        polled_ = false;
+        if (lock_.try_unlock()) {
+            return;
+        }
     }
     Pump(*this).run();
 }
 
 // What a call that gave the engine nothing to do needn't look at again: deadlines for which the timer is set,
-// and acknowledgements that wait.
+// and acknowledgements of which it is known that they wait.
 bool Device::has_work() const noexcept {
-    return engine_.has_ready() || engine_.next_deadline() < wake_at_.load(std::memory_order_relaxed) ||
-           queues_failed_ || batch_open_ || wakeups_ != nullptr || rings_due_ ||
-           instrumentation_.faults != nullptr || link_fetched_.load(std::memory_order_relaxed);
+    return engine_.has_ready() || (engine_.owes_acks() && !held_back_.load(std::memory_order_relaxed)) ||
+           engine_.next_deadline() < wake_at_.load(std::memory_order_relaxed) || queues_failed_ ||
+           batch_open_ || wakeups_ != nullptr || rings_due_ || instrumentation_.faults != nullptr ||
+           link_fetched_.load(std::memory_order_relaxed);
 }
 
-// Whoever changes what acknowledgements go by sends those first that wait.
+// Whoever changes what acknowledgements go by first sends those that wait.
 void Device::lock(Purpose purpose) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     lock_.lock();
-    while (purpose == Purpose::kChange && engine_.owes_acks()) {
-        (void)engine_.release_acks();
-        progress_and_unlock();
-        lock_.lock();
+    if (purpose == Purpose::kChange && engine_.release_acks()) {
+        Pump(*this).run_and_keep_first();
     }
 }
 

@@ -39,6 +39,18 @@ class Pump {
         }
     }
 
+    // The same for all but the first device, which stays held.
+    void run_and_keep_first() noexcept {
+        for (;;) {
+            while (round()) {
+            }
+            if (count_ == 1) {
+                return;
+            }
+            count_ -= held_[count_ - 1]->end_work() ? 1 : 0;
+        }
+    }
+
   private:
     template<typename Is>
     Device* find_if(Is&& is_it) const noexcept {

@@ -128,6 +128,7 @@ class FakeLink final : public Link {
         return !fetched_.empty();
     }
     void deliver(Receiver& receiver) noexcept override {
+        receiver_ = &receiver;
         for (const wire::Packet& packet : fetched_) {
             receiver.packet({packet, address(9), address(1), {}, wire::kRocePort});
         }
@@ -143,6 +144,11 @@ class FakeLink final : public Link {
         eventfd_write(event_, 1);
     }
 
+    // As if another process had got PACKET from its socket. Something has been delivered before.
+    void hand_on(const wire::Packet& packet) {
+        receiver_->arrived({packet, address(9), address(1), {}, wire::kRocePort});
+    }
+
     std::atomic<int> appended{0};
     std::atomic<int> flushes{0};
     bool accepts = true;
@@ -155,6 +161,7 @@ class FakeLink final : public Link {
     std::mutex mutex_;
     std::vector<wire::Packet> incoming_;
     std::vector<wire::Packet> fetched_; // between fetch() and deliver()
+    Receiver* receiver_ = nullptr;
 };
 
 PlainMemory& memory() {
@@ -343,6 +350,7 @@ TEST(poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request) {
     one.poll_until_held_back(psn);
     assert_int_equal(one.block[0], 0x5a); // the program has it already
     one.post_write(8);
+    assert_int_equal(one.link->appended, psn + 1);
     assert_false(one.device.has_held_back());
     const Device::ProgressSession session(one.device);
     assert_true(one.link->unflushed.empty());
@@ -383,14 +391,29 @@ TEST(poll__a_refusal__leaves_at_once) {
     assert_true(one.device.start_progress().ok());
     std::uint32_t psn = 0;
     one.poll_until_held_back(psn); // from here on the thread watches, as long as we poll
+    while (one.device.has_held_back()) {
+        (void)one.device.poll_progress();
+    }
     const int appended = one.link->appended;
     one.link->arrive(one.write(psn, one.key ^ 1));
     while (one.link->appended == appended) {
         (void)one.device.poll_progress();
+        assert_false(one.device.has_held_back());
     }
     const Device::ProgressSession session(one.device);
+    assert_int_equal(one.link->appended, appended + 1);
     assert_true(one.link->unflushed.empty());
     assert_int_equal(session.engine().counters().packets_in, psn + 1);
+}
+
+// Nobody polls for it.
+TEST(packet__handed_on_by_another_process__is_acknowledged_at_once) {
+    Linked one;
+    one.link->arrive(one.write(0, one.key));
+    assert_true(one.device.poll_progress());
+    one.link->hand_on(one.write(1, one.key));
+    assert_int_equal(one.link->appended, 2);
+    assert_int_equal(one.link->flushes, 2);
 }
 
 // Without the thread nobody would send it later.
