@@ -30,7 +30,7 @@ bool has_no_region_left(ibv_pd* pd, const rlimit& limit) {
         return false;
     }
     char byte = 0;
-    ibv_mr* const tried = ibv_reg_mr(pd, &byte, sizeof byte, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* const tried = ibv_reg_mr(pd, &byte, sizeof byte, int{IBV_ACCESS_LOCAL_WRITE});
     return tried == nullptr || ibv_dereg_mr(tried) != 0;
 }
 
