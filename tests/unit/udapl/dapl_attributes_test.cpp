@@ -40,9 +40,9 @@ TEST(create__receives_suppressed__argument_6) {
     DAT_EP_ATTR attr = default_attributes(side);
     attr.recv_completion_flags = DAT_COMPLETION_SUPPRESS_FLAG;
     DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-    const std::string log = logged_by(
-        [&] { assert_int_equal(create(side, attr, ep), coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6)); });
-    assert_true(log.find("recv_completion_flags 0x1") != std::string::npos);
+    const Logged logged = logged_by([&] { return create(side, attr, ep); });
+    assert_int_equal(logged.status, coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
+    assert_true(logged.text.find("recv_completion_flags 0x1") != std::string::npos);
 }
 
 // Each post says by itself whether its completion is suppressed.
@@ -86,9 +86,10 @@ TEST(create__number_that_cannot_be_had__named_in_the_log_with_its_limit) {
         DAT_EP_ATTR attr = default_attributes(side);
         change(attr);
         DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-        const std::string log = logged_by([&] { assert_int_not_equal(create(side, attr, ep), DAT_SUCCESS); });
-        if (log.find(expected) == std::string::npos) {
-            fail_msg("'%s' isn't in '%s'", expected.c_str(), log.c_str());
+        const Logged logged = logged_by([&] { return create(side, attr, ep); });
+        assert_int_not_equal(logged.status, DAT_SUCCESS);
+        if (logged.text.find(expected) == std::string::npos) {
+            fail_msg("'%s' isn't in '%s'", expected.c_str(), logged.text.c_str());
         }
     };
     const DAT_COUNT most = limits.max_dto_per_ep;
@@ -123,9 +124,9 @@ TEST(srq_create__number_that_cannot_be_had__named_in_the_log_with_its_limit) {
     const Side side(0);
     const auto must_tell = [&](DAT_SRQ_ATTR attr, const char* expected) {
         DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
-        const std::string log = logged_by(
-            [&] { assert_int_not_equal(dat_srq_create(side.opened.ia, side.pz, &attr, &srq), DAT_SUCCESS); });
-        assert_true(log.find(expected) != std::string::npos);
+        const Logged logged = logged_by([&] { return dat_srq_create(side.opened.ia, side.pz, &attr, &srq); });
+        assert_int_not_equal(logged.status, DAT_SUCCESS);
+        assert_true(logged.text.find(expected) != std::string::npos);
     };
     must_tell({0x7fffffff, 1, DAT_SRQ_LW_DEFAULT}, "max_recv_dtos 2147483647, at most ");
     must_tell({1, 1000, DAT_SRQ_LW_DEFAULT}, "max_recv_iov 1000, at most ");

@@ -53,11 +53,10 @@ TEST(open__address_that_somebody_has__no_device_and_the_log_names_the_holder) {
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     {
         const Holder holder(address);
-        const std::string log = logged_by([&] {
-            assert_int_equal(open(address, evd, ia), coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
-        });
-        assert_true(log.find(address + " belongs to ") != std::string::npos);
-        assert_true(log.find(address + " can't be opened") != std::string::npos);
+        const Logged logged = logged_by([&] { return open(address, evd, ia); });
+        assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
+        assert_true(logged.text.find(address + " belongs to ") != std::string::npos);
+        assert_true(logged.text.find(address + " can't be opened") != std::string::npos);
     }
     assert_null(ia);
     assert_null(evd);

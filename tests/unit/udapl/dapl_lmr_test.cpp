@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "tests/unit/udapl/dapl.hpp"
+#include "tests/unit/udapl/limit.hpp"
 #include "tests/unit/udapl/logged.hpp"
 
 using namespace sluice::dapl::test;
@@ -205,20 +206,17 @@ TEST(lmr_create__no_memory_may_be_locked__resources_and_the_log_tells) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
     std::uint8_t byte = 0;
-    rlimit before{};
-    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
-    const rlimit lower{65536, before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
     for (const int error : {ENOMEM, EPERM}) {
         next_error = error;
-        DAT_RETURN status = DAT_SUCCESS;
-        const std::string log = logged_by([&] { status = create_at(opened.ia, pz, &byte, 1).status; });
-        assert_int_equal(status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+        const Logged logged = logged_by([&] {
+            const Limit limit(RLIMIT_MEMLOCK, 65536);
+            return create_at(opened.ia, pz, &byte, 1).status;
+        });
+        assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
         for (const char* const part : {"registering 1 bytes", "65536 bytes", "ulimit -l"}) {
-            assert_non_null(std::strstr(log.c_str(), part));
+            assert_non_null(std::strstr(logged.text.c_str(), part));
         }
     }
-    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 TEST(lmr_create__as_many_as_the_device_has__the_log_names_their_number_and_not_memlock) {
@@ -230,23 +228,21 @@ TEST(lmr_create__as_many_as_the_device_has__the_log_names_their_number_and_not_m
     DAT_IA_ATTR limits{};
     assert_int_equal(dat_ia_query(opened.ia, nullptr, DAT_IA_FIELD_IA_MAX_LMRS, &limits, 0, nullptr),
                      DAT_SUCCESS);
-    rlimit before{};
-    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
-    const rlimit lower{65536, before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
     std::vector<std::uint8_t> bytes(100'000); // more than may be locked
     DAT_COUNT count = 0;
-    DAT_RETURN status = DAT_SUCCESS;
-    std::string log;
-    while (status == DAT_SUCCESS && count <= limits.max_lmrs) {
-        log = logged_by([&] { status = create_at(opened.ia, pz, bytes.data(), bytes.size()).status; });
+    Logged logged{};
+    while (logged.status == DAT_SUCCESS && count <= limits.max_lmrs) {
+        logged = logged_by([&] {
+            const Limit limit(RLIMIT_MEMLOCK, 65536);
+            return create_at(opened.ia, pz, bytes.data(), bytes.size()).status;
+        });
         ++count;
     }
     print_message("the LMR number %d of %d is refused\n", count, limits.max_lmrs);
-    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
-    assert_int_equal(status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    assert_null(std::strstr(log.c_str(), "ulimit"));
-    assert_non_null(std::strstr(log.c_str(), (std::to_string(limits.max_lmrs) + " memory regions").c_str()));
+    assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    assert_null(std::strstr(logged.text.c_str(), "ulimit"));
+    assert_non_null(
+        std::strstr(logged.text.c_str(), (std::to_string(limits.max_lmrs) + " memory regions").c_str()));
 }
 
 TEST(relaxed_ordering__only_where_asked_and_not_strong) {
