@@ -4,6 +4,7 @@
 #include <sluice/sluice.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include "core/log.hpp"
@@ -42,7 +43,10 @@ void list_uroce(std::vector<Device>& devices) {
 Result<Device> ask_device(const std::string& name) {
     Result<Context> context = Context::open(name);
     if (!context) {
-        return std::move(context).error();
+        const int os_errno = context.error().os_errno();
+        return os_errno == EINVAL || os_errno == EADDRNOTAVAIL
+                   ? Error(ErrorKind::kNotFound, "no uroce device has that name or address", os_errno)
+                   : std::move(context).error();
     }
     Result<std::vector<Address>> addresses = context->gid_addresses(1);
     if (!addresses) {

@@ -134,15 +134,13 @@ DAT_RETURN open_async_evd(Ia& ia, DAT_COUNT length, DAT_EVD_HANDLE& evd_handle) 
     return kSuccess;
 }
 
-// Not by to_dat(): the page has fewer codes. A name that means nothing is no news, others are.
+// Not by to_dat(): the page has fewer codes.
 DAT_RETURN cannot_open(const char* name, const Error& error) noexcept {
-    const bool is_known = error.kind() != ErrorKind::kNotFound && error.kind() != ErrorKind::kDeviceGone;
-    if (is_known) {
-        SLUICE_LOG(kWarning, "dat", "%s can't be opened: %s (%d)", name, error.text(), error.os_errno());
-    } else {
+    if (is_absence(error)) {
         SLUICE_LOG(kInfo, "dat", "%s can't be opened: %s", name, error.text());
         return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     }
+    SLUICE_LOG(kWarning, "dat", "%s can't be opened: %s (%d)", name, error.text(), error.os_errno());
     return error.kind() == ErrorKind::kInsufficientResources
                ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
                : failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);

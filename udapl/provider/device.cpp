@@ -69,6 +69,10 @@ Result<DeviceMemory> make_memory(const glue::Context& context) {
 
 } // namespace
 
+bool is_absence(const Error& error) noexcept {
+    return error.kind() == ErrorKind::kNotFound || error.kind() == ErrorKind::kDeviceGone;
+}
+
 Device::Device(std::string name, glue::Address address, glue::Context context, const ibv_device_attr& limits,
                DeviceMemory memory, std::shared_ptr<Loop> loop) noexcept
     : name_(std::move(name)), address_(address), context_(std::move(context)), limits_(limits),

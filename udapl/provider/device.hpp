@@ -40,6 +40,9 @@ struct DeviceMemory {
     std::unique_ptr<coherence::Engine> engine;
 };
 
+// Whether ERROR says that there is no such device. After any other the device is there, or may be.
+bool is_absence(const Error& error) noexcept;
+
 class Device final : private DescriptorHandler {
   public:
     // NAME: the device's, its interface's, or an IP address there. Opened once, closed with the last

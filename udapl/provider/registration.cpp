@@ -4,8 +4,8 @@
 #include <list>
 
 #include "core/sync.hpp"
-#include "ibverbs-glue/devices.hpp"
 #include "udapl/provider/dat_functions.hpp"
+#include "udapl/provider/device.hpp"
 #include "udapl/registry/provider_v1.h"
 
 namespace sluice::dapl {
@@ -105,23 +105,11 @@ int list_devices(void (*found)(void* context, const char* name), void* context) 
     return done ? 0 : done.error().to_errno();
 }
 
-// Whether a device is there that can't be had at this moment. To open it fails for the same reason, and says
-// so.
-bool is_there(const Error& error) noexcept {
-    switch (error.kind()) {
-    case ErrorKind::kExists: // somebody else has the address
-    case ErrorKind::kBusy:
-    case ErrorKind::kPermission:
-        return true;
-    default:
-        return false;
-    }
-}
-
 int knows(const char* name) {
     const Result<void> done = at_boundary("knows", [&]() -> Result<void> {
         const Result<glue::Device> device = glue::resolve_device(name);
-        return device || is_there(device.error()) ? Result<void>() : device.error().clone();
+        // To open one that can't be had at this moment fails for the same reason, and says so.
+        return !device && is_absence(device.error()) ? device.error().clone() : Result<void>();
     });
     return done ? 1 : 0;
 }

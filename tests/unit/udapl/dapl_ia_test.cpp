@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/unit/udapl/dapl.hpp"
+#include "tests/unit/udapl/limit.hpp"
 #include "tests/unit/udapl/logged.hpp"
 
 using namespace sluice::dapl::test;
@@ -62,6 +63,32 @@ TEST(open__address_that_somebody_has__no_device_and_the_log_names_the_holder) {
     assert_null(evd);
     assert_int_equal(open(address, evd, ia), DAT_SUCCESS); // he has given it back
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+}
+
+TEST(open__no_descriptor_left__memory) {
+    const Opened opened; // the provider is loaded
+    std::string address = sluice::test::own_address(4);
+    const int next_descriptor = dup(STDERR_FILENO);
+    close(next_descriptor);
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    DAT_RETURN status = DAT_SUCCESS;
+    {
+        const Limit limit(RLIMIT_NOFILE, static_cast<rlim_t>(next_descriptor));
+        status = open(address, evd, ia);
+    }
+    assert_int_equal(status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    assert_null(ia);
+}
+
+TEST(open__name_like_a_device_s__not_found) {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    for (const char* const name : {"uroce", "uroce9999", "uroce_nosuch0", "uroce_at_nowhere", "192.0.2.99"}) {
+        if (open(name, evd, ia) != coded(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED)) {
+            fail_msg("%s is found", name);
+        }
+    }
 }
 
 TEST(open__no_length_for_the_dispatcher__argument_2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A peer in another process, which is killed while data flows.
+// Other processes: a peer that is killed while data flows, and one that has an address and doesn't answer.
 #include <arpa/inet.h>
 #include <csignal>
 #include <netinet/in.h>
@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/unit/udapl/dapl_pair.hpp"
+#include "tests/unit/udapl/logged.hpp"
 #include "tests/unit/udapl/timeouts.hpp"
 
 using namespace sluice::dapl::test;
@@ -138,6 +139,7 @@ class Server {
 };
 
 std::unique_ptr<Server> server;
+std::unique_ptr<Server> silent;
 
 // Keeps the requests of END's endpoint coming until one fails, and waits for each without a limit.
 struct Traffic {
@@ -223,9 +225,31 @@ TEST(peer__killed_while_data_flows__told_flushed_and_every_wait_returns) {
     assert_int_equal(dat_ep_reset(end.ep), DAT_SUCCESS);
 }
 
+Logged open_logged(std::string name) {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    return logged_by([&] { return dat_ia_open(name.data(), 8, &evd, &ia); });
+}
+
+TEST(open__holder_of_the_address_is_stopped__no_device_and_the_log_names_it) {
+    if (is_own_device_named()) {
+        skip(); // the kernel's devices have no holder
+    }
+    (void)silent->hear<Card>();
+    silent->stop();
+    const Logged logged = open_logged(own_device(2));
+    silent->kill();
+    assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
+    assert_true(logged.text.find("doesn't answer; is it stopped?") != std::string::npos);
+    assert_true(logged.text.find(own_device(2) + " can't be opened") != std::string::npos);
+}
+
 } // namespace
 
 int main() {
     server = std::make_unique<Server>(own_device(1)); // before anything is opened here
+    if (!is_own_device_named()) {
+        silent = std::make_unique<Server>(own_device(2));
+    }
     return sluice::test::run_all_tests();
 }
