@@ -140,7 +140,12 @@ DAT_RETURN cannot_open(const char* name, const Error& error) noexcept {
         SLUICE_LOG(kInfo, "dat", "%s can't be opened: %s", name, error.text());
         return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
     }
-    SLUICE_LOG(kWarning, "dat", "%s can't be opened: %s (%d)", name, error.text(), error.os_errno());
+    // A program may try every name, also of devices that are others' to open.
+    if (error.kind() == ErrorKind::kPermission) {
+        SLUICE_LOG(kInfo, "dat", "%s can't be opened: %s (%d)", name, error.text(), error.os_errno());
+    } else {
+        SLUICE_LOG(kWarning, "dat", "%s can't be opened: %s (%d)", name, error.text(), error.os_errno());
+    }
     return error.kind() == ErrorKind::kInsufficientResources
                ? failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY)
                : failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);

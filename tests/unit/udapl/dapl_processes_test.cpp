@@ -140,6 +140,23 @@ class Server {
 
 std::unique_ptr<Server> server;
 std::unique_ptr<Server> silent;
+std::atomic<int> next_open_error{0};
+
+} // namespace
+
+// Of libsluice, which our provider calls.
+extern "C" [[gnu::visibility("default")]] ibv_context* sluice_open_uroce(const char* name_or_address) {
+    using Function = ibv_context* (*)(const char*);
+    static const auto original =
+        reinterpret_cast<Function>(dlsym(dlopen("libsluice.so.1", RTLD_NOW), "sluice_open_uroce"));
+    if (next_open_error != 0) {
+        errno = next_open_error.exchange(0);
+        return nullptr;
+    }
+    return original(name_or_address);
+}
+
+namespace {
 
 // Keeps the requests of END's endpoint coming until one fails, and waits for each without a limit.
 struct Traffic {
@@ -242,6 +259,18 @@ TEST(open__holder_of_the_address_is_stopped__no_device_and_the_log_names_it) {
     assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
     assert_true(logged.text.find("doesn't answer; is it stopped?") != std::string::npos);
     assert_true(logged.text.find(own_device(2) + " can't be opened") != std::string::npos);
+}
+
+// A program that tries every name says nothing of the devices that others may open.
+TEST(open__not_permitted__no_device_and_silent) {
+    if (is_own_device_named()) {
+        skip(); // uroce's opening is what fails
+    }
+    next_open_error = EACCES;
+    const Logged logged = open_logged("uroce0");
+    assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE));
+    assert_string_equal(logged.text.c_str(), "");
+    assert_int_equal(next_open_error, 0);
 }
 
 } // namespace
