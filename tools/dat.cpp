@@ -98,25 +98,29 @@ std::string describe_status(DAT_RETURN status) {
     return subtype[0] == '\0' ? std::string(type) : std::string(type) + " " + subtype;
 }
 
+// As many as there are: one may come between two calls.
 std::vector<DAT_PROVIDER_INFO> list_providers() {
-    DAT_COUNT count = 0;
-    // Asked for none it refuses, and tells how many there are.
-    (void)dat_registry_list_providers(0, &count, nullptr);
-    std::vector<DAT_PROVIDER_INFO> infos(static_cast<std::size_t>(count));
-    std::vector<DAT_PROVIDER_INFO*> pointers;
-    pointers.reserve(infos.size());
-    for (DAT_PROVIDER_INFO& info : infos) {
-        pointers.push_back(&info);
+    constexpr DAT_RETURN kTooShort = DAT_CLASS_ERROR | DAT_INVALID_PARAMETER | DAT_INVALID_ARG1;
+    std::vector<DAT_PROVIDER_INFO> infos;
+    while (true) {
+        std::vector<DAT_PROVIDER_INFO*> pointers;
+        pointers.reserve(infos.size());
+        for (DAT_PROVIDER_INFO& info : infos) {
+            pointers.push_back(&info);
+        }
+        DAT_COUNT count = 0;
+        const DAT_RETURN status =
+            dat_registry_list_providers(static_cast<DAT_COUNT>(infos.size()), &count, pointers.data());
+        const auto there = static_cast<std::size_t>(count);
+        if (status != DAT_SUCCESS && status != kTooShort) {
+            throw Failure(kExitFailure, "providers can't be listed: " + describe_status(status));
+        }
+        const bool is_complete = there <= infos.size();
+        infos.resize(there);
+        if (is_complete) {
+            return infos;
+        }
     }
-    if (infos.empty()) {
-        return infos;
-    }
-    const DAT_RETURN status = dat_registry_list_providers(count, &count, pointers.data());
-    if (status != DAT_SUCCESS) {
-        throw Failure(kExitFailure, "providers can't be listed: " + describe_status(status));
-    }
-    infos.resize(std::min(infos.size(), static_cast<std::size_t>(count))); // a device may be gone
-    return infos;
 }
 
 std::vector<Adapter> read_adapters(const Options& options, const std::vector<Entry>& entries) {

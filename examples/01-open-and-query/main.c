@@ -6,23 +6,41 @@
  */
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../dat-common/common.h"
 
-/* Everything that can be opened: the entries of dat.conf, or each device that is there. */
+/*
+ * Everything that can be opened: the entries of dat.conf, and the devices that are there. A list that is too
+ * short is refused, and the number of entries written all the same: so ask, then make room, and ask again, as
+ * long as there are more than there is room for.
+ */
 static void list_adapters(void) {
-    static DAT_PROVIDER_INFO infos[16];
-    DAT_PROVIDER_INFO* list[16];
+    DAT_PROVIDER_INFO* infos = NULL;
+    DAT_PROVIDER_INFO** list = NULL;
+    DAT_COUNT room = 0;
     DAT_COUNT count = 0;
-    for (int i = 0; i < 16; ++i) {
-        list[i] = &infos[i];
+    DAT_RETURN status = dat_registry_list_providers(0, &count, NULL);
+    while (count > room) {
+        room = count;
+        infos = realloc(infos, (size_t)room * sizeof *infos);
+        list = realloc(list, (size_t)room * sizeof *list);
+        require(infos != NULL && list != NULL, "there is no memory");
+        for (DAT_COUNT i = 0; i < room; ++i) {
+            list[i] = &infos[i];
+        }
+        status = dat_registry_list_providers(room, &count, list);
     }
-    must(dat_registry_list_providers(16, &count, list));
-    for (int i = 0; i < count && i < 16; ++i) {
+    if (room > 0) {
+        must(status);
+    }
+    for (DAT_COUNT i = 0; i < count; ++i) {
         printf("can be opened: %s, for DAT %u.%u\n", infos[i].ia_name, infos[i].dapl_version_major,
                infos[i].dapl_version_minor);
     }
+    free(list);
+    free(infos);
 }
 
 static void print_address(const struct sockaddr* address) {

@@ -72,6 +72,18 @@ TEST(list__json__has_the_documented_members) {
                                      {"origin", conf.path() + ":1"}}));
 }
 
+#ifdef TEST_LATE_PROVIDER
+TEST(list__provider_appears_meanwhile__is_listed_too) {
+    const Override conf(kConf);
+    setenv("LD_PRELOAD", TEST_LATE_PROVIDER, 1);
+    const Ran ran = run({"dat", "list"});
+    unsetenv("LD_PRELOAD");
+    assert_status(ran, 0);
+    assert_string_equal(row(ran.out, "plain")[1].c_str(), "1.2");
+    assert_string_equal(row(ran.out, "absent")[1].c_str(), "1.2");
+}
+#endif
+
 TEST(list__nothing__says_so_and_ends_with_3) {
     const Override conf("# nothing\n");
     const Ran ran = run({"dat", "list"});
