@@ -341,7 +341,7 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
         throw system_failure(options.root + kDatDirectory);
     }
     write_own_lines(path, lines);
-    print_adapters(options, read_adapters(options, entries_on_disk(options)));
+    print_adapters(options, read_adapters(options, entries_for_programs(options)));
     return kExitOk;
 }
 
@@ -365,7 +365,7 @@ ExitStatus run_dat_unregister(const Options& options, const std::string& name) {
     } else if (unlink(path.c_str()) != 0) {
         throw system_failure(path);
     }
-    print_adapters(options, read_adapters(options, entries_on_disk(options)));
+    print_adapters(options, read_adapters(options, entries_for_programs(options)));
     return kExitOk;
 }
 

@@ -169,6 +169,23 @@ TEST(register__device__is_named_in_a_file_of_its_own) {
     assert_status(run({"dat", "unregister", "mlx5_0", "--root", machine.root()}), 3);
 }
 
+// Where a file named by DAT_OVERRIDE is alone, what was written is in another.
+TEST(register__override__ends_with_what_programs_see) {
+    const Override conf(kConf);
+    const std::string in_empty_etc =
+        "mount -t tmpfs none /etc && exec \"$0\" dat register uroce0 --name house";
+    const auto run_apart = [](const std::string& command) {
+        return run_program("/usr/bin/unshare", {"-rm", "sh", "-c", command, TEST_COMMAND});
+    };
+    if (run_apart("mount -t tmpfs none /etc").status != 0) {
+        skip(); // no namespaces for this user
+    }
+    const Ran ran = run_apart(in_empty_etc);
+    assert_status(ran, 0);
+    assert_string_equal(row(ran.out, "plain")[3].c_str(), (conf.path() + ":1").c_str());
+    assert_lacks(ran.out, "house");
+}
+
 TEST(register__wrong__changes_nothing_and_says_why) {
     const Machine machine("x86-server");
     machine.write("/etc/dat.conf", "taken u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");
