@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.hpp"
+#include "tools/device_names.hpp"
 #include "tools/library.hpp"
 #include "tools/plain_file.hpp"
 
@@ -327,6 +328,10 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
     (void)query_device(options, device); // throws where there is no such device
     const std::string ia_name = name.empty() ? device : name;
     require_name(ia_name);
+    // Entries come before devices: that one could no longer be opened by its own name.
+    if (const std::string other = other_device_called(ia_name, options, device); !other.empty()) {
+        throw Failure(kExitFailure, "'" + ia_name + "' means the device " + other + "; choose another name");
+    }
     const std::string path = options.root + kDatFile;
     std::vector<std::string> lines = read_own_lines(path);
     for (const Entry& entry : entries_on_disk(options)) {

@@ -169,6 +169,25 @@ TEST(register__device__is_named_in_a_file_of_its_own) {
     assert_status(run({"dat", "unregister", "mlx5_0", "--root", machine.root()}), 3);
 }
 
+TEST(register__name_of_another_device__is_refused) {
+    Machine machine("x86-server");
+    machine.add("/etc/");
+    const std::string ports = "/sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/infiniband/irdma0/ports/1/";
+    machine.write(ports + "gid_attrs/ndevs/0", "eth7\n");
+    machine.write(ports + "gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+    machine.write(ports + "gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0007\n");
+    for (const char* const name :
+         {"irdma0", "eth7", "10.0.0.7", "fe80::1", "uroce0", "uroce_eth7", "127.0.0.9"}) {
+        const Ran ran = run({"dat", "register", "mlx5_0", "--name", name, "--root", machine.root()});
+        assert_status(ran, 1);
+        assert_contains(ran.err, std::string("'") + name + "' means the device ");
+        assert_false(std::filesystem::exists(machine.root() + kOwnFile));
+    }
+    // Its own names hide nothing.
+    assert_status(run({"dat", "register", "irdma0", "--name", "eth7", "--root", machine.root()}), 0);
+    assert_status(run({"dat", "register", "mlx5_0", "--name", "uroce-main", "--root", machine.root()}), 0);
+}
+
 // Where a file named by DAT_OVERRIDE is alone, what was written is in another.
 TEST(register__override__ends_with_what_programs_see) {
     const Override conf(kConf);
