@@ -13,54 +13,85 @@ namespace sluice::glue {
 
 namespace {
 
-// Bytes that devices have pinned in this process, which the kernel counts against the limit.
-std::uint64_t pinned_bytes() {
-    constexpr std::size_t kLargestStatus = 65536;
-    constexpr std::string_view kKey = "VmPin:";
-    const Result<std::string> status = FileTree().read("/proc/self/status", kLargestStatus);
-    const std::size_t at = status ? status->find(kKey) : std::string::npos;
-    return at != std::string::npos ? std::strtoull(status->c_str() + at + kKey.size(), nullptr, 10) * 1024
-                                   : 0;
+// What the kernel lets this thread pin.
+struct Pinning {
+    bool is_limited = false;
+    std::uint64_t most_bytes = 0;   // in all, where that is limited
+    std::uint64_t pinned_bytes = 0; // by devices, in this process
+
+    bool has_room_for(std::uint64_t bytes) const noexcept {
+        return !is_limited || pinned_bytes + bytes <= most_bytes;
+    }
+};
+
+std::uint64_t number_behind(std::string_view key, const std::string& status, int base) {
+    const std::size_t at = status.find(key);
+    return at != std::string::npos ? std::strtoull(status.c_str() + at + key.size(), nullptr, base) : 0;
 }
 
-// Whether not even one page can be registered, though it might be locked.
-bool has_no_region_left(ibv_pd* pd, const rlimit& limit) {
-    const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    if (limit.rlim_cur != RLIM_INFINITY && pinned_bytes() + page_bytes > limit.rlim_cur) {
-        return false;
-    }
+// The limit isn't enforced with CAP_IPC_LOCK of the initial user namespace, where all numbers mean
+// themselves.
+bool is_above_limits(const std::string& status) {
+    constexpr unsigned kIpcLock = 14;
+    constexpr std::string_view kEveryUser = "4294967295";
+    const bool is_capable = (number_behind("CapEff:", status, 16) >> kIpcLock & 1) != 0;
+    return is_capable && FileTree().read_line("/proc/self/uid_map").ends_with(kEveryUser);
+}
+
+Pinning query_pinning() {
+    constexpr std::size_t kLargestStatus = 65536;
+    const Result<std::string> read = FileTree().read("/proc/thread-self/status", kLargestStatus);
+    const std::string status = read ? *read : "";
+    rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+    (void)getrlimit(RLIMIT_MEMLOCK, &limit);
+    return {.is_limited = limit.rlim_cur != RLIM_INFINITY && !is_above_limits(status),
+            .most_bytes = limit.rlim_cur,
+            .pinned_bytes = number_behind("VmPin:", status, 10) * 1024};
+}
+
+bool can_register_one_page(ibv_pd* pd) noexcept {
     char byte = 0;
     ibv_mr* const tried = ibv_reg_mr(pd, &byte, sizeof byte, int{IBV_ACCESS_LOCAL_WRITE});
-    return tried == nullptr || ibv_dereg_mr(tried) != 0;
+    return tried != nullptr && ibv_dereg_mr(tried) == 0;
 }
 
-int region_limit(const ibv_pd* pd) noexcept {
-    ibv_device_attr attributes{};
-    return ibv_query_device(pd->context, &attributes) == 0 ? attributes.max_mr : 0;
-}
-
-// Memory and regions both run out by ENOMEM.
+// Memory and regions both run out by ENOMEM. Where one page can't be registered either, it is the regions if
+// that page might be pinned, and may be both otherwise.
 Error explain_registration(Error error, ibv_pd* pd, std::size_t length_bytes) {
-    rlimit limit{};
     // EPERM: the limit is 0, and this process has no right to go beyond it.
     const bool is_short =
         error.os_errno() == ENOMEM || error.os_errno() == EAGAIN || error.os_errno() == EPERM;
-    if (!is_short || getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
+    if (!is_short) {
         return error;
     }
-    if (has_no_region_left(pd, limit)) {
-        return Error::format(ErrorKind::kInsufficientResources, error.os_errno(),
-                             "registering %zu bytes: the device has %d memory regions in all, memory windows "
-                             "included, and none is left; free some, or register larger ones",
-                             length_bytes, region_limit(pd));
+    constexpr ErrorKind kKind = ErrorKind::kInsufficientResources;
+    const Pinning pinning = query_pinning();
+    const auto most_bytes = static_cast<unsigned long long>(pinning.most_bytes);
+    if (can_register_one_page(pd)) {
+        return !pinning.is_limited
+                   ? std::move(error)
+                   : Error::format(
+                         kKind, error.os_errno(),
+                         "registering %zu bytes: this process may lock %llu bytes in all; raise that "
+                         "with ulimit -l or in /etc/security/limits.conf (memlock)",
+                         length_bytes, most_bytes);
     }
-    if (limit.rlim_cur == RLIM_INFINITY) {
-        return error;
+    ibv_device_attr limits{};
+    (void)ibv_query_device(pd->context, &limits);
+    const char* const windows = limits.max_mw != 0 ? ", memory windows included" : "";
+    if (pinning.has_room_for(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)))) {
+        return Error::format(
+            kKind, error.os_errno(),
+            "registering %zu bytes: the device has %d memory regions in all%s, and none is left; "
+            "free some, or register larger ones",
+            length_bytes, limits.max_mr, windows);
     }
-    return Error::format(ErrorKind::kInsufficientResources, error.os_errno(),
-                         "registering %zu bytes: this process may lock %llu bytes in all; raise that with "
-                         "ulimit -l or in /etc/security/limits.conf (memlock)",
-                         length_bytes, static_cast<unsigned long long>(limit.rlim_cur));
+    return Error::format(
+        kKind, error.os_errno(),
+        "registering %zu bytes: this process may lock %llu bytes in all and has no page left; "
+        "raise that with ulimit -l or in /etc/security/limits.conf (memlock). If that doesn't "
+        "help, the device's %d memory regions%s are in use; free some",
+        length_bytes, most_bytes, limits.max_mr, windows);
 }
 
 } // namespace

@@ -5,13 +5,18 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "tests/unit/udapl/dapl.hpp"
 #include "tests/unit/udapl/limit.hpp"
@@ -28,6 +33,7 @@ constexpr DAT_RETURN kBadRegion = coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3)
 
 std::atomic<unsigned> last_access{0};
 std::atomic<int> next_error{0};
+std::atomic<int> next_small_error{0}; // of what the provider registers to find out why that failed
 
 } // namespace
 
@@ -43,6 +49,19 @@ ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t io
         return nullptr;
     }
     return original(pd, address, length, iova, access);
+}
+
+#undef ibv_reg_mr
+extern "C" [[gnu::visibility("default")]] ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length,
+                                                             int access) {
+    using Function = ibv_mr* (*)(ibv_pd*, void*, std::size_t, int);
+    static const auto original =
+        reinterpret_cast<Function>(dlsym(dlopen("libibverbs.so.1", RTLD_NOW), "ibv_reg_mr"));
+    if (next_small_error != 0) {
+        errno = next_small_error.exchange(0);
+        return nullptr;
+    }
+    return original(pd, address, length, access);
 }
 
 namespace {
@@ -202,21 +221,95 @@ TEST(lmr_create__of_another_device_s_lmr__invalid_lmr) {
                      coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_LMR));
 }
 
+// This thread's right to pin beyond the limit. Nothing is asserted while it is away.
+class IpcLock {
+  public:
+    explicit IpcLock(bool is_held) {
+        get(before_);
+        was_held_ = (before_[0].effective & kBit) != 0;
+        __user_cap_data_struct data[2] = {before_[0], before_[1]};
+        data[0].effective = is_held ? data[0].effective : data[0].effective & ~kBit;
+        set(data);
+    }
+    ~IpcLock() { set(before_); }
+    IpcLock(const IpcLock&) = delete;
+    IpcLock& operator=(const IpcLock&) = delete;
+    bool was_held() const { return was_held_; }
+
+  private:
+    static constexpr __u32 kBit = 1U << CAP_IPC_LOCK;
+    static void get(__user_cap_data_struct (&data)[2]) {
+        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+        (void)syscall(SYS_capget, &header, data);
+    }
+    static void set(const __user_cap_data_struct (&data)[2]) {
+        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+        (void)syscall(SYS_capset, &header, data);
+    }
+    __user_cap_data_struct before_[2]{};
+    bool was_held_ = false;
+};
+
+Logged create_short(const Opened& opened, DAT_PZ_HANDLE pz, bool is_privileged, rlim_t limit_bytes) {
+    std::uint8_t byte = 0;
+    return logged_by([&] {
+        const Limit limit(RLIMIT_MEMLOCK, limit_bytes);
+        const IpcLock right(is_privileged);
+        return create_at(opened.ia, pz, &byte, 1).status;
+    });
+}
+
+// The numbers of another user namespace, whose rights don't count for this.
+bool is_above_limits() {
+    std::string map;
+    std::getline(std::ifstream("/proc/self/uid_map"), map);
+    return IpcLock(true).was_held() && map.ends_with("4294967295");
+}
+
+void must_log(const Logged& logged, const char* part, bool is_there) {
+    assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    if ((logged.text.find(part) != std::string::npos) != is_there) {
+        fail_msg("'%s' is%s in '%s'", part, is_there ? "n't" : "", logged.text.c_str());
+    }
+}
+
 TEST(lmr_create__no_memory_may_be_locked__resources_and_the_log_tells) {
     const Opened opened;
     const DAT_PZ_HANDLE pz = opened.make_pz();
-    std::uint8_t byte = 0;
     for (const int error : {ENOMEM, EPERM}) {
         next_error = error;
-        const Logged logged = logged_by([&] {
-            const Limit limit(RLIMIT_MEMLOCK, 65536);
-            return create_at(opened.ia, pz, &byte, 1).status;
-        });
-        assert_int_equal(logged.status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+        const Logged logged = create_short(opened, pz, false, 65536);
         for (const char* const part : {"registering 1 bytes", "65536 bytes", "ulimit -l"}) {
-            assert_non_null(std::strstr(logged.text.c_str(), part));
+            must_log(logged, part, true);
         }
+        must_log(logged, "memory regions", false);
     }
+}
+
+TEST(lmr_create__no_page_may_be_locked_and_none_is_registered__the_log_names_both_reasons) {
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    next_error = ENOMEM;
+    next_small_error = ENOMEM;
+    const Logged logged = create_short(opened, pz, false, 0);
+    assert_int_equal(next_small_error, 0);
+    must_log(logged, "ulimit -l", true);
+    must_log(logged, "memory regions", true);
+}
+
+TEST(lmr_create__memlock_isn_t_enforced__the_log_doesn_t_name_it) {
+    if (!is_above_limits()) {
+        skip();
+    }
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    next_error = ENOMEM;
+    must_log(create_short(opened, pz, true, 0), "ulimit", false);
+    next_error = ENOMEM;
+    next_small_error = ENOMEM;
+    const Logged logged = create_short(opened, pz, true, 0);
+    must_log(logged, "ulimit", false);
+    must_log(logged, "memory regions", true);
 }
 
 TEST(lmr_create__as_many_as_the_device_has__the_log_names_their_number_and_not_memlock) {
