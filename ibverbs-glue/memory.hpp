@@ -28,8 +28,8 @@ class MemoryRegion : public Owned<ibv_mr, ibv_dereg_mr> {
   public:
     // LENGTH bytes at ADDRESS of this process, which peers and work requests name by IOVA and following.
     // IOVA must have ADDRESS' place in its page (the kernel's rule), and siw takes ADDRESS instead. ACCESS:
-    // bits IBV_ACCESS_*. When locked memory or the device's
-    // regions run out the error tells limit, need and remedy.
+    // bits IBV_ACCESS_*. When locked memory or the device's regions run out the error tells limit, need and
+    // remedy.
     static Result<MemoryRegion> make(const ProtectionDomain& pd, void* address, std::size_t length_bytes,
                                      std::uint64_t iova, unsigned access);
 
