@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shared receive queues.
-#include <climits>
+#include <algorithm>
 
 #include "udapl/provider/dat_ep_common.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
@@ -10,15 +10,26 @@ namespace sluice::dapl {
 
 namespace {
 
-bool is_srq_attribute(const char* name, DAT_COUNT value, DAT_COUNT least, DAT_COUNT most) noexcept {
-    return is_attribute_within("a shared receive queue", name, value, least, most);
-}
+constexpr const char* kSharedQueue = "a shared receive queue";
 
-// False where a queue of ATTR's size can't be had from any device.
-bool is_sane(const DAT_SRQ_ATTR& attr) noexcept {
-    return is_srq_attribute("max_recv_dtos", attr.max_recv_dtos, 1, INT_MAX) &&
-           is_srq_attribute("max_recv_iov", attr.max_recv_iov, 1, INT_MAX) &&
-           is_srq_attribute("low_watermark", attr.low_watermark, DAT_SRQ_LW_DEFAULT, DAT_SRQ_LW_DEFAULT);
+// Whether a device can have a queue of ATTR's size; otherwise the code that says why not.
+DAT_RETURN check(const DAT_SRQ_ATTR& attr, const ibv_device_attr& limits) noexcept {
+    const struct {
+        const char* name;
+        DAT_COUNT value;
+        DAT_COUNT most;
+    } sizes[] = {
+        {"max_recv_dtos", attr.max_recv_dtos, limits.max_srq_wr},
+        {"max_recv_iov", attr.max_recv_iov, std::min(limits.max_srq_sge, static_cast<int>(kMaxSegments))}};
+    for (const auto& size : sizes) {
+        if (!is_attribute_within(kSharedQueue, size.name, size.value, 1, size.most)) {
+            return size.value < 1 ? wrong_argument(3) : failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
+        }
+    }
+    return is_attribute_within(kSharedQueue, "low_watermark", attr.low_watermark, DAT_SRQ_LW_DEFAULT,
+                               DAT_SRQ_LW_DEFAULT)
+               ? kSuccess
+               : wrong_argument(3);
 }
 
 DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_handle) {
@@ -26,10 +37,8 @@ DAT_RETURN make_srq(Ia& ia, Pz& pz, DAT_SRQ_ATTR& attr, DAT_SRQ_HANDLE* srq_hand
     if (limits.max_srq == 0) {
         return failure(DAT_MODEL_NOT_SUPPORTED);
     }
-    const DAT_COUNT segments = std::min(limits.max_srq_sge, static_cast<int>(kMaxSegments));
-    if (!is_srq_attribute("max_recv_dtos", attr.max_recv_dtos, 1, limits.max_srq_wr) ||
-        !is_srq_attribute("max_recv_iov", attr.max_recv_iov, 1, segments)) {
-        return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ);
+    if (const DAT_RETURN checked = check(attr, limits); checked != kSuccess) {
+        return checked;
     }
     Ref<Pz> held(&pz);
     if (!held) {
@@ -56,7 +65,7 @@ DAT_RETURN srq_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE pz_handle, DAT_SRQ_
         if (!pz || &(*pz)->ia() != ia->get()) {
             return wrong_handle(DAT_INVALID_HANDLE_PZ);
         }
-        if (attr == nullptr || !is_sane(*attr)) {
+        if (attr == nullptr) {
             return wrong_argument(3);
         }
         return srq_handle != nullptr ? make_srq(**ia, **pz, *attr, srq_handle) : wrong_argument(4);
