@@ -8,11 +8,10 @@ namespace sluice::coherence {
 
 namespace {
 
-void copy_through_caches(const Ops& ops, void* to, const void* from, std::size_t length) noexcept {
+void store(void* to, const void* from, std::size_t length) noexcept {
     if (length != 0) { // memcpy() takes no null, even for nothing
         std::memcpy(to, from, length);
     }
-    issue(ops.clean, ops, reinterpret_cast<std::uintptr_t>(to), length);
 }
 
 } // namespace
@@ -20,17 +19,24 @@ void copy_through_caches(const Ops& ops, void* to, const void* from, std::size_t
 void copy_and_clean(const Ops& ops, void* to, const void* from, std::size_t length) noexcept {
     auto* target = static_cast<char*>(to);
     const auto* source = static_cast<const char*>(from);
-    issue(ops.before_clean, ops);
+    const auto address = reinterpret_cast<std::uintptr_t>(to);
+    // The fence before a clean stands behind all stores: where there is one, a line operation isn't ordered
+    // after older stores to its line without it.
     if (ops.copy.issue != nullptr && length >= ops.copy.worth_bytes && length >= 2 * ops.line_bytes) {
         // Up to the first line, whole lines, and what is behind the last.
-        const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) & (ops.line_bytes - 1);
+        const std::size_t head = -address & (ops.line_bytes - 1);
         const std::size_t lines = (length - head) / ops.line_bytes;
         const std::size_t tail = head + lines * ops.line_bytes;
-        copy_through_caches(ops, target, source, head);
+        store(target, source, head);
         ops.copy.issue(target + head, source + head, lines);
-        copy_through_caches(ops, target + tail, source + tail, length - tail);
+        store(target + tail, source + tail, length - tail);
+        issue(ops.before_clean, ops);
+        issue(ops.clean, ops, address, head);
+        issue(ops.clean, ops, address + tail, length - tail);
     } else {
-        copy_through_caches(ops, to, from, length);
+        store(to, from, length);
+        issue(ops.before_clean, ops);
+        issue(ops.clean, ops, address, length);
     }
     issue(ops.after_clean, ops);
 }

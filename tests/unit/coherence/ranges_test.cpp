@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ranges that belong to no region: which lines are issued, between which fences; copies; and flags.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
@@ -144,6 +145,31 @@ TEST(copy__too_short__stored_and_cleaned) {
     const std::vector<Recorded> events = copy_300(10, 301);
     assert_int_equal(lines_copied, 0);
     assert_int_equal(events.size(), 7);
+}
+
+bool stored_at_fence;
+
+// Whether all of a copy to OFFSET is stored when the fence before the clean is issued.
+bool fence_is_behind_stores(std::size_t offset, std::size_t worth_bytes) {
+    const Recorder recorder;
+    Ops ops = with_copy(recorder, worth_bytes);
+    ops.before_clean.issue = [](const Ops&) noexcept {
+        stored_at_fence = std::ranges::count(target, 0x33) == 300;
+    };
+    std::array<char, 300> source;
+    source.fill(0x33);
+    target.fill(0x55);
+    stored_at_fence = false;
+    coherence::copy_and_clean(ops, &target[offset], source.data(), source.size());
+    return stored_at_fence;
+}
+
+// riscv64, and AMD before clflushopt, clean a line in order with older stores to it only behind that fence.
+TEST(copy__short_or_past_the_caches__stored_before_the_fence_of_the_clean) {
+    assert_true(fence_is_behind_stores(10, 301));
+    assert_true(fence_is_behind_stores(0, 301));
+    assert_true(fence_is_behind_stores(10, 256));
+    assert_true(fence_is_behind_stores(64, 256));
 }
 
 // A CPU that writes down, with each step, what the flag holds at that moment.
