@@ -66,6 +66,16 @@ class Ranges(unittest.TestCase):
                 sluice_sync.clean(buffer, offset, length)
         buffer.append(1)  # a view that wasn't released would forbid that
 
+    def test_what_is_no_number_is_a_type_error(self):
+        buffer = bytearray(100)
+        for offset, length in ((None, None), ("8", None), (8.0, None), (0, "8"), (0, 8.0), ("8", 8), (None, 8)):
+            with self.assertRaises(TypeError):
+                sluice_sync.clean(buffer, offset, length)
+            with self.assertRaises(TypeError):
+                sluice_sync.copy(buffer, b"new", "8")
+            buffer.append(1)  # a view that wasn't released would forbid that
+        self.assertEqual(buffer, bytes(100) + b"\1" * 7)
+
     def test_no_buffer_is_a_type_error(self):
         for wrong in (None, 7, "text", [1]):
             with self.assertRaises(TypeError):

@@ -2,6 +2,7 @@
 """Addresses of what has the buffer protocol, also where it is read-only, which ctypes' from_buffer() refuses."""
 
 import ctypes
+import operator
 from contextlib import ExitStack, contextmanager
 
 _WRITABLE = 1  # PyBUF_WRITABLE; 0 is PyBUF_SIMPLE: one run of bytes
@@ -38,8 +39,9 @@ class Part:
 
     def __init__(self, buffer, offset, length, writable=False):
         self._buffer = buffer
-        self._offset = offset
-        self._length = length
+        # Here, since a TypeError behind PyObject_GetBuffer() would leave the buffer exported.
+        self._offset = operator.index(offset)
+        self._length = None if length is None else operator.index(length)
         self._flags = _WRITABLE if writable else 0
         self._view = _PyBuffer()
 
