@@ -6,7 +6,7 @@
 //   operation    instruction                      fence before   fence after
 //   clean        dc cvac (dc civac when forced)   none           dsb sy
 //   invalidate   dc civac                         dsb sy         dsb sy
-//   persist      dc cvap, else dc cvac             none           dsb sy
+//   persist      dc cvap, else as clean           none           dsb sy
 //   to device    (coherent device)                dmb oshst
 //   from device  (coherent device)                dmb oshld
 //
@@ -14,6 +14,8 @@
 // * dc ivac, the pure invalidate, is for the kernel only. dc cvap aims at persistence, not at devices, and
 //   costs more; a CPU without it (HWCAP_DCPOP) has its point of persistence at the point of coherency. QEMU
 //   announces it in user mode and then refuses to execute it.
+// * SLUICE_CACHEFLUSH chooses among what reaches the point of coherency. Where DCPOP is there, persistence
+//   may lie behind that point: persist stays dc cvap, since any other choice would lose data.
 // * Cache maintenance by address is in program order with accesses to the same line: no fence
 //   before a clean.
 // * Only dsb waits until maintenance is complete; dmb doesn't. It must be "sy": a master that
@@ -94,8 +96,9 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
         const std::size_t line_bytes = bytes_in_field(facts.ctr_el0, 16);
         const bool granule_known = (facts.ctr_el0 >> 24 & 0xf) != 0;
         const std::size_t granule = granule_known ? bytes_in_field(facts.ctr_el0, 24) : kLargestGranule;
+        const LineOp clean = choice == 0 ? clean_op<Cvac>() : clean_op<Civac>();
         return Ops{
-            .clean = choice == 0 ? clean_op<Cvac>() : clean_op<Civac>(),
+            .clean = clean,
             .invalidate = invalidate_op<Civac>(),
             .before_clean = kNoFence,
             .after_clean = fence<DsbSy>(),
@@ -104,7 +107,7 @@ Result<Ops> choose(const CpuFacts& facts, std::string_view forced) {
             .line_bytes = line_bytes,
             .granule_bytes = std::max(line_bytes, granule),
             .context = nullptr,
-            .persist = (facts.hwcap & kHwcapDcpop) != 0 ? clean_op<Cvap>() : clean_op<Cvac>(),
+            .persist = (facts.hwcap & kHwcapDcpop) != 0 ? clean_op<Cvap>() : clean,
             .line_source = "CTR_EL0",
         };
     });

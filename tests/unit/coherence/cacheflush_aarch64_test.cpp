@@ -66,6 +66,17 @@ TEST(choose__persist__cvap_where_the_cpu_has_it) {
     assert_string_equal(choose(facts, "")->clean.name, "cvac");
 }
 
+// Without DCPOP persistence is where a clean ends, so what is forced for a clean is right for it. With DCPOP
+// it lies behind that, where dc cvap alone gets.
+TEST(choose__persist_forced__as_clean_without_dcpop_and_cvap_with_it) {
+    CpuFacts facts = ctr(4, 4);
+    assert_string_equal(choose(facts, "civac")->persist.name, "civac");
+    assert_string_equal(choose(facts, "cvac")->persist.name, "cvac");
+    facts.hwcap = 1u << 16; // HWCAP_DCPOP
+    assert_string_equal(choose(facts, "civac")->persist.name, "cvap");
+    assert_string_equal(choose(facts, "civac")->clean.name, "civac");
+}
+
 TEST(barriers__outer_shareable) {
     assert_string_equal(sluice::coherence::native_barriers().to_device.name, "dmb oshst");
     assert_string_equal(sluice::coherence::native_barriers().from_device.name, "dmb oshld");
