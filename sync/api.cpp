@@ -12,7 +12,6 @@
 #include "core/facade.hpp"
 #include "core/log.hpp"
 #include "core/put_text.hpp"
-#include "core/settings.hpp"
 #include "core/versioned.hpp"
 #include "sluice/version.hpp"
 #include "sync/access.hpp"
@@ -185,7 +184,7 @@ sluice_sync_cpu describe(const Ops& ops) noexcept {
     cpu.line_bytes = ops.line_bytes;
     cpu.granule_bytes = ops.granule_bytes;
     cpu.copy_bytes = ops.copy.worth_bytes;
-    cpu.forced = sluice::setting_value(sluice::Setting::kCacheflush) != nullptr ? 1 : 0;
+    cpu.forced = ops.is_forced ? 1 : 0;
     cpu.checking = is_checking() ? 1 : 0;
     return cpu;
 }

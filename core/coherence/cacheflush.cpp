@@ -13,8 +13,10 @@ namespace {
 
 Result<Ops> probe() {
     const char* forced = setting_value(Setting::kCacheflush);
-    Result<Ops> ops = choose_for_this_cpu(forced == nullptr ? "" : forced);
+    forced = forced == nullptr ? "" : forced;
+    Result<Ops> ops = choose_for_this_cpu(forced);
     if (ops) {
+        ops->is_forced = *forced != '\0';
         SLUICE_LOG(kInfo, "cacheflush", "clean with %s, invalidate with %s, lines of %zu bytes, granule %zu",
                    ops->clean.name, ops->invalidate.name, ops->line_bytes, ops->granule_bytes);
     }

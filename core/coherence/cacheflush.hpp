@@ -90,6 +90,7 @@ struct Ops {
     LineOp persist{"none", nullptr, nullptr};
     LineCopy copy{"none", nullptr, 0};
     const char* line_source = ""; // what told line_bytes
+    bool is_forced = false;       // SLUICE_CACHEFLUSH named the instruction
 };
 
 // What remains to be done for a device that does snoop: keep the order between the CPU's

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // libsluice-sync as a program sees it, on the CPU that runs this.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -49,6 +53,42 @@ std::vector<unsigned char> pattern(std::size_t size) {
         bytes[i] = static_cast<unsigned char>(i * 7 + i / 256);
     }
     return bytes;
+}
+
+// What query() says in a process of its own under SLUICE_CACHEFLUSH=SAID: whether that was obeyed, or the
+// error.
+int forced_under(const char* said) {
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("SLUICE_CACHEFLUSH", said, 1);
+        sluice_sync_cpu answer{};
+        const int error = sluice_sync_query(&answer, sizeof answer);
+        _exit(error != 0 ? error : static_cast<int>(answer.forced));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+// The table is chosen once, so this comes before anything in this process has asked for it.
+TEST(query__instruction_named_in_the_environment__forced_only_by_a_name) {
+#if defined(__x86_64__)
+    assert_int_equal(forced_under("clflush"), 1);
+#elif defined(__aarch64__)
+    assert_int_equal(forced_under("civac"), 1);
+#endif
+    const int empty = forced_under("");
+    assert_true(empty == 0 || empty == EOPNOTSUPP);
+    assert_int_equal(forced_under("typo"), empty == 0 ? EINVAL : EOPNOTSUPP);
+}
+
+TEST(query__environment_changed_later__still_as_the_table_was_chosen) {
+    NEEDS_A_CPU_THAT_CAN
+    assert_int_equal(cpu().forced, 0);
+    setenv("SLUICE_CACHEFLUSH", "clflush", 1);
+    assert_int_equal(cpu().forced, 0);
+    unsetenv("SLUICE_CACHEFLUSH");
 }
 
 TEST(version__is_that_of_the_project) {
