@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -82,29 +83,66 @@ const void* at(std::uintptr_t address) {
     return reinterpret_cast<const void*>(address);
 }
 
-// What a process of its own, with SLUICE_SYNC_CHECK=SAID, gets for a page that isn't there; 128 and the
-// signal if it dies of that.
-int status_under(const char* said) {
-    const TwoPages pages(kUnmapped);
+struct Outcome {
+    int status; // 128 and the signal if the process died of one
+    std::string said;
+};
+
+// What CALL returns in a process of its own, and what that writes to standard error.
+template<typename Call>
+Outcome outcome_of(Call&& call) {
+    std::array<int, 2> ends{};
+    assert_int_equal(pipe(ends.data()), 0);
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);   // a sanitizer's handler would turn it into an exit
         prctl(PR_SET_DUMPABLE, 0L); // and a core file takes seconds
-        setenv("SLUICE_SYNC_CHECK", said, 1);
-        _exit(sluice_sync_clean(pages.border() + 10, 1));
+        dup2(ends[1], STDERR_FILENO);
+        _exit(call());
     }
+    close(ends[1]);
+    Outcome outcome{};
+    std::array<char, 512> text;
+    for (ssize_t got = 0; (got = read(ends[0], text.data(), text.size())) > 0;) {
+        outcome.said.append(text.data(), static_cast<std::size_t>(got));
+    }
+    close(ends[0]);
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    outcome.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return outcome;
 }
 
-// The environment is looked at once, so this comes before anything in this process has looked.
+// For a page that isn't there, with SLUICE_SYNC_CHECK=SAID.
+Outcome outcome_under(const char* said) {
+    const TwoPages pages(kUnmapped);
+    return outcome_of([&] {
+        setenv("SLUICE_SYNC_CHECK", said, 1);
+        return sluice_sync_clean(pages.border() + 10, 1);
+    });
+}
+
+// The environment is looked at once, so the tests of it come before anything in this process has looked.
 TEST(environment__asks_for_checks__obeyed) {
-    assert_int_equal(status_under("yes"), EFAULT);
+    assert_int_equal(outcome_under("yes").status, EFAULT);
 #if defined(__x86_64__) // emulators of the others don't look at the page
-    assert_int_equal(status_under("no"), 128 + SIGSEGV);
+    assert_int_equal(outcome_under("no").status, 128 + SIGSEGV);
+    assert_int_equal(outcome_under("").status, 128 + SIGSEGV);
 #endif
 }
+
+#if defined(__x86_64__) // as above
+TEST(unchecked__page_that_is_not_there__each_call_touches_it) {
+    const TwoPages pages(kUnmapped);
+    const sluice_sync_segment segment{pages.border() + 10, 1};
+    for (const RangeCall call : kRangeCalls) {
+        assert_int_equal(outcome_of([&] { return call(segment.address, 1); }).status, 128 + SIGSEGV);
+    }
+    for (const BatchCall call : kBatchCalls) {
+        assert_int_equal(outcome_of([&] { return call(&segment, 1); }).status, 128 + SIGSEGV);
+    }
+}
+#endif
 
 TEST(ranges__that_wrap_or_begin_at_null__einval) {
     std::array<unsigned char, 64> bytes{};
@@ -230,6 +268,7 @@ TEST(check__page_behind_the_end_of_its_file__efault) {
     munmap(pages, 2 * page_bytes());
     close(file);
 }
+
 #endif
 
 } // namespace
