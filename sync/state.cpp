@@ -19,12 +19,24 @@ enum class Checking : unsigned char { kAsSet, kOff, kOn };
 constinit Mutex mutex;
 constinit Checking checking SLUICE_TSA(guarded_by(mutex)) = Checking::kAsSet;
 
-bool is_checking_locked() SLUICE_TSA(requires_capability(mutex)) {
-    if (checking == Checking::kAsSet) {
-        const char* const wanted = setting_value(Setting::kSyncCheck);
-        checking = wanted != nullptr && std::string_view(wanted) == "yes" ? Checking::kOn : Checking::kOff;
+bool read_setting() {
+    const char* const text = setting_value(Setting::kSyncCheck);
+    const std::string_view wanted = text == nullptr ? "" : text;
+    if (!wanted.empty() && wanted != "yes" && wanted != "no") {
+        SLUICE_LOG(kWarning, "sync", "SLUICE_SYNC_CHECK=%s is neither yes nor no: pages aren't checked",
+                   text);
     }
-    return checking == Checking::kOn;
+    return wanted == "yes";
+}
+
+// SLUICE_SYNC_CHECK, as the first call found it. Never under the mutex, since it may log.
+bool is_set() {
+    static const bool set = read_setting();
+    return set;
+}
+
+bool is_checking_locked(bool set) SLUICE_TSA(requires_capability(mutex)) {
+    return checking == Checking::kAsSet ? set : checking == Checking::kOn;
 }
 
 } // namespace
@@ -32,16 +44,18 @@ bool is_checking_locked() SLUICE_TSA(requires_capability(mutex)) {
 Result<const Ops*> prepare_ops() {
     warn_about_unknown_settings();
     Result<const Ops*> ops = coherence::native_ops();
+    const bool set = is_set();
     const LockGuard guard(mutex);
-    if (ops && !is_checking_locked()) {
+    if (ops && !is_checking_locked(set)) {
         ready_ops.store(*ops, std::memory_order_release);
     }
     return ops;
 }
 
 bool is_checking() noexcept {
+    const bool set = is_set();
     const LockGuard guard(mutex);
-    return is_checking_locked();
+    return is_checking_locked(set);
 }
 
 void set_checking(bool on) noexcept {

@@ -131,6 +131,16 @@ TEST(environment__asks_for_checks__obeyed) {
 #endif
 }
 
+TEST(environment__neither_yes_nor_no__warned_about) {
+    for (const char* value : {"1", "on", "YES"}) {
+        const std::string said = outcome_under(value).said;
+        assert_true(said.find("SLUICE_SYNC_CHECK=" + std::string(value)) != std::string::npos);
+    }
+    for (const char* value : {"yes", "no", ""}) {
+        assert_true(outcome_under(value).said.find("SLUICE_SYNC_CHECK") == std::string::npos);
+    }
+}
+
 #if defined(__x86_64__) // as above
 TEST(unchecked__page_that_is_not_there__each_call_touches_it) {
     const TwoPages pages(kUnmapped);
