@@ -77,11 +77,16 @@ Result<void> check_access(Range range, Access access) {
     // lack of memory.
     const Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
     if (!maps) {
-        return maps.error().clone();
+        return Error::format(ErrorKind::kInsufficientResources, ENOMEM,
+                             "the pages can't be checked, since /proc/self/maps can't be read: %s",
+                             maps.error().text());
     }
     Result<void> listed = check_listed(*maps, range, access);
-    return listed && why != EINVAL ? Error::from_errno(why, "the kernel can't make the range's pages present")
-                                   : std::move(listed);
+    if (listed && why != EINVAL) {
+        return Error::format(ErrorKind::kInsufficientResources, ENOMEM,
+                             "the kernel can't make the pages present (errno %d)", why);
+    }
+    return listed;
 }
 
 } // namespace sluice::sync

@@ -22,8 +22,8 @@ inline bool is_sound(Range range) noexcept {
 }
 
 // Nothing when ACCESS is possible on every page. EFAULT: a page isn't mapped, can't be read, or has lost its
-// file; EACCES: one may not be written. RANGE is sound. Costs a system call, and where that can't tell it
-// reads /proc/self/maps.
+// file; EACCES: one may not be written; ENOMEM: the kernel couldn't tell. RANGE is sound. Costs a system
+// call, and where that can't tell it reads /proc/self/maps.
 Result<void> check_access(Range range, Access access);
 
 // The same by the text of /proc/self/maps, which knows mappings, and not what became of their files.

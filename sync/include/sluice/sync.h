@@ -7,10 +7,14 @@
  * Functions that can fail return 0 or a positive errno; what they give back through pointers
  * is written on success only.
  *
- *   EINVAL      a range wraps around or begins at NULL, a flag isn't aligned, ranges of a copy overlap
- *   EOPNOTSUPP  this CPU, or its kernel, gives user mode no means; SLUICE_LOG tells why
+ *   EINVAL      a range wraps around or begins at NULL, a flag isn't aligned, ranges of a copy overlap; from
+ *               every call that needs the CPU's instructions: SLUICE_CACHEFLUSH names one that doesn't exist
+ *   EOPNOTSUPP  this CPU, or its kernel, gives user mode no means, or lacks the instruction that
+ *               SLUICE_CACHEFLUSH names; SLUICE_LOG tells why
  *   EFAULT      checks are on (see below): a page isn't mapped, or can't be read
  *   EACCES      checks are on: a page that the call would write may only be read
+ *   ENOMEM      checks are on: the kernel can't tell, or can't make a page present: no memory, no free
+ *               descriptor, or no /proc
  *
  * After an error nothing was touched: no byte stored, no line cleaned or dropped. docs/sync.md has the rules
  * of use and what can't be had.
@@ -57,7 +61,7 @@ struct sluice_sync_cpu {
     uint32_t checking;      /* 1: checks are on */
 };
 
-/* EINVAL for NULL or an impossible SIZE, EOPNOTSUPP when the CPU can't. */
+/* EINVAL for NULL or an impossible SIZE, too. */
 int sluice_sync_query(struct sluice_sync_cpu* cpu, size_t size);
 
 /*
@@ -105,9 +109,9 @@ enum sluice_sync_access {
 };
 
 /*
- * Asks the kernel whether all pages of the range may be read, or read and written: 0, EFAULT or EACCES;
- * EINVAL for another ACCESS. Takes a microsecond and more. Pages that were never touched come into being. The
- * answer holds until somebody unmaps or protects the pages.
+ * Asks the kernel whether all pages of the range may be read, or read and written: 0, EFAULT, EACCES or
+ * ENOMEM; EINVAL for another ACCESS. Takes a microsecond and more. Pages that were never touched come into
+ * being. The answer holds until somebody unmaps or protects the pages.
  */
 int sluice_sync_check(const void* address, uint64_t length, unsigned access);
 

@@ -3,6 +3,7 @@
 // Bad input to libsluice-sync: an error, and nothing touched.
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -279,6 +280,15 @@ TEST(check__page_behind_the_end_of_its_file__efault) {
     close(file);
 }
 
+TEST(check__list_of_mappings_that_cannot_be_read__enomem) {
+    const TwoPages pages(kUnmapped);
+    const Outcome outcome = outcome_of([&] {
+        const rlimit none{0, 0};
+        setrlimit(RLIMIT_NOFILE, &none);
+        return sluice_sync_check(pages.border(), 20, SLUICE_SYNC_READ);
+    });
+    assert_int_equal(outcome.status, ENOMEM);
+}
 #endif
 
 } // namespace
