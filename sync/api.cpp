@@ -71,17 +71,15 @@ struct Entry {
     int error;
 };
 
-// A call's way in when nothing is known yet or checks are on.
-[[gnu::cold, gnu::noinline]] Entry enter(const Range* ranges, std::uint64_t count, Access access,
-                                         const char* function) noexcept {
+// A call's way in when nothing is known yet or checks are on. CHECK looks at the pages.
+template<typename Check>
+Entry enter(const char* function, Check&& check) noexcept {
     Entry entry{nullptr, 0};
     entry.error = Sync::give(
         &entry.ops,
         [&]() -> Result<const Ops*> {
-            for (std::uint64_t i = 0; is_checking() && i < count; ++i) {
-                if (Result<void> possible = check_access(ranges[i], access); !possible) {
-                    return std::move(possible).error();
-                }
+            if (Result<void> possible = is_checking() ? check() : Result<void>{}; !possible) {
+                return std::move(possible).error();
             }
             return prepare_ops();
         },
@@ -90,7 +88,25 @@ struct Entry {
 }
 
 [[gnu::cold, gnu::noinline]] Entry enter_one(Range range, Access access, const char* function) noexcept {
-    return enter(&range, 1, access, function);
+    return enter(function, [&] { return check_access(range, access); });
+}
+
+[[gnu::cold, gnu::noinline]] Entry enter_two(Range read, Range written, const char* function) noexcept {
+    return enter(function, [&] {
+        Result<void> possible = check_access(read, Access::kRead);
+        return possible ? check_access(written, Access::kWrite) : std::move(possible);
+    });
+}
+
+[[gnu::cold, gnu::noinline]] Entry enter_batch(const Range* ranges, std::uint64_t count,
+                                               const char* function) noexcept {
+    return enter(function, [&] {
+        Result<void> possible;
+        for (std::uint64_t i = 0; possible && i < count; ++i) {
+            possible = check_access(ranges[i], Access::kRead);
+        }
+        return possible;
+    });
 }
 
 // As enter(), which most calls don't need.
@@ -99,8 +115,31 @@ struct Entry {
     return ops != nullptr ? Entry{ops, 0} : enter_one(range, access, function);
 }
 
+[[gnu::always_inline]] inline Entry ready_two(Range read, Range written, const char* function) noexcept {
+    const Ops* const ops = ready_ops.load(std::memory_order_acquire); // partner: prepare_ops()
+    return ops != nullptr ? Entry{ops, 0} : enter_two(read, written, function);
+}
+
+// The memory of the array itself. COUNT is possible.
+Range array_of(const Range* ranges, std::uint64_t count) noexcept {
+    return range_of(ranges, count * sizeof *ranges);
+}
+
+// Whether there can be an array of COUNT at RANGES, which isn't read.
+bool is_array(const Range* ranges, std::uint64_t count) noexcept {
+    return count <= SIZE_MAX / sizeof *ranges && is_sound(array_of(ranges, count));
+}
+
+// With checks on, whether the array may be read; 0 or the error.
+[[gnu::cold, gnu::noinline]] int check_array(const Range* ranges, std::uint64_t count,
+                                             const char* function) noexcept {
+    return Sync::answer(
+        [&] { return is_checking() ? check_access(array_of(ranges, count), Access::kRead) : Result<void>{}; },
+        Where("", 0, function));
+}
+
 bool are_sound(const Range* ranges, std::uint64_t count) noexcept {
-    bool sound = count == 0 || (ranges != nullptr && count <= SIZE_MAX / sizeof *ranges);
+    bool sound = true;
     for (std::uint64_t i = 0; sound && i < count; ++i) {
         sound = is_sound(ranges[i]);
     }
@@ -147,11 +186,19 @@ template<BatchWork* kWork, Aim kAim = Aim::kVisible>
 [[gnu::always_inline]] inline int do_batch(const sluice_sync_segment* segments, std::uint64_t count,
                                            const char* function = __builtin_FUNCTION()) noexcept {
     const auto* const ranges = reinterpret_cast<const Range*>(segments);
-    if (!are_sound(ranges, count)) [[unlikely]] {
+    if (!is_array(ranges, count)) [[unlikely]] {
         return unsound(function);
     }
     const Ops* const ops = ready_ops.load(std::memory_order_acquire); // partner: prepare_ops()
-    const Entry entry = ops != nullptr ? Entry{ops, 0} : enter(ranges, count, Access::kRead, function);
+    if (ops == nullptr) [[unlikely]] {
+        if (const int error = check_array(ranges, count, function); error != 0) {
+            return error;
+        }
+    }
+    if (!are_sound(ranges, count)) [[unlikely]] {
+        return unsound(function);
+    }
+    const Entry entry = ops != nullptr ? Entry{ops, 0} : enter_batch(ranges, count, function);
     if (entry.error != 0) [[unlikely]] {
         return entry.error;
     }
@@ -244,8 +291,7 @@ int sluice_sync_copy(void* to, const void* from, uint64_t length) {
     if (do_overlap(target, source)) [[unlikely]] {
         return refuse(ErrorKind::kInvalidArgument, "the ranges of a copy overlap", __func__);
     }
-    Entry entry = ready(source, Access::kRead, __func__);
-    entry = entry.error != 0 ? entry : ready(target, Access::kWrite, __func__);
+    const Entry entry = ready_two(source, target, __func__);
     if (entry.error == 0) [[likely]] {
         coherence::copy_and_clean(*entry.ops, to, from, length);
     }
@@ -267,7 +313,7 @@ int sluice_sync_observe(const uint64_t* flag, uint64_t* value) {
     if (!is_flag(flag) || value == nullptr) [[unlikely]] {
         return no_flag();
     }
-    const Entry entry = ready(range_of(flag, sizeof *flag), Access::kRead, __func__);
+    const Entry entry = ready_two(range_of(flag, sizeof *flag), range_of(value, sizeof *value), __func__);
     if (entry.error == 0) [[likely]] {
         *value = coherence::observe(*entry.ops, flag);
     }
