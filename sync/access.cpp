@@ -18,8 +18,8 @@ namespace {
 constexpr int kPopulateRead = 22;
 constexpr int kPopulateWrite = 23;
 
-Error not_mapped() {
-    return Error(ErrorKind::kInvalidArgument, "a page of the range isn't mapped, or can't be read", EFAULT);
+Error not_mapped(Range range) noexcept {
+    return error_about(range, ErrorKind::kInvalidArgument, "a page isn't mapped, or can't be read", EFAULT);
 }
 
 // Emulators take any advice and follow none. A kernel refuses one that doesn't exist.
@@ -44,6 +44,17 @@ int populate(Range range, Access access) noexcept {
 
 } // namespace
 
+Error error_about(Range range, ErrorKind kind, const char* what, int os_errno) noexcept {
+    return Error::format(kind, os_errno, "%llu bytes at 0x%llx: %s",
+                         static_cast<unsigned long long>(range.length),
+                         static_cast<unsigned long long>(range.address), what);
+}
+
+Error error_in_segment(std::uint64_t index, const Error& error) noexcept {
+    return Error::format(error.kind(), error.os_errno(), "segment %llu, %s",
+                         static_cast<unsigned long long>(index), error.text());
+}
+
 Result<void> check_listed(std::string_view maps, Range range, Access access) noexcept {
     const std::uintptr_t end = range.address + range.length;
     std::uintptr_t at = range.address;
@@ -52,14 +63,15 @@ Result<void> check_listed(std::string_view maps, Range range, Access access) noe
             continue;
         }
         if (mapping.first > at || !mapping.is_readable) {
-            return not_mapped();
+            return not_mapped(range);
         }
         if (access == Access::kWrite && !mapping.is_writable) {
-            return Error(ErrorKind::kPermission, "a page that would be written may only be read", EACCES);
+            return error_about(range, ErrorKind::kPermission, "a page that would be written may only be read",
+                               EACCES);
         }
         at = mapping.end;
     }
-    return at >= end ? Result<void>{} : not_mapped();
+    return at >= end ? Result<void>{} : not_mapped(range);
 }
 
 Result<void> check_access(Range range, Access access) {
@@ -71,20 +83,24 @@ Result<void> check_access(Range range, Access access) {
         return {};
     }
     if (why == EFAULT || why == EHWPOISON) {
-        return not_mapped();
+        return not_mapped(range);
     }
     // EINVAL is a lack of rights, memory of a device, an emulator, or a kernel before 5.14; ENOMEM also a
     // lack of memory.
     const Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
     if (!maps) {
-        return Error::format(ErrorKind::kInsufficientResources, ENOMEM,
-                             "the pages can't be checked, since /proc/self/maps can't be read: %s",
-                             maps.error().text());
+        return Error::format(
+            ErrorKind::kInsufficientResources, ENOMEM,
+            "%llu bytes at 0x%llx: the pages can't be checked, since /proc/self/maps can't be read: %s",
+            static_cast<unsigned long long>(range.length), static_cast<unsigned long long>(range.address),
+            maps.error().text());
     }
     Result<void> listed = check_listed(*maps, range, access);
     if (listed && why != EINVAL) {
         return Error::format(ErrorKind::kInsufficientResources, ENOMEM,
-                             "the kernel can't make the pages present (errno %d)", why);
+                             "%llu bytes at 0x%llx: the kernel can't make the pages present (errno %d)",
+                             static_cast<unsigned long long>(range.length),
+                             static_cast<unsigned long long>(range.address), why);
     }
     return listed;
 }

@@ -5,6 +5,7 @@
 // Thread safety: there is no state. The answer holds until somebody unmaps or protects the pages.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "core/coherence/segment.hpp"
@@ -20,6 +21,12 @@ enum class Access : bool { kRead, kWrite };
 inline bool is_sound(Range range) noexcept {
     return range.address + range.length >= range.address && (range.address != 0 || range.length == 0);
 }
+
+// An error about RANGE whose text is "LENGTH bytes at ADDRESS: WHAT".
+Error error_about(Range range, ErrorKind kind, const char* what, int os_errno = 0) noexcept;
+
+// ERROR, said of segment INDEX of a batch.
+Error error_in_segment(std::uint64_t index, const Error& error) noexcept;
 
 // Nothing when ACCESS is possible on every page. EFAULT: a page isn't mapped, can't be read, or has lost its
 // file; EACCES: one may not be written; ENOMEM: the kernel couldn't tell. RANGE is sound. Costs a system

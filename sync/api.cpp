@@ -26,6 +26,8 @@ using sluice::Where;
 using sluice::coherence::Ops;
 using sluice::sync::Access;
 using sluice::sync::check_access;
+using sluice::sync::error_about;
+using sluice::sync::error_in_segment;
 using sluice::sync::is_checking;
 using sluice::sync::is_sound;
 using sluice::sync::prepare_ops;
@@ -57,12 +59,16 @@ Range range_of(const void* address, std::uint64_t length) noexcept {
 
 // What an exported function returns for bad arguments; FUNCTION is its name. Not a Where, which would be
 // stored before each flush.
-[[gnu::cold, gnu::noinline]] int refuse(ErrorKind kind, const char* text, const char* function) noexcept {
-    return Sync::fail(Error(kind, text), Where("", 0, function));
+[[gnu::cold, gnu::noinline]] int refuse(const Error& error, const char* function) noexcept {
+    return Sync::fail(error, Where("", 0, function));
 }
 
-int unsound(const char* function) noexcept {
-    return refuse(ErrorKind::kInvalidArgument, "a range that wraps around, or begins at NULL", function);
+Error error_of_unsound(Range range) noexcept {
+    return error_about(range, ErrorKind::kInvalidArgument, "a range must not wrap around or begin at NULL");
+}
+
+[[gnu::cold, gnu::noinline]] int unsound(Range range, const char* function) noexcept {
+    return refuse(error_of_unsound(range), function);
 }
 
 // The table, or why the call can't be done. Both in registers: a store would delay the flush.
@@ -104,6 +110,9 @@ Entry enter(const char* function, Check&& check) noexcept {
         Result<void> possible;
         for (std::uint64_t i = 0; possible && i < count; ++i) {
             possible = check_access(ranges[i], Access::kRead);
+            if (!possible) {
+                possible = error_in_segment(i, possible.error());
+            }
         }
         return possible;
     });
@@ -138,16 +147,40 @@ bool is_array(const Range* ranges, std::uint64_t count) noexcept {
         Where("", 0, function));
 }
 
-bool are_sound(const Range* ranges, std::uint64_t count) noexcept {
-    bool sound = true;
-    for (std::uint64_t i = 0; sound && i < count; ++i) {
-        sound = is_sound(ranges[i]);
+[[gnu::cold, gnu::noinline]] int no_array(const Range* ranges, std::uint64_t count,
+                                          const char* function) noexcept {
+    return refuse(Error::format(ErrorKind::kInvalidArgument, 0,
+                                "no memory holds an array of %llu segments at 0x%llx",
+                                static_cast<unsigned long long>(count),
+                                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(ranges))),
+                  function);
+}
+
+// The index of the first segment that isn't sound; COUNT if there is none.
+std::uint64_t first_unsound(const Range* ranges, std::uint64_t count) noexcept {
+    std::uint64_t index = 0;
+    while (index < count && is_sound(ranges[index])) {
+        ++index;
     }
-    return sound;
+    return index;
+}
+
+[[gnu::cold, gnu::noinline]] int unsound_segment(const Range* ranges, std::uint64_t index,
+                                                 const char* function) noexcept {
+    return refuse(error_in_segment(index, error_of_unsound(ranges[index])), function);
 }
 
 bool do_overlap(Range a, Range b) noexcept {
     return a.length != 0 && (a.address - b.address < b.length || b.address - a.address < a.length);
+}
+
+[[gnu::cold, gnu::noinline]] int overlapping(Range target, Range source, const char* function) noexcept {
+    return refuse(Error::format(ErrorKind::kInvalidArgument, 0,
+                                "a copy of %llu bytes from 0x%llx to 0x%llx: the ranges must not overlap",
+                                static_cast<unsigned long long>(target.length),
+                                static_cast<unsigned long long>(source.address),
+                                static_cast<unsigned long long>(target.address)),
+                  function);
 }
 
 using RangeWork = void(const Ops&, std::uintptr_t, std::size_t) noexcept;
@@ -161,7 +194,9 @@ bool is_supported(const Ops& ops) noexcept {
 }
 
 int not_persistent(const char* function) noexcept {
-    return refuse(ErrorKind::kNotSupported, "user mode can't clean to persistence on this CPU", function);
+    return refuse(Error(ErrorKind::kNotSupported, "user mode can't clean to persistence on this CPU; "
+                                                  "sluice_sync_query() gives \"none\" for persist"),
+                  function);
 }
 
 template<RangeWork* kWork, Aim kAim = Aim::kVisible>
@@ -169,7 +204,7 @@ template<RangeWork* kWork, Aim kAim = Aim::kVisible>
                                            const char* function = __builtin_FUNCTION()) noexcept {
     const Range range = range_of(address, length);
     if (!is_sound(range)) [[unlikely]] {
-        return unsound(function);
+        return unsound(range, function);
     }
     const Entry entry = ready(range, Access::kRead, function);
     if (entry.error != 0) [[unlikely]] {
@@ -187,7 +222,7 @@ template<BatchWork* kWork, Aim kAim = Aim::kVisible>
                                            const char* function = __builtin_FUNCTION()) noexcept {
     const auto* const ranges = reinterpret_cast<const Range*>(segments);
     if (!is_array(ranges, count)) [[unlikely]] {
-        return unsound(function);
+        return no_array(ranges, count, function);
     }
     const Ops* const ops = ready_ops.load(std::memory_order_acquire); // partner: prepare_ops()
     if (ops == nullptr) [[unlikely]] {
@@ -195,8 +230,8 @@ template<BatchWork* kWork, Aim kAim = Aim::kVisible>
             return error;
         }
     }
-    if (!are_sound(ranges, count)) [[unlikely]] {
-        return unsound(function);
+    if (const std::uint64_t wrong = first_unsound(ranges, count); wrong != count) [[unlikely]] {
+        return unsound_segment(ranges, wrong, function);
     }
     const Entry entry = ops != nullptr ? Entry{ops, 0} : enter_batch(ranges, count, function);
     if (entry.error != 0) [[unlikely]] {
@@ -213,8 +248,10 @@ bool is_flag(const std::uint64_t* flag) noexcept {
     return flag != nullptr && reinterpret_cast<std::uintptr_t>(flag) % alignof(std::uint64_t) == 0;
 }
 
-int no_flag(const char* function = __builtin_FUNCTION()) noexcept {
-    return refuse(ErrorKind::kInvalidArgument, "a flag at NULL, or not on a multiple of 8 bytes", function);
+[[gnu::cold, gnu::noinline]] int no_flag(const std::uint64_t* flag, const char* function) noexcept {
+    return refuse(error_about(range_of(flag, sizeof *flag), ErrorKind::kInvalidArgument,
+                              "a flag must not be NULL and must be on a multiple of 8 bytes"),
+                  function);
 }
 
 sluice_sync_cpu describe(const Ops& ops) noexcept {
@@ -286,10 +323,10 @@ int sluice_sync_copy(void* to, const void* from, uint64_t length) {
     const Range target = range_of(to, length);
     const Range source = range_of(from, length);
     if (!is_sound(target) || !is_sound(source)) [[unlikely]] {
-        return unsound(__func__);
+        return unsound(is_sound(target) ? source : target, __func__);
     }
     if (do_overlap(target, source)) [[unlikely]] {
-        return refuse(ErrorKind::kInvalidArgument, "the ranges of a copy overlap", __func__);
+        return overlapping(target, source, __func__);
     }
     const Entry entry = ready_two(source, target, __func__);
     if (entry.error == 0) [[likely]] {
@@ -300,7 +337,7 @@ int sluice_sync_copy(void* to, const void* from, uint64_t length) {
 
 int sluice_sync_publish(uint64_t* flag, uint64_t value) {
     if (!is_flag(flag)) [[unlikely]] {
-        return no_flag();
+        return no_flag(flag, __func__);
     }
     const Entry entry = ready(range_of(flag, sizeof *flag), Access::kWrite, __func__);
     if (entry.error == 0) [[likely]] {
@@ -310,8 +347,11 @@ int sluice_sync_publish(uint64_t* flag, uint64_t value) {
 }
 
 int sluice_sync_observe(const uint64_t* flag, uint64_t* value) {
-    if (!is_flag(flag) || value == nullptr) [[unlikely]] {
-        return no_flag();
+    if (!is_flag(flag)) [[unlikely]] {
+        return no_flag(flag, __func__);
+    }
+    if (value == nullptr) [[unlikely]] {
+        return refuse(Error(ErrorKind::kInvalidArgument, "the place for the value is NULL"), __func__);
     }
     const Entry entry = ready_two(range_of(flag, sizeof *flag), range_of(value, sizeof *value), __func__);
     if (entry.error == 0) [[likely]] {
@@ -323,10 +363,12 @@ int sluice_sync_observe(const uint64_t* flag, uint64_t* value) {
 int sluice_sync_check(const void* address, uint64_t length, unsigned access) {
     const Range range = range_of(address, length);
     if (!is_sound(range)) {
-        return unsound(__func__);
+        return unsound(range, __func__);
     }
     if (access != SLUICE_SYNC_READ && access != SLUICE_SYNC_WRITE) {
-        return refuse(ErrorKind::kInvalidArgument, "an access that is neither read nor write", __func__);
+        return refuse(Error::format(ErrorKind::kInvalidArgument, 0,
+                                    "access %u is neither SLUICE_SYNC_READ nor SLUICE_SYNC_WRITE", access),
+                      __func__);
     }
     return Sync::answer(
         [&] { return check_access(range, access == SLUICE_SYNC_WRITE ? Access::kWrite : Access::kRead); });

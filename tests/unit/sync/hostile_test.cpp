@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -140,6 +141,55 @@ TEST(environment__neither_yes_nor_no__warned_about) {
     for (const char* value : {"yes", "no", ""}) {
         assert_true(outcome_under(value).said.find("SLUICE_SYNC_CHECK") == std::string::npos);
     }
+}
+
+// What the library logs about CALL, which has to fail with EXPECTED.
+template<typename Call>
+std::string reason_of(int expected, Call&& call) {
+    const Outcome outcome = outcome_of([&] {
+        setenv("SLUICE_LOG", "sync=info", 1);
+        return call();
+    });
+    assert_int_equal(outcome.status, expected);
+    return outcome.said;
+}
+
+void assert_names(const std::string& reason, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) {
+        if (reason.find(part) == std::string::npos) {
+            fail_msg("\"%s\" isn't in: %s", part, reason.c_str());
+        }
+    }
+}
+
+TEST(errors__any__name_address_length_and_segment) {
+    const sluice_sync_segment segments[] = {{nullptr, 0}, {at(0x1234), kHuge}};
+    assert_names(reason_of(EINVAL, [] { return sluice_sync_clean(at(0x1234), kHuge); }),
+                 {"0x1234", "18446744073709551615 bytes"});
+    assert_names(reason_of(EINVAL, [&] { return sluice_sync_clean_batch(segments, 2); }),
+                 {"segment 1", "0x1234", "18446744073709551615 bytes"});
+    assert_names(reason_of(EINVAL, [] { return sluice_sync_clean_batch(nullptr, 3); }),
+                 {"3 segments", "0x0"});
+    assert_names(reason_of(EINVAL,
+                           [] {
+                               auto* const to = const_cast<void*>(at(0x1234));
+                               return sluice_sync_copy(to, at(0x1230), 16);
+                           }),
+                 {"0x1234", "0x1230", "16 bytes"});
+    assert_names(reason_of(EINVAL,
+                           [] {
+                               uint64_t value = 0;
+                               return sluice_sync_observe(static_cast<const uint64_t*>(at(0x1234)), &value);
+                           }),
+                 {"0x1234"});
+    assert_names(reason_of(EINVAL, [] { return sluice_sync_check(at(0x1234), 1, 7); }), {"7"});
+    const sluice_sync_segment missing[] = {{nullptr, 0}, {at(0x10), 32}};
+    assert_names(reason_of(EFAULT,
+                           [&] {
+                               sluice_sync_set_checking(1);
+                               return sluice_sync_clean_batch(missing, 2);
+                           }),
+                 {"segment 1", "32 bytes", "0x10"});
 }
 
 #if defined(__x86_64__) // as above
