@@ -292,11 +292,15 @@ void do_as_told(const Talk& talk) {
     }
 }
 
+// Until a peer that doesn't answer is lost.
+constexpr Timers kThreeMilliseconds{.timeout = 8, .retries = 2};
+constexpr Timers kFourTenthsOfASecond{.timeout = 14, .retries = 5};
+
 struct Told {
-    explicit Told(std::string address = own_address())
+    explicit Told(std::string address = own_address(), const Timers& timers = kThreeMilliseconds)
         : server_address(std::move(address)), server(do_as_told), context(open_here()), end(context.get()),
           card(server.talk().swap_cards(end)) {
-        bring_up(end.qp, card.qpn, card.gid, {.timeout = 8, .retries = 2}); // three milliseconds
+        bring_up(end.qp, card.qpn, card.gid, timers);
         assert_int_equal(server.talk().hear<char>(), 'r');
     }
     ibv_context* open_here() const {
@@ -348,11 +352,12 @@ TEST(peer_at_another_address_of_ours__killed__the_request_fails_within_a_second)
     assert_int_equal(WTERMSIG(peer.server.wait_for_end()), SIGKILL);
 }
 
-// No more silence is granted to a peer of which nothing is known than the program's retries.
+// No more silence is granted to a peer of which nothing is known than the program's retries: in that time its
+// process is found.
 TEST(peer_at_another_address_of_ours__stopped_for_longer_than_all_retries__goes_on) {
     setenv("SLUICE_UROCE_SILENCE", "0", 1);
     {
-        Told peer(own_address(4));
+        Told peer(own_address(4), kFourTenthsOfASecond);
         stop_for(std::chrono::milliseconds(1500), peer);
     }
     unsetenv("SLUICE_UROCE_SILENCE");
