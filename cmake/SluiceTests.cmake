@@ -37,12 +37,54 @@ if(NOT SLUICE_SANITIZE)
   target_link_libraries(sluice_single_threaded PRIVATE sluice_options)
 endif()
 
-# sluice_test(NAME SOURCES... [LINK libraries...] [LABELS labels...] [ARGS args...] [SINGLE_THREADED])
-# Labels default to "unit". The sanitizer and cross presets run the same programs again.
+# sluice_part(TEST PROGRAM): `asan` has the test, too.
+function(sluice_part test program)
+  if(SLUICE_SANITIZE)
+    return()
+  endif()
+  get_test_property(${test} LABELS labels)
+  set_tests_properties(${test} PROPERTIES LABELS "${labels};part")
+  set_property(GLOBAL APPEND PROPERTY SLUICE_PARTS ${program})
+endfunction()
+
+# sluice_by_day(PROGRAM...): parts that a test of the day runs.
+function(sluice_by_day)
+  set_property(GLOBAL APPEND PROPERTY SLUICE_PARTS_BY_DAY ${ARGN})
+endfunction()
+
+# sluice_targets(DIR VARIABLE): what is made in DIR and below it.
+function(sluice_targets dir variable)
+  get_property(found DIRECTORY "${dir}" PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(subdirectories DIRECTORY "${dir}" PROPERTY SUBDIRECTORIES)
+  foreach(subdirectory IN LISTS subdirectories)
+    sluice_targets("${subdirectory}" below)
+    list(APPEND found ${below})
+  endforeach()
+  set(${variable} "${found}" PARENT_SCOPE)
+endfunction()
+
+# sluice_day(): the target "day", which is all that the tests of the day need; to be called last. Parts are most of what
+# a tree compiles, and the benchmarks most of the rest.
+function(sluice_day)
+  sluice_targets("${PROJECT_SOURCE_DIR}" targets)
+  get_property(parts GLOBAL PROPERTY SLUICE_PARTS)
+  get_property(by_day GLOBAL PROPERTY SLUICE_PARTS_BY_DAY)
+  list(REMOVE_ITEM targets ${parts})
+  list(FILTER targets EXCLUDE REGEX "^(bench|fuzz)_|^fuzzers$")
+  add_custom_target(day DEPENDS ${targets} ${by_day})
+endfunction()
+
+# sluice_test(NAME SOURCES... [LINK libraries...] [LABELS labels...] [ARGS args...] [SINGLE_THREADED] [UNSANITIZED])
+# Labels default to "unit". The sanitizer and cross presets run the same programs; what `asan` runs has the label
+# "part", too, where there is no sanitizer, and waits for the night there.
 # SINGLE_THREADED: neither the program nor a library in it starts a thread. `tsan` doesn't build it; without a
 # sanitizer, the test fails if it starts one.
+# UNSANITIZED: no sanitizer preset has it.
 function(sluice_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SINGLE_THREADED" "" "LINK;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SINGLE_THREADED;UNSANITIZED" "" "LINK;LABELS;ARGS")
+  if(arg_UNSANITIZED AND SLUICE_SANITIZE)
+    return()
+  endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
@@ -58,6 +100,9 @@ function(sluice_test name)
   endif()
   add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
+  if(NOT arg_UNSANITIZED)
+    sluice_part(${name} ${target})
+  endif()
   if(CMAKE_CROSSCOMPILING_EMULATOR)
     # User-mode emulation can't start the program again by its name and keeps no address-space
     # limit; the few tests that need those are left out, natively they run.

@@ -5,7 +5,7 @@
 # from which source. What it doesn't know stands in labels_for: a file that isn't found there runs everything.
 
 # labels_for FILE: the labels that it affects as a whole, and words for the rest:
-#   programs    of unit, asan, tsan, cross, load and lab the tests whose programs depend on it
+#   programs    of unit, programs, asan, tsan, cross, load and lab the tests whose programs depend on it
 #   product     the same, and each test of these that is a script
 #   everything  nothing is known
 labels_for() {
@@ -63,7 +63,7 @@ choose_by_changes() {
                 programs | product)
                     changed_sources+=("$sluice_root/$file")
                     [ "$word" = programs ] || changed_product=yes
-                    for label in unit asan tsan cross load lab; do chosen[$label]=1; done
+                    for label in unit programs asan tsan cross load lab; do chosen[$label]=1; done
                     ;;
                 *) chosen[$word]=1 whole[$word]=1 ;;
             esac
@@ -108,13 +108,15 @@ outputs_from() {
             }'
 }
 
-# affected_tests TREE LABEL-OPTION PRODUCT FILE...: names of tests whose command or environment names something that is
-# made from the files, or the files themselves, or a directory with them. Fails if there is none.
+# affected_tests TREE OPTIONS PRODUCT FILE...: of the tests that these options of ctest choose, the names of those whose
+# command or environment names something that is made from the files, or the files themselves, or a directory with them.
+# Fails if there is none.
 affected_tests() {
-    local tree=$1 label=$2 product=$3
+    local tree=$1 options product=$3
+    read -r -a options <<<"$2"
     shift 3
     { outputs_from "$tree" "$@" && printf '%s\n' "$@" '== tests' &&
-        ctest --test-dir "$tree" -L "$label" --show-only=json-v1; } |
+        ctest --test-dir "$tree" "${options[@]}" --show-only=json-v1; } |
         awk -v tree="$sluice_root/$tree" -v product="$product" '
             /^== tests/ { tests = 1 }
             !tests {
