@@ -87,7 +87,7 @@ class Device final : public Neighbour,
     const std::string& directory() const noexcept { return directory_.path(); }
     const engine::Memory& memory() const noexcept { return memory_; }
 
-    // // What a session is for. A post doesn't first send the acknowledgements that wait.
+    // What a session is for. A post doesn't first send the acknowledgements that wait.
     enum class Purpose : std::uint8_t { kChange, kPost };
     // Holds the device's lock. At its end, everything that became possible happens: progress_and_unlock().
     class SLUICE_TSA(scoped_lockable) ProgressSession {
@@ -260,7 +260,7 @@ class Device final : public Neighbour,
     bool take_from_rings(bool polled) noexcept;
     void read_rings(const engine::Moment& now) noexcept;
     bool take_from_link(bool polled) noexcept;
-    bool is_link_due() noexcept;
+    bool is_look_due(std::uint64_t now) const noexcept;
     void advance_if_due() noexcept;
     void read_link(const engine::Moment& now) noexcept;
     void take_link() noexcept;
@@ -296,8 +296,8 @@ class Device final : public Neighbour,
     std::atomic<bool> link_fetched_{false}; // the next holder of the device delivers it
     // Of empty queues, by the program. Threads that poll at the same time may count as one.
     std::atomic<std::uint64_t> polls_{0};
-    std::atomic<std::uint32_t> vain_looks_{0}; // at the link, by polls, since something came
-    std::atomic<std::uint64_t> last_look_{0};  // in ticks()
+    std::atomic<std::uint64_t> last_look_{0};    // at the link, by a poll; in ticks()
+    std::atomic<std::uint64_t> last_traffic_{0}; // that a poll has found there, or that has left
     std::atomic<int> armed_queues_{0};
     Wakeup* wakeups_ = nullptr;                 // in any order
     GidWatcher* watchers_ = nullptr;            // in any order

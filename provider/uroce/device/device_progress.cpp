@@ -17,11 +17,13 @@ namespace {
 constexpr engine::Nanoseconds kFullLinkNs = 50'000;
 // What a process that ends waits for another thread of its own.
 constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
-// A look at the link is a system call, which takes as long as a message through memory. As soon as a process
-// of this host may send so, a program that polls makes it once in so many polls; and after so many looks in
-// vain, once in 20 microseconds.
+// A look at the link is a system call, which takes longer than all else of a poll. A program that polls makes
+// it each time while something comes or leaves there, and after 200 microseconds of silence once in two. As
+// soon as a process of this host may send through memory, it does so once in so many polls, and once in 20
+// microseconds.
 constexpr std::uint64_t kPollsPerLook = 8;
-constexpr std::uint32_t kMostVainLooks = 64;
+constexpr std::uint64_t kSilenceIn20us = 10;
+constexpr std::uint64_t kLooksIn20us = 10;
 
 } // namespace
 
@@ -48,29 +50,25 @@ bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
         progress_and_unlock();
     }
     bool any = take_from_rings(true);
-    if (is_link_due()) {
-        const bool has_come = take_from_link(true);
-        vain_looks_.store(has_come ? 0 : vain_looks_.load(std::memory_order_relaxed) + 1,
-                          std::memory_order_relaxed);
-        any = has_come || any;
+    const std::uint64_t now = ticks();
+    if (is_look_due(now)) {
+        last_look_.store(now, std::memory_order_relaxed);
+        if (take_from_link(true)) {
+            last_traffic_.store(now, std::memory_order_relaxed);
+            any = true;
+        }
     }
     advance_if_due();
     return any;
 }
 
-bool Device::is_link_due() noexcept {
-    if (same_host_ == nullptr || !same_host_->has_rings()) {
-        return true;
+bool Device::is_look_due(std::uint64_t now) const noexcept {
+    const bool has_rings = same_host_ != nullptr && same_host_->has_rings();
+    if (now - last_traffic_.load(std::memory_order_relaxed) < kSilenceIn20us * ticks_of_20us()) {
+        return !has_rings || polls() % kPollsPerLook == 0;
     }
-    if (vain_looks_.load(std::memory_order_relaxed) < kMostVainLooks) {
-        return polls() % kPollsPerLook == 0;
-    }
-    const std::uint64_t now = ticks();
-    if (now - last_look_.load(std::memory_order_relaxed) < ticks_of_20us()) {
-        return false;
-    }
-    last_look_.store(now, std::memory_order_relaxed);
-    return true;
+    return now - last_look_.load(std::memory_order_relaxed) >=
+           (has_rings ? ticks_of_20us() : ticks_of_20us() / kLooksIn20us);
 }
 
 bool Device::fall_asleep() noexcept {
@@ -215,6 +213,7 @@ void Device::transmit_with(Pump& pump, Acks acks) noexcept {
 
 void Device::flush_link() noexcept {
     if (batch_open_ && !link_full_) {
+        last_traffic_.store(ticks(), std::memory_order_relaxed); // answers may come
         batch_open_ = link_full_ = !link_->flush();
     }
 }

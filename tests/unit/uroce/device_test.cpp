@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -423,6 +424,28 @@ TEST(poll__no_thread__nothing_is_held_back) {
         one.link->arrive(one.write(psn, one.key));
         assert_true(one.device.poll_progress());
         assert_int_equal(one.link->flushes, psn + 1);
+    }
+}
+
+// A look is a system call. The count of ticks may be off by two.
+TEST(poll__of_a_silent_link__looks_twice_in_a_microsecond_at_most) {
+    Linked one;
+    const auto began = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::duration time{};
+    while (time < std::chrono::milliseconds(5)) {
+        assert_false(one.device.poll_progress());
+        time = std::chrono::steady_clock::now() - began;
+    }
+    assert_true(one.link->receives > 0);
+    assert_true(one.link->receives <=
+                2 * std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+}
+
+TEST(poll__beside_traffic__looks_each_time) {
+    Linked one;
+    for (std::uint32_t psn = 0; psn < 100; ++psn) {
+        one.link->arrive(one.acknowledgement(psn));
+        assert_true(one.device.poll_progress());
     }
 }
 
