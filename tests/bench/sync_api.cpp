@@ -10,6 +10,7 @@
 #include "core/coherence/copy.hpp"
 #include "core/coherence/engine.hpp"
 #include "tests/bench/harness.hpp"
+#include "tests/bench/sync_shapes.hpp"
 
 namespace sluice::bench {
 
@@ -19,33 +20,11 @@ using coherence::Engine;
 using coherence::Ops;
 using coherence::Segment;
 
-// The shapes of bench_sync.
-struct Shape {
-    const char* name;
-    std::uint64_t count;
-    std::uint64_t length;
-    std::uint64_t stride;
-};
-
-constexpr Shape kShapes[] = {
-    {"1 x 64 B", 1, 64, 64},
-    {"16 x 64 B scattered", 16, 64, 4096 + 64},
-    {"256 x 16 B packed", 256, 16, 16},
-    {"256 x 64 B scattered", 256, 64, 7 * 64},
-    {"256 x 200 B packed", 256, 200, 200},
-    {"64 x 256 B scattered", 64, 256, 1024},
-    {"1 x 4 KiB", 1, 4096, 4096},
-    {"16 x 4 KiB packed", 16, 4096, 4096},
-    {"16 x 4 KiB scattered", 16, 4096, 8192},
-    {"4 x 64 KiB scattered", 4, 65536, 131072},
-    {"1 x 1 MiB", 1, 1 << 20, 1 << 20},
-};
-
 // The same segments for both: in a region of an engine, and as the API takes them.
 class Scene {
   public:
     explicit Scene(const Ops& ops)
-        : engine_(*Engine::make_non_coherent(ops, coherence::EdgePolicy::kCount)), buffer_(4 << 20),
+        : engine_(*Engine::make_non_coherent(ops, coherence::EdgePolicy::kCount)), buffer_(kLargestShape),
           context_(*engine_->add({.address = buffer_.address(), .length = buffer_.size()}, true)) {}
 
     void set(const Shape& shape) {
