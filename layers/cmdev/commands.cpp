@@ -5,7 +5,6 @@
 #include "layers/cmdev/commands.hpp"
 
 #include <arpa/inet.h>
-#include <infiniband/sa.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,73 +14,17 @@
 
 #include "core/log.hpp"
 #include "ibverbs-glue/adaptors.hpp"
+#include "layers/cmdev/multicast.hpp"
+#include "layers/cmdev/queries.hpp"
 #include "layers/cmdev/queue_pair.hpp"
+#include "layers/cmdev/request.hpp"
 #include "layers/cmdev/translate.hpp"
 
 namespace sluice::layers::cmdev {
 
 namespace {
 
-constexpr std::uint16_t kDefaultKey = 0xffff;
-constexpr std::uint32_t kNoIndex = 0xffff'ffff; // of a device that the kernel hasn't numbered
-constexpr std::uint32_t kWriteCmEvent = 24;     // newer than some headers
-
-Error invalid(const char* text) noexcept {
-    return Error(ErrorKind::kInvalidArgument, text, EINVAL);
-}
-
-Error unbound() noexcept {
-    return Error(ErrorKind::kInvalidState, "this id has no device yet", EINVAL);
-}
-
-// A command without its header.
-class Request {
-  public:
-    Request(const std::shared_ptr<File>& file, std::span<const std::byte> body, std::size_t room) noexcept
-        : file_(file), body_(body), room_(room) {}
-
-    File& file() const noexcept { return *file_; }
-    const std::shared_ptr<File>& shared_file() const noexcept { return file_; }
-    std::size_t room() const noexcept { return room_; }
-
-    // What isn't there, down to LEAST bytes, is zero: fields that a later version has added.
-    template<typename Command>
-    Result<Command> as(std::size_t least = sizeof(Command)) const noexcept {
-        if (body_.size() < least) {
-            return Error(ErrorKind::kInvalidArgument, "the command is shorter than its structure", EINVAL);
-        }
-        Command command{};
-        std::memcpy(&command, body_.data(), std::min(body_.size(), sizeof command));
-        return command;
-    }
-
-    // ANSWER, of which a caller of an earlier version takes LEAST bytes or more.
-    template<typename Answered>
-    Result<void> answer(std::uint64_t to, const Answered& answered,
-                        std::size_t least = sizeof(Answered)) const noexcept {
-        if (room_ < least) {
-            return Error(ErrorKind::kOutOfRange, "there is no room for the answer to this command", ENOSPC);
-        }
-        if (to == 0) {
-            return Error(ErrorKind::kInvalidArgument, "the answer to this command has no address", EFAULT);
-        }
-        std::memcpy(at(to), &answered, std::min(room_, sizeof answered));
-        return {};
-    }
-
-    static void* at(std::uint64_t address) noexcept {
-        return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); // NOLINT: the ABI has numbers
-    }
-
-  private:
-    const std::shared_ptr<File>& file_;
-    std::span<const std::byte> body_;
-    std::size_t room_;
-};
-
-Result<Answer> done_if(Result<void> done) noexcept {
-    return done ? Result<Answer>(Answer::kDone) : std::move(done).error();
-}
+constexpr std::uint32_t kWriteCmEvent = 24; // newer than some headers
 
 // Gives the kernel a command of ours.
 template<typename Command>
@@ -97,55 +40,9 @@ Result<void> ask_kernel(const File& file, std::uint32_t number, const Command& c
     return {};
 }
 
-// BODY(id) for the id that is meant, locked. Only the kernel knows one that isn't here.
-template<typename Body>
-Result<Answer> with_id(const Request& request, std::uint32_t handle, Body&& body) {
-    const std::shared_ptr<SharedId> shared = ids::find(handle);
-    if (shared == nullptr) {
-        return request.file().kernels() >= 0 ? Result<Answer>(Answer::kByKernel)
-                                             : Error(ErrorKind::kNotFound, "there is no such id", ENOENT);
-    }
-    const LockGuard guard(shared->mutex);
-    Id& id = shared->id;
-    if (id.is_destroyed || id.file.get() != &request.file()) {
-        return invalid("the id is destroyed, or of another channel");
-    }
-    return body(id);
-}
-
-// The same for commands that need a device of uroce's, or else are the kernel's.
-template<typename Body>
-Result<Answer> with_device(const Request& request, std::uint32_t handle, Body&& body) {
-    return with_id(request, handle, [&](Id& id) -> Result<Answer> {
-        if (!id.device) {
-            return id.is_in_kernel ? Result<Answer>(Answer::kByKernel) : unbound();
-        }
-        return done_if(body(id));
-    });
-}
-
-constexpr std::uint16_t kInfinibandFamily = 27; // AF_IB
-
 // librdmacm tries whether there are addresses of InfiniBand's family, in each process that connects.
 bool is_trial(const Error& error) noexcept {
     return error.os_errno() == EAFNOSUPPORT;
-}
-
-template<typename Storage>
-Result<glue::Address> address_in(const Storage& storage) noexcept {
-    if (reinterpret_cast<const sockaddr*>(&storage)->sa_family == kInfinibandFamily) {
-        return Error(ErrorKind::kNotSupported, "uroce has IPv4 and IPv6 addresses only", EAFNOSUPPORT);
-    }
-    return glue::Address::from(reinterpret_cast<const sockaddr*>(&storage));
-}
-
-// BYTES must be what its family has.
-Result<glue::Address> address_in(const __kernel_sockaddr_storage& storage, std::size_t bytes) noexcept {
-    Result<glue::Address> address = address_in(storage);
-    if (address && address->size() != bytes) {
-        return invalid("the size of an address isn't its family's");
-    }
-    return address;
 }
 
 Result<Answer> create_id(const Request& request) {
@@ -260,156 +157,6 @@ Result<Answer> find_route(const Request& request) {
     const Result<rdma_ucm_resolve_route> command = request.as<rdma_ucm_resolve_route>();
     return command ? with_device(request, command->id, [](Id& id) { return resolve_route(id); })
                    : command.error().clone();
-}
-
-std::uint8_t path_mtu_of(ibv_context* context) noexcept {
-    ibv_port_attr port{};
-    const verbs_context* const whole = verbs_get_ctx_op(context, query_port);
-    const bool known = whole != nullptr && whole->query_port(context, 1, &port, sizeof port) == 0;
-    return static_cast<std::uint8_t>(known ? port.active_mtu : IBV_MTU_1024);
-}
-
-// Its GIDs are known with its device, the rest with its route.
-void fill_route(rdma_ucm_query_route_resp& to, const Id& id) {
-    to.node_guid = id.device->guid;
-    to.port_num = 1;
-    ib_user_path_rec& path = to.ib_route[0];
-    std::ranges::copy(gid_of(id.source).raw, path.sgid);
-    path.pkey = htons(kDefaultKey);
-    if (id.destination.is_set()) {
-        std::ranges::copy(gid_of(id.destination).raw, path.dgid);
-    }
-    if (id.has_route) {
-        to.num_paths = 1;
-        path.mtu = path_mtu_of(id.device->context);
-        path.hop_limit = kHopLimit;
-        path.traffic_class = id.type_of_service;
-        path.reversible = 1;
-        path.numb_path = 1;
-    }
-}
-
-template<typename Storage>
-std::uint16_t put_address(Storage& to, const glue::Address& address) noexcept {
-    const std::size_t bytes = address.is_set() ? address.size() : 0;
-    std::memcpy(&to, address.get(), bytes);
-    return static_cast<std::uint16_t>(bytes);
-}
-
-// Also where there is no device yet: where no kernel connects, nobody else knows its addresses.
-template<typename Body>
-Result<Answer> with_addresses(const Request& request, std::uint32_t handle, Body&& body) {
-    return with_id(request, handle, [&](Id& id) -> Result<Answer> {
-        return id.device || !id.is_in_kernel ? done_if(body(id)) : Result<Answer>(Answer::kByKernel);
-    });
-}
-
-Result<Answer> query_route(const Request& request) {
-    const Result<rdma_ucm_query> command = request.as<rdma_ucm_query>(offsetof(rdma_ucm_query, option));
-    if (!command) {
-        return command.error().clone();
-    }
-    return with_addresses(request, command->id, [&](const Id& id) {
-        rdma_ucm_query_route_resp answer{};
-        (void)put_address(answer.src_addr, id.source);
-        (void)put_address(answer.dst_addr, id.destination);
-        answer.ibdev_index = kNoIndex;
-        if (id.device) {
-            fill_route(answer, id);
-        }
-        return request.answer(command->response, answer, offsetof(rdma_ucm_query_route_resp, ibdev_index));
-    });
-}
-
-Result<void> query_addresses(const Request& request, std::uint64_t to, const Id& id) {
-    rdma_ucm_query_addr_resp answer{};
-    answer.src_size = put_address(answer.src_addr, id.source);
-    answer.dst_size = put_address(answer.dst_addr, id.destination);
-    answer.ibdev_index = kNoIndex;
-    if (id.device) {
-        answer.node_guid = id.device->guid;
-        answer.port_num = 1;
-        answer.pkey = htons(kDefaultKey);
-    }
-    return request.answer(to, answer, offsetof(rdma_ucm_query_addr_resp, ibdev_index));
-}
-
-// The address of InfiniBand's family, as the kernel has it in <rdma/ib.h>.
-struct GidAddress {
-    std::uint16_t family;
-    std::uint16_t key;
-    std::uint32_t flow;
-    ibv_gid gid;
-    std::uint64_t service;
-    std::uint64_t service_mask;
-    std::uint64_t scope;
-};
-
-std::uint16_t put_gid(__kernel_sockaddr_storage& to, const glue::Address& address) noexcept {
-    GidAddress made{};
-    made.family = kInfinibandFamily;
-    made.key = htons(kDefaultKey);
-    if (address.is_set()) {
-        made.gid = gid_of(address);
-    }
-    std::memcpy(&to, &made, sizeof made);
-    return sizeof made;
-}
-
-Result<void> query_gids(const Request& request, std::uint64_t to, const Id& id) {
-    rdma_ucm_query_addr_resp answer{};
-    answer.src_size = put_gid(answer.src_addr, id.source);
-    answer.dst_size = put_gid(answer.dst_addr, id.destination);
-    answer.ibdev_index = kNoIndex;
-    if (id.device) {
-        answer.node_guid = id.device->guid;
-        answer.port_num = 1;
-        answer.pkey = htons(kDefaultKey);
-    }
-    return request.answer(to, answer, offsetof(rdma_ucm_query_addr_resp, ibdev_index));
-}
-
-Result<void> query_path(const Request& request, std::uint64_t to, const Id& id) {
-    struct {
-        std::uint32_t paths;
-        std::uint32_t reserved;
-        ibv_path_data path;
-    } answer{};
-    static_assert(offsetof(decltype(answer), path) == sizeof(rdma_ucm_query_path_resp));
-    if (id.device && id.has_route) {
-        constexpr std::uint8_t kExactly = 2 << 6;
-        answer.paths = 1;
-        answer.path.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
-        ibv_path_record& path = answer.path.path;
-        path.sgid = gid_of(id.source);
-        path.dgid = gid_of(id.destination);
-        path.flowlabel_hoplimit = htonl(kHopLimit);
-        path.tclass = id.type_of_service;
-        path.reversible_numpath = 1 << 7 | 1;
-        path.pkey = htons(kDefaultKey);
-        path.mtu = kExactly | path_mtu_of(id.device->context);
-    }
-    const std::size_t bytes = answer.paths == 0 ? sizeof(rdma_ucm_query_path_resp) : sizeof answer;
-    return request.answer(to, answer, bytes);
-}
-
-Result<Answer> query(const Request& request) {
-    const Result<rdma_ucm_query> command = request.as<rdma_ucm_query>();
-    if (!command) {
-        return command.error().clone();
-    }
-    return with_addresses(request, command->id, [&](const Id& id) -> Result<void> {
-        switch (command->option) {
-        case RDMA_USER_CM_QUERY_ADDR:
-            return query_addresses(request, command->response, id);
-        case RDMA_USER_CM_QUERY_PATH:
-            return query_path(request, command->response, id);
-        case RDMA_USER_CM_QUERY_GID:
-            return query_gids(request, command->response, id);
-        default:
-            return Error(ErrorKind::kNotSupported, "uroce's ids have addresses, GIDs and paths only", ENOSYS);
-        }
-    });
 }
 
 // Queue pairs are librdmacm's: uroce's connection manager gets a number.
@@ -586,29 +333,6 @@ Result<Answer> notify(const Request& request) {
     });
 }
 
-Result<Answer> join(const Request& request, std::uint32_t handle) {
-    return with_device(request, handle, [](const Id&) -> Result<void> {
-        return Error(ErrorKind::kNotSupported, "uroce has no multicast", EOPNOTSUPP);
-    });
-}
-
-Result<Answer> join_ip(const Request& request) {
-    const Result<rdma_ucm_join_ip_mcast> command = request.as<rdma_ucm_join_ip_mcast>();
-    return command ? join(request, command->id) : command.error().clone();
-}
-
-Result<Answer> join_any(const Request& request) {
-    const Result<rdma_ucm_join_mcast> command = request.as<rdma_ucm_join_mcast>();
-    return command ? join(request, command->id) : command.error().clone();
-}
-
-// Its number is the kernel's, as uroce has given none.
-Result<Answer> leave(const Request& request) {
-    return request.file().kernels() >= 0
-               ? Result<Answer>(Answer::kByKernel)
-               : Error(ErrorKind::kNotFound, "there is no such multicast group of this id's", ENOENT);
-}
-
 // Written to the channel that the id goes to; the command has the descriptor of the other.
 Result<Answer> migrate_id(const Request& request) {
     Result<rdma_ucm_migrate_id> command = request.as<rdma_ucm_migrate_id>();
@@ -643,22 +367,39 @@ Result<Answer> migrate_id(const Request& request) {
     return done_if(request.answer(command->response, moved));
 }
 
-// False: its id is destroyed, or librdmacm doesn't know the id yet.
+// What librdmacm calls what the event is about; 0: it doesn't know that yet, or not any more.
+std::uint64_t uid_of(const Event& event, Id& id) noexcept {
+    if (!is_of_group(event)) {
+        return id.uid;
+    }
+    const Id::Group* const group = group_of(event, id);
+    return group == nullptr ? 0 : group->uid;
+}
+
+// librdmacm counts a group's events twice: for the group and for its id.
+void count(const Event& event, Id& id) noexcept {
+    ++id.reported;
+    if (is_of_group(event)) {
+        ++group_of(event, id)->reported;
+    }
+}
+
+// False: its id is destroyed, or nobody knows what it is about.
 Result<bool> report(const Request& request, std::uint64_t to, Event& event) {
     const std::shared_ptr<SharedId> id = ids::find(event.handle);
     if (id == nullptr) {
         return false;
     }
     const LockGuard guard(id->mutex);
-    if (id->id.is_destroyed || id->id.uid == 0) {
+    event.response.uid = uid_of(event, id->id);
+    if (id->id.is_destroyed || event.response.uid == 0) {
         return false;
     }
-    event.response.uid = id->id.uid;
     Result<void> done = request.answer(to, event.response, offsetof(rdma_ucm_event_resp, reserved));
     if (!done) {
         return std::move(done).error();
     }
-    ++id->id.reported;
+    count(event, id->id);
     return true;
 }
 
@@ -770,13 +511,13 @@ constexpr std::array kCommands = {
     Command{RDMA_USER_CM_CMD_GET_EVENT, "get event", get_event},
     Command{RDMA_USER_CM_CMD_SET_OPTION, "set option", set_option},
     Command{RDMA_USER_CM_CMD_NOTIFY, "notify", notify},
-    Command{RDMA_USER_CM_CMD_JOIN_IP_MCAST, "join multicast", join_ip},
-    Command{RDMA_USER_CM_CMD_LEAVE_MCAST, "leave multicast", leave},
+    Command{RDMA_USER_CM_CMD_JOIN_IP_MCAST, "join multicast", join_multicast_ip},
+    Command{RDMA_USER_CM_CMD_LEAVE_MCAST, "leave multicast", leave_multicast},
     Command{RDMA_USER_CM_CMD_MIGRATE_ID, "migrate id", migrate_id},
     Command{RDMA_USER_CM_CMD_QUERY, "query", query},
     Command{RDMA_USER_CM_CMD_BIND, "bind", bind},
     Command{RDMA_USER_CM_CMD_RESOLVE_ADDR, "resolve address", resolve_any},
-    Command{RDMA_USER_CM_CMD_JOIN_MCAST, "join multicast", join_any},
+    Command{RDMA_USER_CM_CMD_JOIN_MCAST, "join multicast", join_multicast},
     Command{kWriteCmEvent, "write event", write_event},
 };
 

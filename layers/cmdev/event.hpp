@@ -20,6 +20,7 @@ enum class EventType : std::uint32_t {
     kRejected = 8,
     kEstablished = 9,
     kDisconnected = 10,
+    kMulticastJoin = 12,
     kTimewaitExit = 15,
     kUser = 18,
     kInternal = 19,

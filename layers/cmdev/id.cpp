@@ -25,6 +25,7 @@ namespace {
 struct All {
     Mutex mutex;
     std::unordered_map<std::uint32_t, std::shared_ptr<SharedId>> by_handle SLUICE_TSA(guarded_by(mutex));
+    std::unordered_map<std::uint32_t, std::uint32_t> members SLUICE_TSA(guarded_by(mutex)); // by group
 };
 
 All& all_ids() {
@@ -67,6 +68,25 @@ std::shared_ptr<SharedId> take(std::uint32_t handle) {
     return id;
 }
 
+void add_group(std::uint32_t group, std::uint32_t handle) {
+    All& all = all_ids();
+    const LockGuard guard(all.mutex);
+    all.members[group] = handle;
+}
+
+std::optional<std::uint32_t> find_member(std::uint32_t group) {
+    All& all = all_ids();
+    const LockGuard guard(all.mutex);
+    const auto found = all.members.find(group);
+    return found == all.members.end() ? std::nullopt : std::optional(found->second);
+}
+
+void remove_group(std::uint32_t group) {
+    All& all = all_ids();
+    const LockGuard guard(all.mutex);
+    all.members.erase(group);
+}
+
 namespace {
 
 std::vector<std::shared_ptr<SharedId>> everyone() {
@@ -99,6 +119,20 @@ ibv_gid gid_of(const glue::Address& address) noexcept {
         std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_addr, sizeof gid);
     }
     return gid;
+}
+
+std::uint8_t gid_index_of(const Id& id) noexcept {
+    const hooks::RealVerbs* const real = hooks::real_verbs();
+    const ibv_gid source = gid_of(id.source);
+    ibv_gid gid{};
+    for (std::uint8_t index = 0;
+         real != nullptr && index < UINT8_MAX && real->query_gid(id.device->context, 1, index, &gid) == 0;
+         ++index) {
+        if (std::memcmp(&gid, &source, sizeof gid) == 0) {
+            return index;
+        }
+    }
+    return 0;
 }
 
 namespace {
@@ -380,6 +414,9 @@ std::uint32_t destroy(SharedId& shared) {
             ended.push_back({nullptr, std::exchange(id.cm, nullptr)});
         }
         (void)id.file->take_posted_of(id.handle);
+        for (const Id::Group& group : id.groups) {
+            ids::remove_group(group.handle);
+        }
         reported = id.reported;
     }
     for (const Id::Listener& each : ended) {

@@ -33,6 +33,13 @@ struct Id {
         sluice_cm_id* cm;
     };
 
+    // Of multicast, that it has joined.
+    struct Group {
+        std::uint32_t handle;
+        std::uint64_t uid; // what librdmacm calls it
+        std::uint32_t reported = 0;
+    };
+
     Id(std::uint32_t its_handle, const rdma_ucm_create_id& command, bool is_kernels_too) noexcept
         : handle(its_handle), port_space(command.ps), is_datagram(command.qp_type == IBV_QPT_UD),
           is_in_kernel(is_kernels_too), uid(command.uid) {}
@@ -51,6 +58,7 @@ struct Id {
     std::optional<Device> device;    // of uroce's
     sluice_cm_id* cm = nullptr;      // as soon as it has a device
     std::vector<Listener> listeners; // one for each, at the wildcard address
+    std::vector<Group> groups;
     glue::Address source;
     glue::Address destination;
     bool has_route = false;
@@ -79,6 +87,11 @@ void add(std::shared_ptr<SharedId> id);
 std::shared_ptr<SharedId> find(std::uint32_t handle); // null: the kernel's alone
 std::shared_ptr<SharedId> take(std::uint32_t handle);
 
+// Which of them has joined a multicast group, by the group's number.
+void add_group(std::uint32_t group, std::uint32_t handle);
+std::optional<std::uint32_t> find_member(std::uint32_t group); // nothing: the group is the kernel's
+void remove_group(std::uint32_t group);
+
 } // namespace ids
 
 // Of packets to peers that aren't in the same subnet.
@@ -104,6 +117,8 @@ std::uint32_t destroy(SharedId& shared);
 void end(File& file);
 
 ibv_gid gid_of(const glue::Address& address) noexcept;
+// Of the source, in its device's table.
+std::uint8_t gid_index_of(const Id& id) noexcept;
 bool is_wildcard(const glue::Address& address) noexcept;
 
 } // namespace sluice::layers::cmdev

@@ -37,6 +37,7 @@ void fill_datagram(rdma_ucm_ud_param& to, const sluice_cm_event& from, const Id&
     to.ah_attr.is_global = 1;
     to.ah_attr.port_num = 1;
     std::ranges::copy(gid_of(id.destination).raw, to.ah_attr.grh.dgid);
+    to.ah_attr.grh.sgid_index = gid_index_of(id);
     to.ah_attr.grh.hop_limit = kHopLimit;
     to.ah_attr.grh.traffic_class = id.type_of_service;
 }

@@ -243,6 +243,128 @@ TEST(query__room_of_an_older_version__no_more_is_written) {
     assert_int_equal(route.ibdev_index, 42);
 }
 
+constexpr std::uint64_t kGroupUid = 0xabc'1234;
+
+// An id for datagrams, at an address of its own.
+std::uint32_t make_datagram_id(const std::shared_ptr<File>& file) {
+    rdma_ucm_create_id_resp made{};
+    rdma_ucm_create_id command{};
+    command.uid = kUid;
+    command.response = address_of(made);
+    command.ps = RDMA_PS_UDP;
+    command.qp_type = IBV_QPT_UD;
+    assert_int_equal(give(file, RDMA_USER_CM_CMD_CREATE_ID, command, sizeof made), 0);
+    rdma_ucm_bind_ip bind{};
+    bind.id = made.id;
+    bind.addr = own_socket_address(0);
+    assert_int_equal(give(file, RDMA_USER_CM_CMD_BIND_IP, bind), 0);
+    return made.id;
+}
+
+rdma_ucm_join_mcast joining(std::uint32_t id, const char* group, const rdma_ucm_create_id_resp& made) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    assert_int_equal(inet_pton(AF_INET, group, &address.sin_addr), 1);
+    rdma_ucm_join_mcast command{};
+    command.response = address_of(made);
+    command.uid = kGroupUid;
+    command.id = id;
+    command.addr_size = sizeof address;
+    std::memcpy(&command.addr, &address, sizeof address);
+    return command;
+}
+
+int join(const std::shared_ptr<File>& file, std::uint32_t id, const char* group,
+         rdma_ucm_create_id_resp& made) {
+    return give(file, RDMA_USER_CM_CMD_JOIN_MCAST, joining(id, group, made), sizeof made);
+}
+
+int leave(const std::shared_ptr<File>& file, std::uint32_t group, rdma_ucm_destroy_id_resp& ended) {
+    rdma_ucm_destroy_id command{};
+    command.id = group;
+    command.response = address_of(ended);
+    return give(file, RDMA_USER_CM_CMD_LEAVE_MCAST, command, sizeof ended);
+}
+
+TEST(join__event_with_the_way_to_the_group) {
+    const OwnFile own;
+    const std::uint32_t id = make_datagram_id(own.file);
+    rdma_ucm_create_id_resp made{};
+    assert_int_equal(join(own.file, id, "239.1.2.3", made), 0);
+    rdma_ucm_event_resp event{};
+    assert_int_equal(take_event(own.file, event), 0);
+    assert_int_equal(event.event, static_cast<std::uint32_t>(EventType::kMulticastJoin));
+    assert_int_equal(event.id, made.id);
+    assert_true(event.uid == kGroupUid);
+    assert_int_equal(event.status, 0);
+    const rdma_ucm_ud_param& way = event.param.ud;
+    constexpr std::uint8_t kGid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3};
+    assert_memory_equal(way.ah_attr.grh.dgid, kGid, sizeof kGid);
+    assert_int_equal(way.ah_attr.is_global, 1);
+    assert_int_equal(way.ah_attr.port_num, 1);
+    assert_int_equal(way.qp_num, 0xffffff);
+    assert_int_equal(way.qkey, 0x01234567);
+    // librdmacm waits for as many when it leaves, and for the same ones when it destroys the id.
+    rdma_ucm_destroy_id_resp ended{};
+    assert_int_equal(leave(own.file, made.id, ended), 0);
+    assert_int_equal(ended.events_reported, 1);
+    assert_int_equal(destroy_id(own.file, id).events_reported, 1);
+}
+
+TEST(leave__before_the_event_is_taken__there_is_none) {
+    const OwnFile own;
+    const std::uint32_t id = make_datagram_id(own.file);
+    rdma_ucm_create_id_resp left{}, stays{};
+    assert_int_equal(join(own.file, id, "239.1.2.3", left), 0);
+    assert_int_equal(join(own.file, id, "239.1.2.4", stays), 0);
+    rdma_ucm_destroy_id_resp ended{};
+    assert_int_equal(leave(own.file, left.id, ended), 0);
+    assert_int_equal(ended.events_reported, 0);
+    rdma_ucm_event_resp event{};
+    assert_int_equal(take_event(own.file, event), 0);
+    assert_int_equal(event.id, stays.id);
+    assert_int_equal(take_event(own.file, event), EAGAIN);
+    assert_int_equal(leave(own.file, left.id, ended), ENOENT);
+}
+
+TEST(leave__a_group_of_a_destroyed_id_or_of_another_channel__an_error) {
+    const OwnFile own, other;
+    const std::uint32_t id = make_datagram_id(own.file);
+    rdma_ucm_create_id_resp made{};
+    assert_int_equal(join(own.file, id, "239.1.2.3", made), 0);
+    rdma_ucm_destroy_id_resp ended{};
+    assert_int_equal(leave(other.file, made.id, ended), EINVAL);
+    (void)destroy_id(own.file, id);
+    assert_int_equal(leave(own.file, made.id, ended), ENOENT);
+    rdma_ucm_event_resp event{};
+    assert_int_equal(take_event(own.file, event), EAGAIN);
+}
+
+TEST(join__what_is_no_group_of_datagrams__invalid) {
+    const OwnFile own;
+    const std::uint32_t id = make_datagram_id(own.file);
+    rdma_ucm_create_id_resp made{.id = 42};
+    assert_int_equal(join(own.file, id, "10.1.2.3", made), EINVAL);
+    assert_int_equal(join(own.file, id, "0.0.0.0", made), EINVAL);
+    rdma_ucm_join_mcast command = joining(id, "239.1.2.3", made);
+    command.join_flags = 2;
+    assert_int_equal(give(own.file, RDMA_USER_CM_CMD_JOIN_MCAST, command, sizeof made), EINVAL);
+    command = joining(id, "239.1.2.3", made);
+    command.addr_size = sizeof(sockaddr_in6);
+    assert_int_equal(give(own.file, RDMA_USER_CM_CMD_JOIN_MCAST, command, sizeof made), EINVAL);
+    command = joining(id, "239.1.2.3", made);
+    assert_int_equal(give(own.file, RDMA_USER_CM_CMD_JOIN_MCAST, command, sizeof made - 1), ENOSPC);
+    const std::uint32_t of_connections = make_id(own.file);
+    assert_int_equal(join(own.file, of_connections, "239.1.2.3", made), EINVAL); // it has no device
+    resolve(own.file, of_connections);
+    assert_int_equal(join(own.file, of_connections, "239.1.2.3", made), EINVAL); // and now one
+    assert_int_equal(made.id, 42);
+    rdma_ucm_event_resp event{};
+    assert_int_equal(take_event(own.file, event), 0);
+    assert_int_equal(event.event, static_cast<std::uint32_t>(EventType::kAddrResolved));
+    assert_int_equal(take_event(own.file, event), EAGAIN);
+}
+
 TEST(destroy__counts_the_events_that_were_taken) {
     const OwnFile own;
     const std::uint32_t id = make_id(own.file);

@@ -279,6 +279,61 @@ TEST(datagrams__look_up__queue_pair_and_key_of_the_service) {
     assert_memory_equal(found->param.ud.ah_attr.grh.dgid.raw, gid.raw, sizeof gid);
 }
 
+// Nobody else's, as the address isn't.
+sockaddr_in group_of_this_test() {
+    sockaddr_in address = address_at(0);
+    reinterpret_cast<std::uint8_t*>(&address.sin_addr)[0] = 239;
+    return address;
+}
+
+// The way to the group.
+ibv_ah* join(const Channel& channel, rdma_cm_id* id, sockaddr_in& group) {
+    int context = 0;
+    assert_int_equal(rdma_join_multicast(id, any(group), &context), 0);
+    const Event joined = next(channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+    assert_ptr_equal(joined->id, id);
+    assert_int_equal(joined->status, 0);
+    assert_ptr_equal(joined->param.ud.private_data, &context);
+    assert_int_equal(joined->param.ud.qp_num, 0xffffff);
+    assert_int_equal(joined->param.ud.qkey, RDMA_UDP_QKEY);
+    ibv_ah* const way = ibv_create_ah(id->pd, &joined->param.ud.ah_attr);
+    assert_non_null(way);
+    return way;
+}
+
+TEST(multicast__joined__hears_what_another_member_sends) {
+    constexpr std::uint32_t kGroup = 0xffffff;
+    constexpr std::size_t kHeaderBytes = 40;
+    const Channel channel(rdma_create_event_channel());
+    const Id sender = make_resolved(channel, htons(7174), RDMA_PS_UDP);
+    const Id receiver = make_resolved(channel, htons(7174), RDMA_PS_UDP);
+    sockaddr_in group = group_of_this_test();
+    std::array<char, 16> sent{"to everybody"};
+    std::array<char, kHeaderBytes + 16> received{};
+    ibv_mr* const source = rdma_reg_msgs(sender.get(), sent.data(), sent.size());
+    ibv_mr* const target = rdma_reg_msgs(receiver.get(), received.data(), received.size());
+    assert_int_equal(rdma_post_recv(receiver.get(), nullptr, received.data(), received.size(), target), 0);
+    ibv_ah* const way = join(channel, sender.get(), group);
+    ibv_ah* const unused = join(channel, receiver.get(), group);
+    assert_int_equal(
+        rdma_post_ud_send(sender.get(), nullptr, sent.data(), sent.size(), source, 0, way, kGroup), 0);
+    ibv_wc completion{};
+    assert_int_equal(rdma_get_recv_comp(receiver.get(), &completion), 1);
+    assert_int_equal(completion.status, IBV_WC_SUCCESS);
+    assert_memory_equal(received.data() + kHeaderBytes, sent.data(), sent.size());
+    assert_int_equal(rdma_get_send_comp(sender.get(), &completion), 1);
+    for (rdma_cm_id* const each : {receiver.get(), sender.get()}) {
+        assert_int_equal(rdma_leave_multicast(each, any(group)), 0);
+        assert_int_equal(rdma_leave_multicast(each, any(group)), -1); // it has left
+    }
+    for (ibv_ah* const each : {way, unused}) {
+        assert_int_equal(ibv_destroy_ah(each), 0);
+    }
+    for (ibv_mr* const each : {source, target}) {
+        assert_int_equal(rdma_dereg_mr(each), 0);
+    }
+}
+
 TEST(migrate__with_an_event_that_waits__arrives_at_the_new_channel) {
     const Channel from(rdma_create_event_channel());
     const Channel to(rdma_create_event_channel());
@@ -415,10 +470,9 @@ TEST(bind_addr__any_port__is_chosen_at_once) {
 TEST(what_uroce_has_not__is_an_error_and_no_more) {
     const Channel channel(rdma_create_event_channel());
     const Id id = make_resolved(channel, htons(7174));
-    sockaddr_in group{};
-    group.sin_family = AF_INET;
+    sockaddr_in group = group_of_this_test();
     assert_int_equal(rdma_join_multicast(id.get(), any(group), nullptr), -1);
-    assert_int_equal(errno, EOPNOTSUPP);
+    assert_int_equal(errno, EINVAL); // it is for connections
     std::uint8_t tos = 8;
     assert_int_equal(rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos), 0);
     assert_int_equal(rdma_set_option(id.get(), RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &tos, sizeof tos), -1);
