@@ -10,6 +10,7 @@
 #include "tools/commands.hpp"
 #include "tools/library.hpp"
 #include "tools/probe.hpp"
+#include "tools/reach.hpp"
 
 namespace sluice::tools {
 
@@ -88,6 +89,17 @@ std::vector<Device> read_devices(const Options& options, const std::vector<std::
     return devices;
 }
 
+const Reach& reach() {
+    static const Reach found = find_reach();
+    return found;
+}
+
+Json to_json(const Reach& found) {
+    return {{"requests", found.is_direct ? "memory" : "packets"},
+            {"packets", found.has_rings ? "rings" : "udp"},
+            {"reason", found.reason}};
+}
+
 Json to_json(const Device& device) {
     Json attributes = Json::object();
     for (const auto& description : device.descriptions) {
@@ -107,6 +119,7 @@ Json to_json(const Device& device) {
         json["interface"] = device.uroce->interface;
         json["path-mtu"] = device.uroce->path_mtu;
         json["used-by"] = device.uroce->used_by;
+        json["reach"] = to_json(reach());
     }
     return json;
 }
@@ -173,11 +186,22 @@ void print_advice(const Device& device) {
     }
 }
 
+void print_reach(const Reach& found) {
+    std::cout << "  to processes of this user on this host: ";
+    if (found.is_direct) {
+        std::cout << "Writes, Reads and atomics by their memory, packets through rings\n";
+    } else {
+        std::cout << "everything as packets, " << (found.has_rings ? "through rings" : "over UDP") << "; "
+                  << found.reason << '\n';
+    }
+}
+
 void print_details(const Device& device) {
     std::cout << device.attributes.name << '\n';
     if (device.uroce != nullptr) {
         std::cout << "  without a kernel, for sluice_open_uroce(); at " << device.uroce->address
                   << " (said by " << device.uroce->origin << "): " << state_of(*device.uroce) << '\n';
+        print_reach(reach());
     }
     std::vector<std::vector<std::string>> rows{{"  ATTRIBUTE", "VALUE", "CONFIDENCE", "SOURCE", "MEANING"}};
     for (const auto& description : device.descriptions) {

@@ -2,7 +2,12 @@
 //
 // The `sluice` command as a person or a script calls it.
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -471,6 +476,54 @@ TEST(info__device_without_a_kernel__coherent_because_of_this_process) {
     assert_contains(row(ran.out, "provider")[1], "libsluice");
     // Not listed, but there.
     assert_int_equal(run({"info", "uroce77"}).status, 0);
+}
+
+TEST(info__reach__through_memory_unless_something_hinders_it) {
+    const Json reach = json_of(run({"info", "uroce0", "--json"}))["devices"][0]["reach"];
+    assert_true(reach["packets"] == "rings");
+    assert_true((reach["requests"] == "memory") == reach["reason"].get<std::string>().empty());
+    for (const char* variable : {"SLUICE_UROCE_PCAP", "SLUICE_UROCE_FAULTS", "SLUICE_UROCE_NEIGHBOURS"}) {
+        setenv(variable, "packets", 1);
+        const Ran ran = run({"info", "uroce0"});
+        unsetenv(variable);
+        assert_int_equal(ran.status, 0);
+        assert_contains(ran.out, "everything as packets, over UDP; " + std::string(variable));
+    }
+}
+
+// What a program runs with that may not look into others.
+int refuse_reading_others() {
+    sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program{.len = std::size(code), .filter = code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
+                                                       : -1;
+}
+
+TEST(info__reach__under_a_seccomp_filter__by_packets_through_rings) {
+    int pipe_ends[2];
+    assert_int_equal(pipe(pipe_ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (dup2(pipe_ends[1], STDOUT_FILENO) == STDOUT_FILENO && refuse_reading_others() == 0) {
+            execl(TEST_COMMAND, "sluice", "info", "uroce0", nullptr);
+        }
+        _exit(127);
+    }
+    close(pipe_ends[1]);
+    std::string out;
+    char bytes[4096];
+    for (ssize_t got = 0; (got = read(pipe_ends[0], bytes, sizeof bytes)) > 0;) {
+        out.append(bytes, static_cast<std::size_t>(got));
+    }
+    close(pipe_ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_contains(out, "everything as packets, through rings; process_vm_readv() fails");
+    assert_contains(out, "seccomp filter");
 }
 
 TEST(this_machine__is_looked_at_without_root) {
