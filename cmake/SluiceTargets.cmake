@@ -83,15 +83,17 @@ if(SLUICE_PCH)
   sluice_precompile(sluice_pch_library ${SLUICE_PCH_HEADERS})
   sluice_precompile(sluice_pch_program ${SLUICE_PCH_HEADERS} <csignal> <filesystem> <fstream> <set>)
   set_target_properties(sluice_pch_program PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(sluice_pch_program PRIVATE -fPIE)
+  target_compile_options(sluice_pch_program PRIVATE -fPIE ${SLUICE_PROGRAM_OPTIONS})
 endif()
 
-# sluice_use_precompiled(TARGET): to be called for targets in C++ that have the flags of sluice_options.
+# sluice_use_precompiled(TARGET): to be called for targets in C++ that have the flags of sluice_options. Programs get
+# those of SLUICE_PROGRAM_OPTIONS, too.
 function(sluice_use_precompiled name)
   get_target_property(type ${name} TYPE)
   if(NOT SLUICE_PCH)
     return()
   elseif(type STREQUAL EXECUTABLE)
+    target_compile_options(${name} PRIVATE ${SLUICE_PROGRAM_OPTIONS})
     target_precompile_headers(${name} REUSE_FROM sluice_pch_program)
   else()
     target_precompile_headers(${name} REUSE_FROM sluice_pch_library)
