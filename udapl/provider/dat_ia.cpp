@@ -129,7 +129,7 @@ DAT_RETURN open_async_evd(Ia& ia, DAT_COUNT length, DAT_EVD_HANDLE& evd_handle) 
     if (!held) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_ASYNC);
     }
-    ia.use_for_errors(std::move(held), evd->get(), is_own);
+    ia.use_for_errors(std::move(held), **evd, is_own);
     evd_handle = wanted;
     return kSuccess;
 }

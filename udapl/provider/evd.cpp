@@ -6,7 +6,7 @@
 namespace sluice::dapl {
 
 Evd::Evd(IaContext& ia, int length, unsigned streams, Sleeper sleeper)
-    : Object(&ia), streams_(streams), queue_(*this, *this, static_cast<std::size_t>(length)),
+    : EventSink(ia), streams_(streams), queue_(*this, *this, static_cast<std::size_t>(length)),
       sleeper_(std::move(sleeper)) {}
 
 Result<std::unique_ptr<Evd>> Evd::make(IaContext& ia, int length, unsigned streams, Ref<Cno> cno) {
@@ -25,6 +25,7 @@ Result<std::unique_ptr<Evd>> Evd::make(IaContext& ia, int length, unsigned strea
 }
 
 Evd::~Evd() {
+    dismiss_users();
     queue_.close();
     set_cno({});
 }

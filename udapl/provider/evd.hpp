@@ -44,7 +44,7 @@ struct EvdView {
     void* cno;
 };
 
-class Evd final : public Object, public EventSink, private EventListener, private AsyncEventTarget {
+class Evd final : public EventSink, private EventListener, private AsyncEventTarget {
   public:
     static constexpr HandleKind kHandleKind = kEvd;
     static constexpr bool kIsHot = true;

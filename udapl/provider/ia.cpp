@@ -142,7 +142,7 @@ void Ia::empty() noexcept {
     if (connections_ != nullptr) {
         loop().remove(connections_->fd(), *this);
     }
-    use_for_errors(Ref<Object>(), nullptr, false);
+    forget_errors();
     destroy_all<Psp>();
     destroy_all<Rsp>();
     destroy_all<Cr>();

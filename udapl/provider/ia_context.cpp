@@ -5,20 +5,48 @@
 
 namespace sluice::dapl {
 
-void IaContext::use_for_errors(Ref<Object> evd, EventSink* sink, bool is_own) noexcept {
-    const LockGuard guard(errors_mutex_);
+constinit Mutex EventSink::users_mutex;
+
+void EventSink::dismiss_users() noexcept {
+    const LockGuard guard(users_mutex);
+    while (first_user_ != nullptr) {
+        first_user_->forget_sink_locked();
+    }
+}
+
+void IaContext::use_for_errors(Ref<Object> evd, EventSink& sink, bool is_own) noexcept {
+    const LockGuard guard(EventSink::users_mutex);
     async_evd_ = std::move(evd);
-    async_sink_ = sink;
+    async_sink_ = &sink;
     owns_async_evd_ = is_own;
+    next_user_ = std::exchange(sink.first_user_, this);
+}
+
+void IaContext::forget_errors() noexcept {
+    const LockGuard guard(EventSink::users_mutex);
+    if (async_sink_ != nullptr) {
+        forget_sink_locked();
+    }
+}
+
+void IaContext::forget_sink_locked() noexcept {
+    IaContext** link = &async_sink_->first_user_;
+    while (*link != this) {
+        link = &(*link)->next_user_;
+    }
+    *link = std::exchange(next_user_, nullptr);
+    async_sink_ = nullptr;
+    async_evd_ = Ref<Object>();
+    owns_async_evd_ = false;
 }
 
 void* IaContext::async_evd() noexcept {
-    const LockGuard guard(errors_mutex_);
+    const LockGuard guard(EventSink::users_mutex);
     return async_evd_.handle();
 }
 
 void IaContext::report(const Event& event) noexcept {
-    const LockGuard guard(errors_mutex_);
+    const LockGuard guard(EventSink::users_mutex);
     if (async_sink_ == nullptr || !async_sink_->take(event)) {
         SLUICE_LOG(kWarning, "dat", "an asynchronous error is lost (%u): no dispatcher takes it",
                    static_cast<unsigned>(event.kind));
@@ -49,7 +77,11 @@ void IaContext::forget(Object& object, HandleKind kind) noexcept {
 }
 
 bool IaContext::is_idle() noexcept {
-    const void* const own_evd = owns_async_evd_ ? async_evd() : nullptr;
+    const void* own_evd = nullptr;
+    {
+        const LockGuard guard(EventSink::users_mutex);
+        own_evd = owns_async_evd_ ? async_evd_.handle() : nullptr;
+    }
     const LockGuard guard(mutex_);
     for (const Object* const first : first_) {
         const bool is_own_evd = first != nullptr && own_evd != nullptr && first->handle() == own_evd;

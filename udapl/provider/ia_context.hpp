@@ -4,7 +4,7 @@
 // and the place where asynchronous errors go. An object knows this much of its adapter; Ia, which derives
 // from it, knows the objects.
 //
-// Thread safety: everything may be called from any thread, but for use_for_errors().
+// Thread safety: everything may be called from any thread, but for use_for_errors() and forget_errors().
 #pragma once
 
 #include <array>
@@ -18,18 +18,30 @@
 
 namespace sluice::dapl {
 
-// Takes events; a dispatcher.
-class EventSink {
+class IaContext;
+
+// Takes events; a dispatcher. Adapters report their errors there, also others than its own.
+class EventSink : public Object {
   public:
     // False: it is full.
     virtual bool take(const Event& event) noexcept = 0;
 
   protected:
-    ~EventSink() = default;
+    explicit EventSink(IaContext& ia) noexcept : Object(&ia) {}
+    // It is about to end: these adapters have no place for their errors any more.
+    void dismiss_users() noexcept;
+
+  private:
+    friend class IaContext;
+
+    static constinit Mutex users_mutex; // who reports where, in this process; held during a report
+    IaContext* first_user_ SLUICE_TSA(guarded_by(users_mutex)) = nullptr;
 };
 
 class IaContext : public Object {
   public:
+    ~IaContext() override { forget_errors(); }
+
     Device& device() const noexcept { return *device_; }
     Loop& loop() const noexcept { return device_->loop(); }
     // Opened by a program that knows which of its regions may be written out of order.
@@ -61,8 +73,10 @@ class IaContext : public Object {
 
     // The dispatcher for asynchronous errors, once, before another thread knows the IA. SINK is EVD's.
     // IS_OWN: it was made for that, and is destroyed with the IA.
-    void use_for_errors(Ref<Object> evd, EventSink* sink, bool is_own) noexcept;
-    // That dispatcher's handle; null: there is none.
+    void use_for_errors(Ref<Object> evd, EventSink& sink, bool is_own) noexcept;
+    // Errors go to the log from now on.
+    void forget_errors() noexcept;
+    // That dispatcher's handle; null: there is none, or it went with another IA.
     void* async_evd() noexcept;
     // Reports an asynchronous error there, or in the log.
     void report(const Event& event) noexcept;
@@ -99,15 +113,19 @@ class IaContext : public Object {
     ConditionVariable changed_; // the list
 
   private:
+    friend class EventSink;
+
+    void forget_sink_locked() noexcept SLUICE_TSA(requires_capability(EventSink::users_mutex));
+
     const bool is_ordering_aware_;
     void list_locked(Object& object, HandleKind kind, void* handle) noexcept
         SLUICE_TSA(requires_capability(mutex_));
     void forget(Object& object, HandleKind kind) noexcept;
 
-    bool owns_async_evd_ = false;
-    Mutex errors_mutex_;
-    Ref<Object> async_evd_ SLUICE_TSA(guarded_by(errors_mutex_));
-    EventSink* async_sink_ SLUICE_TSA(guarded_by(errors_mutex_)) = nullptr;
+    bool owns_async_evd_ SLUICE_TSA(guarded_by(EventSink::users_mutex)) = false;
+    Ref<Object> async_evd_ SLUICE_TSA(guarded_by(EventSink::users_mutex));
+    EventSink* async_sink_ SLUICE_TSA(guarded_by(EventSink::users_mutex)) = nullptr;
+    IaContext* next_user_ SLUICE_TSA(guarded_by(EventSink::users_mutex)) = nullptr; // of that sink
     Mutex joining_;
     Mutex delivering_;
     std::array<Object*, kKindsEnd> first_ SLUICE_TSA(guarded_by(mutex_)){};

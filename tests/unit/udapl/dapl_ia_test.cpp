@@ -122,6 +122,23 @@ TEST(open__another_ia_s_dispatcher__shared_and_not_freed_with_it) {
     assert_int_equal(dat_evd_free(evd), DAT_SUCCESS);
 }
 
+TEST(close__another_ia_reports_to_its_dispatcher__that_one_has_none_any_more) {
+    for (const DAT_CLOSE_FLAGS flags : {DAT_CLOSE_GRACEFUL_FLAG, DAT_CLOSE_ABRUPT_FLAG}) {
+        DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+        DAT_IA_HANDLE owner = DAT_HANDLE_NULL;
+        DAT_IA_HANDLE users[2] = {};
+        assert_int_equal(open(own_device(), evd, owner), DAT_SUCCESS);
+        for (DAT_IA_HANDLE& user : users) {
+            assert_int_equal(open(own_device(), evd, user), DAT_SUCCESS);
+        }
+        assert_int_equal(dat_ia_close(users[0], DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+        assert_int_equal(dat_ia_close(owner, flags), DAT_SUCCESS);
+        assert_int_equal(dat_ia_query(users[1], &evd, 0, nullptr, 0, nullptr), DAT_SUCCESS);
+        assert_ptr_equal(evd, DAT_EVD_OUT_OF_SCOPE);
+        assert_int_equal(dat_ia_close(users[1], DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+    }
+}
+
 TEST(open__dispatcher_of_another_stream__invalid_dispatcher) {
     const Opened opened;
     DAT_EVD_HANDLE evd = opened.make_evd();
