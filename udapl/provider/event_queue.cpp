@@ -23,6 +23,9 @@ Result<void> EventQueue::open_completions(AsyncEventTarget& target) {
 void EventQueue::close() noexcept {
     source_.close(); // without the lock, which the loop's thread may wait for
     owner_.ia().loop().cancel(*this);
+    while (ring_.count() > 0) {
+        CompletionEvents::release(ring_.pop());
+    }
 }
 
 bool EventQueue::post(const Event& event) noexcept {
@@ -213,6 +216,7 @@ void EventQueue::forget(const void* endpoint, DtoRing& ring) noexcept {
             } else if (ring_.has_room_for_completion()) {
                 push_locked(event);
             } else {
+                CompletionEvents::release(event);
                 is_lost = true;
             }
         }

@@ -33,8 +33,8 @@ class EventQueue final : private DescriptorHandler, private Timer {
     EventQueue& operator=(const EventQueue&) = delete;
     // TARGET gets the completion queue's asynchronous event. At most once.
     Result<void> open_completions(AsyncEventTarget& target);
-    // The loop's thread doesn't come here any more. Before the listener ends.
-    void close() noexcept SLUICE_TSA(no_thread_safety_analysis); // it doesn't change what the lock guards
+    // The loop's thread doesn't come here any more, and what is queued is dropped. Before the listener ends.
+    void close() noexcept SLUICE_TSA(no_thread_safety_analysis); // by then no other thread comes here
 
     BiasedLock<Mutex>& lock() noexcept SLUICE_TSA(lock_returned(mutex_)) { return mutex_; }
     // The program looks by itself.

@@ -23,7 +23,7 @@ void SharedReceives::LowReport::run() noexcept {
 }
 
 Dto* SharedReceives::begin_post(std::uint64_t cookie) noexcept {
-    Dto* const dto = available() < max_receives_ ? pool_.take() : nullptr;
+    Dto* const dto = outstanding_.load(std::memory_order_relaxed) < max_receives_ ? pool_.take() : nullptr;
     if (dto == nullptr) {
         return nullptr;
     }

@@ -2,8 +2,8 @@
 //
 // The receives of a shared queue, as completions need them: their records and counts, and the endpoints that
 // take from the queue. A buffer is available until a message takes it, which shows when its completion is
-// seen, and outstanding until the program has the event. The completion names a queue pair, and that the
-// endpoint.
+// seen, and outstanding until the program has the event: so long it occupies an entry of the queue. The
+// completion names a queue pair, and that the endpoint.
 //
 // Thread safety: everything may be called from any thread; finish() and release() also under a dispatcher's
 // lock.

@@ -166,6 +166,20 @@ TEST(post_recv__as_many_as_fit__then_insufficient_resources) {
     pair.must_count(size, size);
 }
 
+// As the page of dat_srq_query says.
+TEST(post_recv__completion_not_taken__its_entry_is_occupied) {
+    const SharedPair pair(4);
+    pair.connect();
+    const DAT_COUNT size = pair.query().max_recv_dtos;
+    pair.post_many(size);
+    pair.send_one();
+    pair.must_count(size - 1, size);
+    assert_int_equal(pair.post(0, 64, 9), coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ));
+    pair.passive.must_complete(0, DAT_DTO_SUCCESS, 8);
+    assert_int_equal(pair.post(0, 64, 9), DAT_SUCCESS);
+    pair.must_count(size, size);
+}
+
 // The example of the standard.
 TEST(counts__three_posted_one_taken_and_reaped__as_the_page_says) {
     const SharedPair pair;
@@ -246,6 +260,18 @@ TEST(ep_free__its_message_not_reaped__not_outstanding_any_more) {
     DAT_EVENT event{};
     while (dat_evd_dequeue(pair.passive.transfers, &event) == DAT_SUCCESS) {
     }
+    pair.must_count(2, 2);
+}
+
+TEST(evd_free__completion_not_taken__not_outstanding_any_more) {
+    const SharedPair pair;
+    pair.connect();
+    pair.post_many(3);
+    pair.send_one();
+    pair.must_count(2, 3);
+    assert_int_equal(dat_ep_free(pair.passive.ep), DAT_SUCCESS);
+    pair.must_count(2, 3);
+    assert_int_equal(dat_evd_free(pair.passive.transfers), DAT_SUCCESS);
     pair.must_count(2, 2);
 }
 
