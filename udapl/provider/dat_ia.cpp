@@ -2,7 +2,9 @@
 //
 // Interface adapters, what they can do, and what every handle knows.
 #include <algorithm>
+#include <charconv>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -27,18 +29,32 @@ void copy_name(char (&to)[DAT_NAME_MAX_LENGTH], const char* from) noexcept {
     std::memcpy(to, from, length);
 }
 
+// The first two numbers of a version such as 20.31.1014; 0 where there is none.
+template<std::size_t kSize>
+void read_version(const char (&text)[kSize], DAT_UINT32& major, DAT_UINT32& minor) noexcept {
+    const char* const end = text + strnlen(text, kSize);
+    major = minor = 0;
+    const char* const rest = std::from_chars(text, end, major).ptr;
+    if (rest != end && *rest == '.') {
+        (void)std::from_chars(rest + 1, end, minor);
+    }
+}
+
 void fill(const Ia& ia, DAT_IA_ATTR& attr) noexcept {
     const Device& device = ia.device();
     const ibv_device_attr& limits = device.limits();
     attr = {};
-    copy_name(attr.adapter_name, device.name().c_str());
-    copy_name(attr.vendor_name, "Sluice");
+    copy_name(attr.adapter_name, ia.name().c_str());
+    std::snprintf(attr.vendor_name, sizeof attr.vendor_name, "0x%08x:0x%08x", limits.vendor_id,
+                  limits.vendor_part_id);
     attr.hardware_version_major = limits.hw_ver;
+    read_version(limits.fw_ver, attr.firmware_version_major, attr.firmware_version_minor);
     // A program reads the address through a pointer that would let it write.
     attr.ia_address_ptr = const_cast<DAT_IA_ADDRESS_PTR>(device.address().get()); // NOLINT
     attr.max_eps = count_of(limits.max_qp);
     attr.max_dto_per_ep = count_of(limits.max_qp_wr) - kOwnRequests;
-    attr.max_rdma_read_per_ep_in = attr.max_rdma_read_per_ep_out = count_of(limits.max_qp_rd_atom);
+    attr.max_rdma_read_per_ep_in = count_of(limits.max_qp_rd_atom);
+    attr.max_rdma_read_per_ep_out = count_of(limits.max_qp_init_rd_atom);
     attr.max_evds = count_of(limits.max_cq);
     attr.max_evd_qlen = std::min(count_of(limits.max_cqe), kMaxEvdLength);
     attr.max_iov_segments_per_dto = std::min(count_of(limits.max_sge), count_of(kMaxSegments));
@@ -158,7 +174,7 @@ DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT async_length, DAT_EVD_HANDLE* as
         if (!device) {
             return cannot_open(name, device.error());
         }
-        auto ia = std::make_unique<Ia>(*std::move(device), ro_aware == DAT_TRUE);
+        auto ia = std::make_unique<Ia>(*std::move(device), name, ro_aware == DAT_TRUE);
         DAT_EVD_HANDLE evd = *async_evd;
         DAT_RETURN status = open_async_evd(*ia, async_length, evd);
         if (status == kSuccess) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "udapl/provider/ia_context.hpp"
 
@@ -17,8 +18,11 @@ class Ia final : public IaContext, private DescriptorHandler, private AsyncEvent
     static constexpr HandleKind kHandleKind = kIa;
     static constexpr bool kIsHot = true;
 
-    Ia(std::shared_ptr<Device> device, bool is_ordering_aware) noexcept
-        : IaContext(std::move(device), is_ordering_aware) {}
+    // NAME: what the program opened it by.
+    Ia(std::shared_ptr<Device> device, std::string name, bool is_ordering_aware) noexcept
+        : IaContext(std::move(device), is_ordering_aware), name_(std::move(name)) {}
+
+    const std::string& name() const noexcept { return name_; }
 
     // Gives IA, filled or not, its handle; then it owns itself until it is closed. FRONT: as for adopt().
     static Result<void*> open(std::unique_ptr<Ia>& ia, const void* front);
@@ -40,6 +44,8 @@ class Ia final : public IaContext, private DescriptorHandler, private AsyncEvent
     void* find_point(std::uint64_t qualifier) noexcept;
     template<typename T>
     void destroy_all() noexcept;
+
+    const std::string name_;
 };
 
 } // namespace sluice::dapl

@@ -178,6 +178,31 @@ TEST(query__everything__every_member_written) {
     assert_int_equal(provider.evd_stream_merging_supported[5][5], DAT_TRUE);
 }
 
+TEST(query__adapter__named_as_it_was_opened) {
+    for (const char* const prefix : {"", "RO_AWARE_"}) {
+        const Opened opened(prefix + own_device());
+        DAT_IA_ATTR attr{};
+        assert_int_equal(dat_ia_query(opened.ia, nullptr, DAT_IA_FIELD_IA_ADAPTER_NAME, &attr, 0, nullptr),
+                         DAT_SUCCESS);
+        assert_string_equal(attr.adapter_name, own_device().c_str());
+    }
+}
+
+TEST(query__hardware__its_vendor_s_number_and_its_firmware_s_version) {
+    const Opened opened;
+    DAT_IA_ATTR attr{};
+    DAT_PROVIDER_ATTR provider{};
+    assert_int_equal(
+        dat_ia_query(opened.ia, nullptr, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_ALL, &provider),
+        DAT_SUCCESS);
+    assert_int_equal(std::strncmp(attr.vendor_name, "0x", 2), 0);
+    assert_int_equal(std::strlen(attr.vendor_name), std::strlen("0x00000000:0x00000000"));
+    if (!is_own_device_named()) { // uroce's firmware is Sluice
+        assert_int_equal(attr.firmware_version_major, provider.provider_version_major);
+        assert_int_equal(attr.firmware_version_minor, provider.provider_version_minor);
+    }
+}
+
 TEST(query__wild_masks_or_nowhere_to_write__argument) {
     const Opened opened;
     DAT_IA_ATTR attr{};
