@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <mutex>
+#include <string_view>
 
 namespace sluice::dat {
 
@@ -26,15 +27,17 @@ Function symbol(void* library, const char* name) noexcept {
     return reinterpret_cast<Function>(dlsym(library, name));
 }
 
+// Where the library was loaded from that has CODE; empty when the loader doesn't tell.
+std::string path_of(const void* code) {
+    Dl_info info{};
+    return dladdr(code, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 // The directory that this very library was loaded from, with a slash; empty when the loader doesn't
 // tell a path.
 std::string own_directory() {
     static const int somewhere_in_here = 0;
-    Dl_info info{};
-    if (dladdr(&somewhere_in_here, &info) == 0 || info.dli_fname == nullptr) {
-        return {};
-    }
-    const std::string path = info.dli_fname;
+    const std::string path = path_of(&somewhere_in_here);
     return path.substr(0, path.rfind('/') + 1);
 }
 
@@ -95,6 +98,15 @@ Result<Library> Library::load_own() {
                              DAPL_SLUICE_QUERY_V1);
     }
     return library;
+}
+
+// The name comes first: a foreign library may be about to be loaded, with the loader's lock held.
+Result<Library> Library::find_own(const void* code) {
+    const std::string path = path_of(code);
+    if (!std::string_view(path).substr(path.rfind('/') + 1).starts_with(kOwnName)) {
+        return Error(ErrorKind::kNotFound, "not our own provider's");
+    }
+    return load(path);
 }
 
 } // namespace sluice::dat

@@ -20,6 +20,9 @@ class Library {
     static Result<Library> load(const std::string& name);
     // Our own provider's: the one beside this library, otherwise the loader's.
     static Result<Library> load_own();
+    // Our own provider's where CODE is in it, because the program has loaded it by itself; kNotFound
+    // otherwise.
+    static Result<Library> find_own(const void* code);
 
     void init(const DAT_PROVIDER_INFO& info, const char* instance_data) const { init_(&info, instance_data); }
     void fini(const DAT_PROVIDER_INFO& info) const { fini_(&info); }

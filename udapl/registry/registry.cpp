@@ -147,7 +147,17 @@ DAT_RETURN Registry::close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) {
     return status;
 }
 
+// Whether our own provider registers, loaded by us or by the program. Its handles are known from then on.
+bool Registry::is_own(const DAT_PROVIDER& provider) {
+    if (loading != nullptr) {
+        return loading->is_own;
+    }
+    const Result<Library> own = Library::find_own(reinterpret_cast<const void*>(provider.ia_open_func));
+    return own && own->own() != nullptr && redirection_.add_range(*own->own()).ok();
+}
+
 DAT_RETURN Registry::add(const DAT_PROVIDER* provider, const Offer& offer) {
+    const bool is_foreign = !is_own(*provider);
     const LockGuard guard(mutex_);
     if (std::ranges::any_of(registered_, [&](const auto& other) { return other->offer == offer; })) {
         return failure(DAT_PROVIDER_ALREADY_REGISTERED);
@@ -156,7 +166,6 @@ DAT_RETURN Registry::add(const DAT_PROVIDER* provider, const Offer& offer) {
         loading->source->is_short = true; // unless it comes to the end
     }
     registered_.reserve(registered_.size() + 1);
-    const bool is_foreign = loading == nullptr || !loading->is_own;
     auto entry = std::make_unique<Registered>(
         Registered{offer, provider, loading == nullptr ? nullptr : loading->source, is_foreign});
     if (is_foreign) {

@@ -95,6 +95,7 @@ class Registry {
         bool is_own;
     };
 
+    bool is_own(const DAT_PROVIDER& provider);
     DAT_RETURN acquire(const Offer& wanted, Registered*& provider);
     void release(Registered& provider);
     void find_device(const Offer& wanted);

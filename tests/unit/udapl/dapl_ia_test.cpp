@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Interface adapters of our provider: opening, asking, closing, and what every handle knows.
+#include <dat/dat_registry.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -16,6 +18,29 @@ namespace {
 
 DAT_RETURN open(std::string name, DAT_EVD_HANDLE& evd, DAT_IA_HANDLE& ia, DAT_COUNT length = 8) {
     return dat_ia_open(name.data(), length, &evd, &ia);
+}
+
+// The first test: no other open has told libdat yet where the provider's handles are.
+TEST(provider__initialised_by_the_program__serves_its_name_until_it_is_told_to_end) {
+    void* const library = dlopen("libdapl-sluice.so.1", RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    const auto init = reinterpret_cast<decltype(&dat_provider_init)>(dlsym(library, "dat_provider_init"));
+    const auto fini = reinterpret_cast<decltype(&dat_provider_fini)>(dlsym(library, "dat_provider_fini"));
+    const DAT_PROVIDER_INFO info{"mine", 1, 2, DAT_TRUE};
+    init(&info, own_device().c_str());
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+    assert_int_equal(open("mine", evd, ia), DAT_SUCCESS);
+    DAT_HANDLE_TYPE type{};
+    assert_int_equal(dat_get_handle_type(ia, &type), DAT_SUCCESS);
+    assert_int_equal(type, DAT_HANDLE_TYPE_IA);
+    DAT_IA_ATTR attr{};
+    assert_int_equal(dat_ia_query(ia, nullptr, DAT_IA_FIELD_IA_ADAPTER_NAME, &attr, 0, nullptr), DAT_SUCCESS);
+    assert_string_equal(attr.adapter_name, info.ia_name); // and not the device's
+    assert_int_equal(dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG), DAT_SUCCESS);
+    fini(&info);
+    evd = DAT_HANDLE_NULL;
+    assert_int_equal(open("mine", evd, ia), coded(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED));
 }
 
 TEST(open__no_such_device__quietly_not_found) {
