@@ -158,6 +158,25 @@ TEST(post_recv__wrong_segments__each_its_code) {
                      bad(1));
 }
 
+TEST(post_recv__more_bytes_than_a_message_has__length_error) {
+    if (is_own_device_named()) {
+        skip(); // devices have fewer segments
+    }
+    constexpr std::size_t kCount = 32;
+    constexpr std::size_t kLargest = (std::size_t{1} << 30) / kCount;
+    const Opened opened;
+    const DAT_PZ_HANDLE pz = opened.make_pz();
+    const Block block(opened, pz, DAT_MEM_PRIV_ALL_FLAG, kLargest + 1);
+    DAT_SRQ_ATTR attr{1, kCount, DAT_SRQ_LW_DEFAULT};
+    DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+    assert_int_equal(dat_srq_create(opened.ia, pz, &attr, &srq), DAT_SUCCESS);
+    std::vector<DAT_LMR_TRIPLET> parts(kCount, block.part(0, kLargest));
+    parts.back() = block.part(0, kLargest + 1);
+    assert_int_equal(dat_srq_post_recv(srq, kCount, parts.data(), {}), coded(DAT_LENGTH_ERROR));
+    parts.back() = block.part(0, kLargest);
+    assert_int_equal(dat_srq_post_recv(srq, kCount, parts.data(), {}), DAT_SUCCESS);
+}
+
 TEST(post_recv__as_many_as_fit__then_insufficient_resources) {
     const SharedPair pair(4);
     const DAT_COUNT size = pair.query().max_recv_dtos;
