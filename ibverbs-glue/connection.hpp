@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,6 +99,8 @@ class Connection {
     // With ports; known from kRequest and kEstablished on.
     virtual Address local_address() const = 0;
     virtual Address peer_address() const = 0;
+    // This side's alone; known as soon as there is one, 0 before. Any thread may ask at any time.
+    virtual std::uint16_t local_port() const = 0;
 
   protected:
     Connection() = default;

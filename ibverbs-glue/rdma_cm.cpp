@@ -85,6 +85,7 @@ class RdmaCmConnection final : public Connection, public IdUser {
     void adopt(Id id) noexcept {
         id_ = std::move(id);
         id_->context = static_cast<IdUser*>(this);
+        note_port();
     }
 
     void set_owner(void* owner) noexcept override { owner_.store(owner, std::memory_order_relaxed); }
@@ -97,6 +98,7 @@ class RdmaCmConnection final : public Connection, public IdUser {
     Result<void> disconnect() override;
     Address local_address() const override { return address_of(rdma_get_local_addr(id_.get())); }
     Address peer_address() const override { return address_of(rdma_get_peer_addr(id_.get())); }
+    std::uint16_t local_port() const override { return local_port_; }
 
     Result<void> notify_communication() override;
 
@@ -108,6 +110,8 @@ class RdmaCmConnection final : public Connection, public IdUser {
         return copy ? *copy : Address();
     }
 
+    // librdmacm writes it when the address is resolved.
+    void note_port() noexcept { local_port_ = ntohs(rdma_get_src_port(id_.get())); }
     Result<void> resolve_address(const Address& peer, int timeout_ms);
     Result<void> resolve_here(const Address& peer, int timeout_ms);
     Result<void> ask_peer();
@@ -126,6 +130,7 @@ class RdmaCmConnection final : public Connection, public IdUser {
     const LocalDevice device_;
     rdma_event_channel* channel_;
     std::atomic<void*> owner_; // read by the thread that takes events
+    std::atomic<std::uint16_t> local_port_{0};
     bool is_resolved_ = false;
     const QueuePair* qp_ = nullptr;
     ConnectionOptions options_{};
@@ -242,6 +247,7 @@ Result<void> RdmaCmConnection::resolve_here(const Address& peer, int timeout_ms)
     if (Result<void> found = resolve_address(peer, timeout_ms); !found) {
         return found;
     }
+    note_port();
     if (!device_.is_of(*id_)) {
         return Error::format(ErrorKind::kNotFound, ENODEV, "the way to %s doesn't lead through %s",
                              peer.to_string().c_str(), device_.name.c_str());
@@ -336,6 +342,7 @@ std::optional<ConnectionEvent> RdmaCmConnection::rejected(const rdma_cm_event& e
 std::optional<ConnectionEvent> RdmaCmConnection::handle(const rdma_cm_event& event) {
     switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
+        note_port();
         return after(
             done(from_minus_one(rdma_resolve_route(id_.get(), kResolveTimeoutMs), "resolving a path")),
             ConnectionEventKind::kUnreachable);

@@ -86,6 +86,7 @@ class UroceConnection final : public Connection, public IdUser {
     }
     Address local_address() const override { return local_; }
     Address peer_address() const override { return peer_; }
+    std::uint16_t local_port() const override { return sluice_cm_local_port(id_.get()); }
 
     std::optional<ConnectionEvent> handle(const sluice_cm_event& event) override;
 

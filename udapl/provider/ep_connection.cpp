@@ -69,7 +69,7 @@ void EpConnection::describe_locked(EpView& view) const noexcept {
         view.state != EpState::kDisconnected) {
         view.peer = &peer_.address;
         view.peer_qualifier = peer_.qualifier;
-        view.local_port = local_port_;
+        view.local_port = view.state == EpState::kConnecting ? connection_->local_port() : local_port_;
     }
 }
 
@@ -132,12 +132,13 @@ EpAnswer EpConnection::reserve() noexcept {
     return EpAnswer::kDone;
 }
 
-bool EpConnection::promise(const glue::Address& peer) noexcept {
+bool EpConnection::promise(const glue::Connection& request) noexcept {
     const LockGuard guard(mutex_);
     if (state() != EpState::kReserved) {
         return false;
     }
-    peer_ = {peer, peer.port()};
+    peer_ = {request.peer_address(), request.peer_address().port()};
+    local_port_ = request.local_port();
     state_ = EpState::kPassive;
     return true;
 }
@@ -165,7 +166,7 @@ EpAnswer EpConnection::accept(std::unique_ptr<glue::Connection>& request, EpStat
     }
     peer_.address = request->peer_address();
     peer_.qualifier = peer_.address.port();
-    local_port_ = request->local_address().port();
+    local_port_ = request->local_port();
     connection_ = std::move(request);
     if (!begun) {
         end_locked(EventKind::kAcceptError);
@@ -315,7 +316,7 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
         if (is_pending) {
             forget_deadline_locked();
             peer_data_ = is_active ? std::move(event.private_data) : std::vector<std::byte>();
-            local_port_ = connection_->local_address().port();
+            local_port_ = connection_->local_port();
             state_ = EpState::kConnected;
             report_locked(EventKind::kEstablished);
         }

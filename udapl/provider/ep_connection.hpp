@@ -35,7 +35,7 @@ class EpConnection final : private Timer {
     EpAnswer connect(const EpPeer& peer, std::uint32_t timeout_us, std::span<const std::byte> private_data);
     // UNCONNECTED to RESERVED, and on to PASSIVE when a request has come.
     EpAnswer reserve() noexcept;
-    bool promise(const glue::Address& peer) noexcept;
+    bool promise(const glue::Connection& request) noexcept;
     // To TO, if it is at FROM.
     void release(EpState from = EpState::kPassive, EpState to = EpState::kUnconnected) noexcept;
     // In state FROM. Takes the request's connection over, on success only.

@@ -149,8 +149,7 @@ void Rsp::let_go_locked() noexcept {
 bool Rsp::on_request(glue::ConnectionEvent& event) {
     std::unique_ptr<glue::Listener> listener;
     const LockGuard guard(mutex_);
-    if (event.request == nullptr || listener_ == nullptr ||
-        !ep_->connection().promise(event.request->peer_address())) {
+    if (event.request == nullptr || listener_ == nullptr || !ep_->connection().promise(*event.request)) {
         return false; // its peer is refused as where no point listens
     }
     Event arrival;

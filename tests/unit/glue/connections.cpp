@@ -218,7 +218,10 @@ void check_connection(ConnectionService& service, const Context& context, const 
     check(begins_with(event.private_data, hello), "with the private data of connect");
     passive.connection = std::move(event.request);
     passive.connection->set_owner(&passive);
+    check(active.connection->local_port() == passive.connection->peer_address().port(),
+          "who asks knows its own port");
     check(passive.connection->local_address().port() == listener->port() &&
+              passive.connection->local_port() == listener->port() &&
               passive.connection->peer_address().is_same_host(address),
           "the request tells both addresses");
     must(passive.connection->accept(passive.qp,

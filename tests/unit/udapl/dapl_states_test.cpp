@@ -234,6 +234,41 @@ TEST(accept__endpoint_that_isnt_unconnected__refused_and_request_stays) {
     }
 }
 
+DAT_EP_PARAM query(const Side& side) {
+    DAT_EP_PARAM param{};
+    assert_int_equal(dat_ep_query(side.ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
+    return param;
+}
+
+TEST(query__not_connected_yet__both_ports_are_told) {
+    const Scene active(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+    const DAT_CR_HANDLE request = active.pair.request();
+    DAT_CR_PARAM asked{};
+    assert_int_equal(dat_cr_query(request, DAT_CR_FIELD_ALL, &asked), DAT_SUCCESS);
+    assert_int_not_equal(asked.remote_port_qual, 0);
+    assert_int_equal(query(active.pair.active).local_port_qual, asked.remote_port_qual);
+    assert_int_equal(query(active.pair.active).remote_port_qual, active.pair.qualifier);
+    const Scene passive(DAT_EP_STATE_PASSIVE_CONNECTION_PENDING);
+    assert_int_equal(query(passive.pair.passive).local_port_qual, kReserved);
+    assert_int_equal(query(passive.pair.passive).remote_port_qual,
+                     query(passive.pair.active).local_port_qual);
+    const Scene accepting(DAT_EP_STATE_COMPLETION_PENDING);
+    assert_int_equal(query(accepting.pair.passive).local_port_qual, accepting.pair.qualifier);
+}
+
+TEST(query__connecting_again__not_the_former_port) {
+    const Pair pair;
+    pair.connect();
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    pair.active.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_int_equal(dat_ep_reset(pair.active.ep), DAT_SUCCESS);
+    pair.ask();
+    DAT_CR_PARAM asked{};
+    assert_int_equal(dat_cr_query(pair.request(), DAT_CR_FIELD_ALL, &asked), DAT_SUCCESS);
+    assert_int_equal(query(pair.active).local_port_qual, asked.remote_port_qual);
+}
+
 TEST(active_pending__disconnected_by_the_program__disconnected) {
     Scene scene(DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
     assert_int_equal(scene.pair.active.receive(0, 1, 5), DAT_SUCCESS);
