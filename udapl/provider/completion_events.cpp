@@ -151,7 +151,7 @@ void CompletionEvents::check_held(DtoRing& ring) noexcept {
     const bool is_soft = ring.held > ring.watermarks.soft;
     const bool is_hard = ring.held > ring.watermarks.hard;
     if (is_soft || is_hard) {
-        ring.watermarks.soft = Watermarks::kInfinite; // reported once
+        ring.watermarks.soft = is_soft ? Watermarks::kInfinite : ring.watermarks.soft; // reported once
         ring.report.holds_soft |= is_soft;
         ring.report.holds_hard |= is_hard;
         request_report(ring, ring.connection());

@@ -21,7 +21,7 @@ class CompletionEvents {
 
     // Reports if RING waits until nothing of it is on its way, and nothing is.
     void check_idle(DtoRing& ring) noexcept;
-    // Reports if RING holds more than its watermarks, once.
+    // Reports if RING holds more than its watermarks; more than the soft one, once.
     void check_held(DtoRing& ring) noexcept;
     // The device has lost completions of RING.
     void report_overrun(DtoRing& ring) noexcept;

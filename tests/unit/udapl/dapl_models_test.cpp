@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Which events notify, what becomes of those for which there is no room, and watermarks.
-#include "tests/unit/udapl/dapl_pair.hpp"
+#include "tests/unit/udapl/dapl_scene.hpp"
 
 using namespace sluice::dapl::test;
 
@@ -315,6 +315,33 @@ TEST(watermark__soft_and_hard__told_once_and_broken) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
     assert_int_equal(dat_ep_set_watermark(pair.passive.ep, 2, -3),
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
+}
+
+// COUNT messages of one byte come to the passive side, whose completions are looked at; nobody takes them.
+void arrive(const Pair& pair, int count) {
+    DAT_EVENT event{};
+    for (int i = 0; i < count; ++i) {
+        assert_int_equal(pair.active.send(0, 1), DAT_SUCCESS);
+        while (dat_evd_dequeue(pair.active.transfers, &event) != DAT_SUCCESS) {
+        }
+    }
+    assert_int_equal(dat_evd_enable(pair.passive.transfers), DAT_SUCCESS);
+}
+
+TEST(watermark__hard_one_passed_before_the_soft_one__both_are_told) {
+    const Pair pair;
+    for (int i = 0; i < 4; ++i) {
+        assert_int_equal(pair.passive.receive(0, 10), DAT_SUCCESS);
+    }
+    assert_int_equal(dat_ep_set_watermark(pair.passive.ep, 2, 1), DAT_SUCCESS);
+    pair.connect();
+    Gate gate; // the endpoint hears of both at once
+    arrive(pair, 2);
+    arrive(pair, 2);
+    gate.open();
+    const DAT_ASYNCH_ERROR_EVENT_DATA data = must_hear_async(pair.passive, DAT_ASYNC_ERROR_EP_BROKEN);
+    assert_int_equal(data.reason, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
+    pair.passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
 }
 
 } // namespace
