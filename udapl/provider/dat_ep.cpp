@@ -19,11 +19,11 @@ struct Wanted {
 
 // An endpoint with a shared queue gets watermarks.
 Result<std::unique_ptr<Ep>> make_ep(Ia& ia, EpSetup setup) {
-    const bool is_counted = setup.srq && setup.evds.receive;
+    const bool is_counted = static_cast<bool>(setup.srq);
     const Watermarks watermarks{setup.options.soft_watermark, setup.options.max_receives};
     Result<std::unique_ptr<Ep>> ep = Ep::make(ia, std::move(setup));
     if (ep && is_counted) {
-        (void)(*ep)->set_watermarks(watermarks); // it has a dispatcher
+        (*ep)->set_watermarks(watermarks);
     }
     return ep;
 }
@@ -249,8 +249,8 @@ DAT_RETURN ep_set_watermark(DAT_EP_HANDLE handle, DAT_COUNT soft, DAT_COUNT hard
         if (soft < DAT_WATERMARK_INFINITE || hard < DAT_WATERMARK_INFINITE) {
             return wrong_argument(soft < DAT_WATERMARK_INFINITE ? 2 : 3);
         }
-        return to_dat(ep.set_watermarks({static_cast<std::uint32_t>(soft), static_cast<std::uint32_t>(hard)}),
-                      ep, 2);
+        ep.set_watermarks({static_cast<std::uint32_t>(soft), static_cast<std::uint32_t>(hard)});
+        return kSuccess;
     });
 }
 

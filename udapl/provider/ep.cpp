@@ -52,9 +52,9 @@ ReceiveUse Ep::receive_use() noexcept {
     return queues_.receive_use();
 }
 
-EpAnswer Ep::set_watermarks(const Watermarks& watermarks) noexcept {
+void Ep::set_watermarks(const Watermarks& watermarks) noexcept {
     const LockGuard guard(connection_.mutex());
-    return queues_.set_watermarks(watermarks);
+    queues_.set_watermarks(watermarks);
 }
 
 EpAnswer Ep::modify(EpChange& change) {

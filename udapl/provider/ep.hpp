@@ -31,7 +31,7 @@ class Ep final : public Object, private Task, private AsyncEventTarget {
 
     EpView view() noexcept;
     ReceiveUse receive_use() noexcept;
-    EpAnswer set_watermarks(const Watermarks& watermarks) noexcept;
+    void set_watermarks(const Watermarks& watermarks) noexcept;
     // All of it, or nothing.
     EpAnswer modify(EpChange& change);
     EpAnswer reset();

@@ -77,7 +77,7 @@ Result<void> EpQueues::open() {
 
 void EpQueues::close() noexcept {
     qp_.reset();
-    count_receives({});
+    (void)count_receives({});
     forget_posted();
     if (setup_.srq) {
         setup_.srq->detach(owner_);
@@ -159,20 +159,15 @@ ReceiveUse EpQueues::receive_use() noexcept {
     return {allocated, allocated}; // they complete in the order in which they were posted
 }
 
-void EpQueues::count_receives(const Watermarks& watermarks) noexcept {
-    if (setup_.evds.receive) {
-        setup_.evds.receive->queue().set_watermarks(receives_, watermarks);
-    }
+Watermarks EpQueues::count_receives(const Watermarks& watermarks) noexcept {
+    return setup_.evds.receive ? setup_.evds.receive->queue().set_watermarks(receives_, watermarks)
+                               : std::exchange(receives_.watermarks, watermarks);
 }
 
-EpAnswer EpQueues::set_watermarks(const Watermarks& watermarks) noexcept {
-    if (!setup_.evds.receive) {
-        return EpAnswer::kNoEvd;
-    }
+void EpQueues::set_watermarks(const Watermarks& watermarks) noexcept {
     watermarks_ = watermarks;
     setup_.options.soft_watermark = watermarks.soft;
-    count_receives(watermarks);
-    return EpAnswer::kDone;
+    (void)count_receives(watermarks);
 }
 
 bool EpQueues::needs_queue_pair(const EpSetup& setup) const noexcept {
@@ -214,7 +209,7 @@ EpAnswer EpQueues::change(EpSetup& setup, std::optional<glue::QueuePair>& former
             return EpAnswer::kOtherModel;
         }
     }
-    count_receives({});
+    const Watermarks armed = count_receives({});
     {
         const LockGuard no_requests(requests_.lock());
         const LockGuard no_receives(receives_.lock());
@@ -226,8 +221,9 @@ EpAnswer EpQueues::change(EpSetup& setup, std::optional<glue::QueuePair>& former
         std::swap(setup_, setup);
     }
     attach();
-    watermarks_.soft = setup_.options.soft_watermark;
-    count_receives(watermarks_);
+    const std::uint32_t soft = setup_.options.soft_watermark;
+    const bool is_same = std::exchange(watermarks_.soft, soft) == soft;
+    (void)count_receives({is_same ? armed.soft : soft, watermarks_.hard});
     return EpAnswer::kDone;
 }
 

@@ -35,7 +35,8 @@ class EpQueues {
     bool is_request_idle() const noexcept { return requests_.is_idle(); }
     // How many receives the program has to take, and from the first of them to the last.
     ReceiveUse receive_use() noexcept;
-    EpAnswer set_watermarks(const Watermarks& watermarks) noexcept;
+    // Also without a dispatcher, for one that is to come.
+    void set_watermarks(const Watermarks& watermarks) noexcept;
 
     // SETUP and FORMER become what was, on success; the caller destroys them without its mutex.
     EpAnswer change(EpSetup& setup, std::optional<glue::QueuePair>& former);
@@ -67,7 +68,8 @@ class EpQueues {
     void attach();
     bool needs_queue_pair(const EpSetup& setup) const noexcept;
     void forget_posted() noexcept;
-    void count_receives(const Watermarks& watermarks) noexcept;
+    // Gives those that were counted by before; a soft one that was reported is infinite there.
+    Watermarks count_receives(const Watermarks& watermarks) noexcept;
 
     EpAnswer check_state(PostFlags flags) const noexcept;
     EpAnswer flush(Evd& evd, std::uint64_t cookie) const noexcept;
@@ -82,7 +84,7 @@ class EpQueues {
     std::optional<glue::QueuePair> qp_;
     DtoRing requests_;
     DtoRing receives_;
-    Watermarks watermarks_;
+    Watermarks watermarks_; // as they were set
 };
 
 } // namespace sluice::dapl

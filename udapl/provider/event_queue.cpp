@@ -187,12 +187,13 @@ void EventQueue::await_idle(DtoRing& ring, bool is_awaited) noexcept {
     events_.check_idle(ring);
 }
 
-void EventQueue::set_watermarks(DtoRing& ring, const Watermarks& watermarks) noexcept {
+Watermarks EventQueue::set_watermarks(DtoRing& ring, const Watermarks& watermarks) noexcept {
     const LockGuard guard(mutex_);
     const bool was_counted = std::exchange(ring.is_counted, watermarks.are_set());
-    ring.watermarks = watermarks;
+    const Watermarks former = std::exchange(ring.watermarks, watermarks);
     count_watcher_locked(was_counted, ring.is_counted);
     events_.check_held(ring);
+    return former;
 }
 
 std::uint32_t EventQueue::held(const DtoRing& ring) noexcept {

@@ -85,8 +85,9 @@ class EventQueue final : private DescriptorHandler, private Timer {
     // Whether RING's endpoint gets a report when nothing of RING is on its way any more; at once, if that is
     // so.
     void await_idle(DtoRing& ring, bool is_awaited) noexcept;
-    // RING's endpoint gets a report when RING holds more; at once, if that is so.
-    void set_watermarks(DtoRing& ring, const Watermarks& watermarks) noexcept;
+    // RING's endpoint gets a report when RING holds more; at once, if that is so. Gives what was there
+    // before.
+    Watermarks set_watermarks(DtoRing& ring, const Watermarks& watermarks) noexcept;
     std::uint32_t held(const DtoRing& ring) noexcept;
     // Takes RING's report.
     RingReport take_report(DtoRing& ring) noexcept;

@@ -344,6 +344,56 @@ TEST(watermark__hard_one_passed_before_the_soft_one__both_are_told) {
     pair.passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
 }
 
+DAT_RETURN set_receive_dispatcher(const Side& side, DAT_EVD_HANDLE evd) {
+    DAT_EP_PARAM param{};
+    param.recv_evd_handle = evd;
+    return dat_ep_modify(side.ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &param);
+}
+
+TEST(watermark__no_dispatcher_for_receives__holds_with_a_later_one) {
+    const Pair pair;
+    const Side& passive = pair.passive;
+    assert_int_equal(set_receive_dispatcher(passive, DAT_HANDLE_NULL), DAT_SUCCESS);
+    assert_int_equal(dat_ep_set_watermark(passive.ep, DAT_WATERMARK_INFINITE, 1), DAT_SUCCESS);
+    assert_int_equal(set_receive_dispatcher(passive, passive.transfers), DAT_SUCCESS);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(passive.receive(0, 10), DAT_SUCCESS);
+    }
+    pair.connect();
+    arrive(pair, 2);
+    passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
+}
+
+TEST(watermark__soft_one_told_and_endpoint_modified__not_told_again) {
+    const Pair pair;
+    const Side& passive = pair.passive;
+    const auto connect_and_exceed = [&] {
+        for (int i = 0; i < 2; ++i) {
+            assert_int_equal(passive.receive(0, 10), DAT_SUCCESS);
+        }
+        pair.connect();
+        arrive(pair, 2);
+    };
+    assert_int_equal(dat_ep_set_watermark(passive.ep, 1, DAT_WATERMARK_INFINITE), DAT_SUCCESS);
+    connect_and_exceed();
+    (void)must_hear_async(passive, DAT_ASYNC_ERROR_EP_BROKEN);
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    for (const Side* side : {&pair.active, &passive}) {
+        side->must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+        assert_int_equal(dat_ep_reset(side->ep), DAT_SUCCESS);
+    }
+    assert_int_equal(dequeue_all(passive.transfers), 2);
+    DAT_EP_PARAM param{};
+    assert_int_equal(dat_ep_query(passive.ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
+    assert_int_equal(param.ep_attr.srq_soft_hw, 1);
+    assert_int_equal(dat_ep_modify(passive.ep, DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE, &param), DAT_SUCCESS);
+    connect_and_exceed();
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED); // the loop has seen to all before
+    DAT_EVENT event{};
+    assert_int_equal(dat_evd_dequeue(passive.opened.async_evd, &event), coded(DAT_QUEUE_EMPTY));
+}
+
 } // namespace
 
 int main() {
