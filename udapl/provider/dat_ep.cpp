@@ -17,12 +17,12 @@ struct Wanted {
     const DAT_EP_ATTR* attr;
 };
 
-// An endpoint with a shared queue gets watermarks.
+// An endpoint with a shared queue has the hard watermark among its attributes, too.
 Result<std::unique_ptr<Ep>> make_ep(Ia& ia, EpSetup setup) {
-    const bool is_counted = static_cast<bool>(setup.srq);
-    const Watermarks watermarks{setup.options.soft_watermark, setup.options.max_receives};
+    const Watermarks watermarks{setup.options.soft_watermark,
+                                setup.srq ? setup.options.max_receives : Watermarks::kInfinite};
     Result<std::unique_ptr<Ep>> ep = Ep::make(ia, std::move(setup));
-    if (ep && is_counted) {
+    if (ep && watermarks.are_set()) {
         (*ep)->set_watermarks(watermarks);
     }
     return ep;
@@ -180,6 +180,23 @@ DAT_RETURN find_setup(const IaContext& ia, DAT_EP_PARAM_MASK mask, const DAT_EP_
     return kSuccess;
 }
 
+// A hard watermark of 0 is one that dat_ep_set_watermark takes, and no attribute that can be had.
+DAT_EP_ATTR attributes_to_modify(const EpView& view) noexcept {
+    DAT_EP_ATTR attr = attributes_of(view.options);
+    attr.max_recv_dtos = view.srq != nullptr ? DAT_HW_DEFAULT : attr.max_recv_dtos;
+    return attr;
+}
+
+// Those that MASK doesn't name stay as they are.
+void keep_watermarks(DAT_EP_PARAM_MASK mask, const EpView& view, EpOptions& options) noexcept {
+    if ((mask & DAT_EP_FIELD_EP_ATTR_SRQ_SOFT_HW) == 0) {
+        options.soft_watermark = view.options.soft_watermark;
+    }
+    if (view.srq != nullptr && (mask & DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS) == 0) {
+        options.max_receives = view.options.max_receives;
+    }
+}
+
 DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM* param) {
     constexpr DAT_EP_PARAM_MASK kChangeable = DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
                                               DAT_EP_FIELD_REQUEST_EVD_HANDLE |
@@ -202,12 +219,13 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
                 return wrong;
             }
             const EpView view = ep.view();
-            DAT_EP_ATTR attr = attributes_of(view.options);
+            DAT_EP_ATTR attr = attributes_to_modify(view);
             overwrite(mask, param->ep_attr, attr);
             // Its page knows no model that isn't supported, and no wrong zone.
             if (describe(attr, ep.ia(), view.srq != nullptr, 3, change.options) != kSuccess) {
                 return wrong_argument(3);
             }
+            keep_watermarks(mask, view, change.options);
             const EpAnswer answer = ep.modify(change);
             return answer == EpAnswer::kOtherZone ? wrong_argument(3) : to_dat(answer, ep, 3);
         });

@@ -43,6 +43,9 @@ EpView Ep::view() noexcept {
                 .peer = nullptr,
                 .peer_qualifier = 0,
                 .local_port = 0};
+    if (setup.srq) {
+        view.options.max_receive_segments = setup.srq->max_segments();
+    }
     connection_.describe_locked(view);
     return view;
 }

@@ -167,6 +167,9 @@ Watermarks EpQueues::count_receives(const Watermarks& watermarks) noexcept {
 void EpQueues::set_watermarks(const Watermarks& watermarks) noexcept {
     watermarks_ = watermarks;
     setup_.options.soft_watermark = watermarks.soft;
+    if (setup_.srq) {
+        setup_.options.max_receives = watermarks.hard;
+    }
     (void)count_receives(watermarks);
 }
 
@@ -223,6 +226,7 @@ EpAnswer EpQueues::change(EpSetup& setup, std::optional<glue::QueuePair>& former
     attach();
     const std::uint32_t soft = setup_.options.soft_watermark;
     const bool is_same = std::exchange(watermarks_.soft, soft) == soft;
+    watermarks_.hard = setup_.srq ? setup_.options.max_receives : watermarks_.hard;
     (void)count_receives({is_same ? armed.soft : soft, watermarks_.hard});
     return EpAnswer::kDone;
 }

@@ -364,6 +364,20 @@ TEST(watermark__no_dispatcher_for_receives__holds_with_a_later_one) {
     passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
 }
 
+TEST(watermark__soft_one_of_the_attributes__told) {
+    Pair pair;
+    DAT_EP_ATTR attr = attributes(DAT_COMPLETION_DEFAULT_FLAG);
+    attr.srq_soft_hw = 1;
+    const Split passive(pair.passive, attr);
+    for (int i = 0; i < 2; ++i) {
+        assert_int_equal(pair.passive.receive(0, 10), DAT_SUCCESS);
+    }
+    pair.connect();
+    arrive(pair, 2);
+    const DAT_ASYNCH_ERROR_EVENT_DATA data = must_hear_async(pair.passive, DAT_ASYNC_ERROR_EP_BROKEN);
+    assert_int_equal(data.reason, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT);
+}
+
 TEST(watermark__soft_one_told_and_endpoint_modified__not_told_again) {
     const Pair pair;
     const Side& passive = pair.passive;

@@ -371,6 +371,45 @@ TEST(watermarks__soft_passed__told_and_hard_passed__broken) {
     pair.passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
 }
 
+DAT_EP_PARAM query(DAT_EP_HANDLE ep) {
+    DAT_EP_PARAM param{};
+    assert_int_equal(dat_ep_query(ep, DAT_EP_FIELD_ALL, &param), DAT_SUCCESS);
+    return param;
+}
+
+TEST(watermarks__set__are_attributes_that_modify_keeps) {
+    const SharedPair pair;
+    const DAT_EP_HANDLE ep = pair.passive.ep;
+    assert_int_equal(query(ep).ep_attr.max_recv_iov, pair.query().max_recv_iov);
+    assert_int_equal(dat_ep_set_watermark(ep, 3, 5), DAT_SUCCESS);
+    assert_int_equal(query(ep).ep_attr.srq_soft_hw, 3);
+    assert_int_equal(query(ep).ep_attr.max_recv_dtos, 5);
+    assert_int_equal(dat_ep_set_watermark(ep, 0, 0), DAT_SUCCESS);
+    DAT_EP_PARAM param = query(ep);
+    assert_int_equal(param.ep_attr.srq_soft_hw, 0);
+    assert_int_equal(param.ep_attr.max_recv_dtos, 0);
+    param.ep_attr.max_message_size = 100;
+    assert_int_equal(dat_ep_modify(ep, DAT_EP_FIELD_EP_ATTR_MAX_MESSAGE_SIZE, &param), DAT_SUCCESS);
+    assert_int_equal(query(ep).ep_attr.max_message_size, 100);
+    assert_int_equal(query(ep).ep_attr.srq_soft_hw, 0);
+    assert_int_equal(query(ep).ep_attr.max_recv_dtos, 0);
+    assert_int_equal(dat_ep_set_watermark(ep, DAT_WATERMARK_INFINITE, DAT_WATERMARK_INFINITE), DAT_SUCCESS);
+    assert_int_equal(query(ep).ep_attr.max_recv_dtos, DAT_HW_DEFAULT);
+}
+
+TEST(watermarks__hard_one_modified__broken_when_it_is_passed) {
+    const SharedPair pair;
+    DAT_EP_PARAM param{};
+    param.ep_attr.max_recv_dtos = 1;
+    assert_int_equal(dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &param), DAT_SUCCESS);
+    pair.connect();
+    pair.post_many(3);
+    pair.send_one();
+    assert_int_equal(pair.passive.state(), DAT_EP_STATE_CONNECTED);
+    pair.send_one();
+    pair.passive.must_hear(DAT_CONNECTION_EVENT_BROKEN);
+}
+
 TEST(ep_create_with_srq__wrong_arguments__each_its_code) {
     const SharedPair pair;
     const Side& side = pair.passive;
