@@ -319,6 +319,7 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
             local_port_ = connection_->local_port();
             state_ = EpState::kConnected;
             report_locked(EventKind::kEstablished);
+            queues_.check_watermarks();
         }
         return;
     case glue::ConnectionEventKind::kRejected:

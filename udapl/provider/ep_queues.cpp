@@ -173,6 +173,12 @@ void EpQueues::set_watermarks(const Watermarks& watermarks) noexcept {
     (void)count_receives(watermarks);
 }
 
+void EpQueues::check_watermarks() noexcept {
+    if (setup_.evds.receive && watermarks_.are_set()) {
+        setup_.evds.receive->queue().check_held(receives_);
+    }
+}
+
 bool EpQueues::needs_queue_pair(const EpSetup& setup) const noexcept {
     const EpOptions& now = setup_.options;
     const EpOptions& then = setup.options;

@@ -37,6 +37,8 @@ class EpQueues {
     ReceiveUse receive_use() noexcept;
     // Also without a dispatcher, for one that is to come.
     void set_watermarks(const Watermarks& watermarks) noexcept;
+    // The connection is established: what was held before breaks it if that is too much.
+    void check_watermarks() noexcept;
 
     // SETUP and FORMER become what was, on success; the caller destroys them without its mutex.
     EpAnswer change(EpSetup& setup, std::optional<glue::QueuePair>& former);

@@ -196,6 +196,11 @@ Watermarks EventQueue::set_watermarks(DtoRing& ring, const Watermarks& watermark
     return former;
 }
 
+void EventQueue::check_held(DtoRing& ring) noexcept {
+    const LockGuard guard(mutex_);
+    events_.check_held(ring);
+}
+
 std::uint32_t EventQueue::held(const DtoRing& ring) noexcept {
     const LockGuard guard(mutex_);
     return ring.held;

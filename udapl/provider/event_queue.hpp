@@ -88,6 +88,8 @@ class EventQueue final : private DescriptorHandler, private Timer {
     // RING's endpoint gets a report when RING holds more; at once, if that is so. Gives what was there
     // before.
     Watermarks set_watermarks(DtoRing& ring, const Watermarks& watermarks) noexcept;
+    // Reports once more if RING holds more.
+    void check_held(DtoRing& ring) noexcept;
     std::uint32_t held(const DtoRing& ring) noexcept;
     // Takes RING's report.
     RingReport take_report(DtoRing& ring) noexcept;
