@@ -343,13 +343,9 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
         }
         return;
     case glue::ConnectionEventKind::kPeerDied:
-        if (state() != EpState::kDisconnected) {
-            end_locked(is_pending && !is_active ? EventKind::kAcceptError : EventKind::kBroken);
-        }
-        return;
     case glue::ConnectionEventKind::kDeviceGone:
         if (state() != EpState::kDisconnected) {
-            end_locked(EventKind::kBroken);
+            end_locked(is_pending && !is_active ? EventKind::kAcceptError : EventKind::kBroken);
         }
         return;
     case glue::ConnectionEventKind::kTimedWait:
