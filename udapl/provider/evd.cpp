@@ -50,6 +50,7 @@ bool Evd::has_waiter() noexcept {
 void Evd::set_waitable(bool is_waitable) noexcept {
     const LockGuard guard(queue_.lock());
     is_waitable_ = is_waitable;
+    is_dismissed_ = is_dismissed_ || (!is_waitable && queue_.has_waiter_locked());
     sleeper_.wake();
 }
 
@@ -76,7 +77,7 @@ void Evd::set_cno(Ref<Cno> cno) noexcept {
 
 // To the waiter, or else to the CNO.
 void Evd::on_event_locked() noexcept {
-    if (queue_.has_waiter_locked()) {
+    if (queue_.has_waiter_locked() && !is_dismissed_) {
         sleeper_.wake();
     } else {
         cno_.trigger(handle());

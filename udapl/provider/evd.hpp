@@ -97,6 +97,7 @@ class Evd final : public EventSink, private EventListener, private AsyncEventTar
     EventQueue queue_;
     Sleeper sleeper_ SLUICE_TSA(guarded_by(queue_.lock()));
     bool is_waitable_ SLUICE_TSA(guarded_by(queue_.lock())) = true;
+    bool is_dismissed_ SLUICE_TSA(guarded_by(queue_.lock())) = false; // the waiter, who may not know yet
     bool is_abandoned_ SLUICE_TSA(guarded_by(queue_.lock())) = false;
     CnoLink cno_ SLUICE_TSA(guarded_by(queue_.lock()));
 };

@@ -29,7 +29,7 @@ std::optional<EvdAnswer> Evd::end_of_wait_locked(std::size_t threshold, Event& e
     if (is_abandoned_) {
         return EvdAnswer::kAborted;
     }
-    if (!is_waitable_) {
+    if (is_dismissed_) {
         return EvdAnswer::kUnwaitable;
     }
     do {
@@ -46,6 +46,7 @@ std::optional<EvdAnswer> Evd::end_of_wait_locked(std::size_t threshold, Event& e
 int Evd::end_wait_locked() noexcept {
     const auto left = static_cast<int>(queue_.ring_locked().count());
     queue_.set_waiter_locked(false);
+    is_dismissed_ = false;
     if (queue_.arm_locked()) {
         queue_.drain_locked();
     }

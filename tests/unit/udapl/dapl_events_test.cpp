@@ -184,6 +184,52 @@ TEST(set_unwaitable__somebody_waits__ends_that_and_later_ones) {
     must_be(waiter.event, evd, 5);
 }
 
+// Keeps a thread where it is, in a handler of SIGUSR1.
+struct Keeper {
+    static inline std::atomic<bool> is_kept{false};
+    static inline std::atomic<bool> may_go{false};
+
+    explicit Keeper(std::thread& thread) {
+        struct sigaction action {};
+        action.sa_handler = [](int) {
+            is_kept = true;
+            while (!may_go) {
+                std::this_thread::yield();
+            }
+        };
+        is_kept = may_go = false;
+        assert_int_equal(sigaction(SIGUSR1, &action, nullptr), 0);
+        pthread_kill(thread.native_handle(), SIGUSR1);
+        while (!is_kept) {
+            std::this_thread::yield();
+        }
+    }
+    ~Keeper() { may_go = true; }
+    Keeper(const Keeper&) = delete;
+    Keeper& operator=(const Keeper&) = delete;
+};
+
+TEST(set_unwaitable__waiter_has_not_run_since__later_events_are_the_cnos) {
+    const Opened opened;
+    DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+    assert_int_equal(dat_cno_create(opened.ia, {nullptr, nullptr}, &cno), DAT_SUCCESS);
+    const DAT_EVD_HANDLE evd = opened.make_evd();
+    assert_int_equal(dat_evd_modify_cno(evd, cno), DAT_SUCCESS);
+    Waiter waiter(evd, 1);
+    DAT_EVD_HANDLE hint = DAT_HANDLE_NULL;
+    {
+        const Keeper keeper(waiter.thread());
+        assert_int_equal(dat_evd_set_unwaitable(evd), DAT_SUCCESS);
+        assert_int_equal(post(evd, 1), DAT_SUCCESS);
+        assert_int_equal(dat_cno_wait(cno, 0, &hint), DAT_SUCCESS);
+        assert_ptr_equal(hint, evd);
+        assert_int_equal(dat_evd_clear_unwaitable(evd), DAT_SUCCESS); // too late for who waited before
+    }
+    waiter.join();
+    assert_int_equal(waiter.status, kBadState | DAT_INVALID_STATE_EVD_UNWAITABLE);
+    must_dequeue(evd, 1);
+}
+
 TEST(wait__signal__interrupted) {
     struct sigaction action {};
     action.sa_handler = [](int) {};
