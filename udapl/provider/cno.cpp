@@ -213,6 +213,9 @@ CnoAnswer Cno::wait(std::uint32_t timeout_us, void*& evd) noexcept {
 }
 
 Ref<Cno> CnoLink::replace(Ref<Cno> cno) noexcept {
+    if (cno && cno.get() == cno_.get()) {
+        return cno; // what has triggered stays so
+    }
     if (cno_) {
         cno_->detach(trigger_);
     }

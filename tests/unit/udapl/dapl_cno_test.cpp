@@ -266,6 +266,16 @@ TEST(modify_cno__events_before_and_after__only_the_later_trigger) {
     assert_int_equal(dat_evd_modify_cno(evd, evd), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CNO));
 }
 
+TEST(modify_cno__to_the_same__nothing_is_lost_and_nobody_released) {
+    const Opened opened;
+    const DAT_CNO_HANDLE cno = make_cno(opened);
+    const DAT_EVD_HANDLE evd = make_evd(opened, cno);
+    assert_int_equal(post(evd, 1), DAT_SUCCESS);
+    assert_int_equal(dat_evd_modify_cno(evd, cno), DAT_SUCCESS);
+    assert_ptr_equal(hint(cno), evd);
+    must_be_quiet(cno);
+}
+
 TEST(unwaitable__with_a_cno__still_triggers) {
     const Opened opened;
     const DAT_CNO_HANDLE cno = make_cno(opened);
