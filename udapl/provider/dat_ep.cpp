@@ -234,7 +234,10 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 
 DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN* receive_idle,
                          DAT_BOOLEAN* request_idle) {
-    return with_ep(handle, [&](const Ep& ep) {
+    return with_ep(handle, [&](Ep& ep) {
+        if (receive_idle != nullptr || request_idle != nullptr) {
+            ep.collect();
+        }
         if (state != nullptr) {
             *state = static_cast<DAT_EP_STATE>(ep.state());
         }

@@ -50,6 +50,14 @@ EpView Ep::view() noexcept {
     return view;
 }
 
+void Ep::collect() noexcept {
+    if (queues_.is_receive_idle() && queues_.is_request_idle()) {
+        return;
+    }
+    const LockGuard guard(connection_.mutex());
+    queues_.collect();
+}
+
 ReceiveUse Ep::receive_use() noexcept {
     const LockGuard guard(connection_.mutex());
     return queues_.receive_use();

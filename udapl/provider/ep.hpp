@@ -30,6 +30,8 @@ class Ep final : public Object, private Task, private AsyncEventTarget {
     EpState state() const noexcept { return connection_.state(); }
 
     EpView view() noexcept;
+    // Completions that are there count from now on, where something is posted.
+    void collect() noexcept;
     ReceiveUse receive_use() noexcept;
     void set_watermarks(const Watermarks& watermarks) noexcept;
     // All of it, or nothing.

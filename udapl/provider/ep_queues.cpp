@@ -153,7 +153,16 @@ void EpQueues::forget_posted() noexcept {
     receives_.clear();
 }
 
+void EpQueues::collect() noexcept {
+    for (const Ref<Evd>* evd : {&setup_.evds.request, &setup_.evds.receive}) {
+        if (*evd) {
+            (*evd)->queue().collect();
+        }
+    }
+}
+
 ReceiveUse EpQueues::receive_use() noexcept {
+    collect();
     const std::uint32_t held = setup_.evds.receive ? setup_.evds.receive->queue().held(receives_) : 0;
     const std::uint32_t allocated = receives_.posted() + held;
     return {allocated, allocated}; // they complete in the order in which they were posted

@@ -33,7 +33,9 @@ class EpQueues {
     const glue::QueuePair& queue_pair() const noexcept { return *qp_; }
     bool is_receive_idle() const noexcept { return receives_.is_idle(); }
     bool is_request_idle() const noexcept { return requests_.is_idle(); }
-    // How many receives the program has to take, and from the first of them to the last.
+    // Looks at completions that are there.
+    void collect() noexcept;
+    // How many receives the program has to take, and from the first of them to the last. Looks first.
     ReceiveUse receive_use() noexcept;
     // Also without a dispatcher, for one that is to come.
     void set_watermarks(const Watermarks& watermarks) noexcept;

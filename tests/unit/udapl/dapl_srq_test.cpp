@@ -215,6 +215,19 @@ TEST(counts__three_posted_one_taken_and_reaped__as_the_page_says) {
     pair.must_count(1, 1);
 }
 
+TEST(recv_query__message_that_nobody_has_looked_at__counted) {
+    const SharedPair pair;
+    pair.connect();
+    pair.post_many(3);
+    pair.send_one();
+    DAT_COUNT allocated = -1;
+    assert_int_equal(dat_ep_recv_query(pair.passive.ep, &allocated, nullptr), DAT_SUCCESS);
+    assert_int_equal(allocated, 1);
+    pair.passive.must_complete(0, DAT_DTO_SUCCESS, 8);
+    assert_int_equal(dat_ep_recv_query(pair.passive.ep, &allocated, nullptr), DAT_SUCCESS);
+    assert_int_equal(allocated, 0);
+}
+
 TEST(receive__two_endpoints__buffers_in_order_and_the_right_endpoint) {
     SharedPair pair;
     pair.connect();
