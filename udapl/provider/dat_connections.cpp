@@ -169,14 +169,15 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
         if (!is_private_data(size, data)) {
             return wrong_argument(size < 0 ? 3 : 4);
         }
-        // A request to a reserved service point is for the endpoint of that alone.
         const DAT_EP_HANDLE reserved = (*cr)->reserved();
-        if (reserved != DAT_HANDLE_NULL && ep_handle != DAT_HANDLE_NULL && ep_handle != reserved) {
-            return wrong_argument(2);
-        }
-        const Result<Pin<Ep>> ep = handles().get<Ep>(reserved != DAT_HANDLE_NULL ? reserved : ep_handle);
+        const DAT_EP_HANDLE chosen = ep_handle != DAT_HANDLE_NULL ? ep_handle : reserved;
+        const Result<Pin<Ep>> ep = handles().get<Ep>(chosen);
         if (!ep || &(*ep)->ia() != &(*cr)->ia()) {
             return ep_handle == DAT_HANDLE_NULL ? wrong_argument(2) : wrong_handle(DAT_INVALID_HANDLE_EP);
+        }
+        // A request to a reserved service point is for the endpoint of that alone.
+        if (reserved != DAT_HANDLE_NULL && chosen != reserved) {
+            return wrong_argument(2);
         }
         const DAT_RETURN status = to_dat((*cr)->accept(**ep, private_data_of(size, data)), **ep, 3);
         if (status == kSuccess) {

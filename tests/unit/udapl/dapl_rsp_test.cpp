@@ -126,6 +126,11 @@ TEST(accept__its_endpoint_or_another__only_its_own) {
                                    pair.passive.transfers, pair.passive.connections, nullptr, &other),
                      DAT_SUCCESS);
     assert_int_equal(dat_cr_accept(cr, other, 0, nullptr), bad(2));
+    assert_int_equal(dat_ep_free(other), DAT_SUCCESS);
+    for (const DAT_EP_HANDLE wrong : {other, pair.active.ep, pair.passive.connections}) {
+        assert_int_equal(dat_cr_accept(cr, wrong, 0, nullptr),
+                         coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP));
+    }
     assert_int_equal(dat_cr_accept(cr, pair.passive.ep, 0, nullptr), DAT_SUCCESS);
     pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
