@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/ep_queues.hpp"
 
+#include <algorithm>
+
 #include "core/log.hpp"
 #include "udapl/provider/ia_context.hpp"
 
@@ -16,16 +18,30 @@ EventQueue& queue_of(const Ref<Evd>& evd, const std::unique_ptr<Evd>& unused) no
     return evd ? evd->queue() : unused->queue();
 }
 
+// Completions of receives that the program doesn't want: of a shared queue, as its own isn't posted to then.
+bool has_unwanted(const EpSetup& setup) noexcept {
+    return setup.srq && !setup.evds.receive;
+}
+
+int unused_length(const IaContext& ia, const EpSetup& setup) noexcept {
+    return has_unwanted(setup)
+               ? std::min(static_cast<int>(setup.srq->counts().max_receives), ia.device().limits().max_cqe)
+               : 1;
+}
+
 // A queue pair needs completion queues also where the program has none.
 Result<void> fill_gaps(IaContext& ia, EpSetup& setup) {
     if (setup.unused != nullptr || (setup.evds.receive && setup.evds.request)) {
         return {};
     }
-    Result<std::unique_ptr<Evd>> made = Evd::make(ia, 1, kDtoStream);
+    Result<std::unique_ptr<Evd>> made = Evd::make(ia, unused_length(ia, setup), kDtoStream);
     if (!made) {
         return std::move(made).error();
     }
     setup.unused = *std::move(made);
+    if (has_unwanted(setup)) {
+        setup.unused->queue().discard();
+    }
     return {};
 }
 
@@ -112,9 +128,15 @@ Result<glue::QueuePair> EpQueues::make_queue_pair(const EpSetup& setup) const {
 
 void EpQueues::attach() {
     if (setup_.srq) {
-        EventQueue* const events = setup_.evds.receive ? &setup_.evds.receive->queue() : nullptr;
-        setup_.srq->attach({&owner_, qp_->number(), events, &receives_});
+        setup_.srq->attach({&owner_, qp_->number(), receive_queue(), &receives_});
     }
+}
+
+EventQueue* EpQueues::receive_queue() const noexcept {
+    if (setup_.evds.receive) {
+        return &setup_.evds.receive->queue();
+    }
+    return has_unwanted(setup_) && setup_.unused != nullptr ? &setup_.unused->queue() : nullptr;
 }
 
 bool EpQueues::join(const EpSetup& setup) noexcept {
@@ -146,8 +168,8 @@ void EpQueues::forget_posted() noexcept {
     if (setup_.evds.request) {
         setup_.evds.request->queue().forget(owner_.handle(), requests_);
     }
-    if (setup_.evds.receive) {
-        setup_.evds.receive->queue().forget(owner_.handle(), receives_);
+    if (EventQueue* const receives = receive_queue()) {
+        receives->forget(owner_.handle(), receives_);
     }
     requests_.clear();
     receives_.clear();
@@ -293,11 +315,11 @@ void EpQueues::end_drain() noexcept {
 
 RingReport EpQueues::take_report() noexcept {
     RingReport all;
-    const auto add = [&](const Ref<Evd>& evd, DtoRing& ring) {
-        if (!evd) {
+    const auto add = [&](EventQueue* queue, DtoRing& ring) {
+        if (queue == nullptr) {
             return;
         }
-        const RingReport report = evd->queue().take_report(ring);
+        const RingReport report = queue->take_report(ring);
         if (!report.is_pending || report.connection != ring.connection()) {
             return; // of a connection that was reset since
         }
@@ -307,8 +329,8 @@ RingReport EpQueues::take_report() noexcept {
         all.holds_hard |= report.holds_hard;
         all.is_overrun |= report.is_overrun;
     };
-    add(setup_.evds.request, requests_);
-    add(setup_.evds.receive, receives_);
+    add(setup_.evds.request ? &setup_.evds.request->queue() : nullptr, requests_);
+    add(receive_queue(), receives_);
     return all;
 }
 

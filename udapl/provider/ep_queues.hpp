@@ -70,6 +70,8 @@ class EpQueues {
     bool join(const EpSetup& setup) noexcept;
     void leave(const EpSetup& setup) noexcept;
     void attach();
+    // Where receives complete; null where there can't be any.
+    EventQueue* receive_queue() const noexcept;
     bool needs_queue_pair(const EpSetup& setup) const noexcept;
     void forget_posted() noexcept;
     // Gives those that were counted by before; a soft one that was reported is infinite there.

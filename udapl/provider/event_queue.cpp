@@ -82,8 +82,18 @@ void EventQueue::queue_locked(const ibv_wc& completion) noexcept {
 void EventQueue::drain_locked() noexcept {
     Event event;
     while (ring_.has_room_for_completion() && read_next_locked(event)) {
-        push_locked(event);
+        if (discards_) {
+            CompletionEvents::release(event);
+        } else {
+            push_locked(event);
+        }
     }
+}
+
+void EventQueue::discard() noexcept {
+    const LockGuard guard(mutex_);
+    discards_ = true;
+    count_watcher_locked(false, true);
 }
 
 bool EventQueue::arm_locked() noexcept {

@@ -74,6 +74,9 @@ class EventQueue final : private DescriptorHandler, private Timer {
     int lend_channel_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     void take_notification_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
 
+    // Completions come to nobody's program: their buffers go back. For good.
+    void discard() noexcept;
+
     // For endpoints. RING's records complete here, by MODEL. All of them have the same model; false: others
     // have another one, or other streams of STREAMS need each event to notify.
     bool join(DtoRing& ring, NotifyModel model, unsigned streams) noexcept;
@@ -118,6 +121,7 @@ class EventQueue final : private DescriptorHandler, private Timer {
     EventRing ring_ SLUICE_TSA(guarded_by(mutex_));
     bool has_waiter_ SLUICE_TSA(guarded_by(mutex_)) = false;
     bool has_cno_ SLUICE_TSA(guarded_by(mutex_)) = false;
+    bool discards_ SLUICE_TSA(guarded_by(mutex_)) = false;
     CompletionSource source_ SLUICE_TSA(guarded_by(mutex_));
     CompletionEvents events_ SLUICE_TSA(guarded_by(mutex_));
 };

@@ -372,6 +372,26 @@ TEST(resize__below_what_is_held_or_marked__invalid_state) {
     assert_int_equal(DAT_GET_TYPE(pair.post(0, 64, 0)), DAT_INSUFFICIENT_RESOURCES);
 }
 
+TEST(receive__no_dispatcher_for_receives__buffers_come_back) {
+    SharedPair pair(10);
+    const Side& side = pair.passive;
+    assert_int_equal(dat_ep_free(side.ep), DAT_SUCCESS);
+    assert_int_equal(dat_ep_create_with_srq(side.opened.ia, side.pz, DAT_HANDLE_NULL, side.transfers,
+                                            side.connections, pair.srq, &pair.attr, &pair.passive.ep),
+                     DAT_SUCCESS);
+    pair.connect();
+    pair.post_many(10);
+    for (int i = 0; i < 9; ++i) {
+        pair.send_one();
+    }
+    pair.must_count(1, 1);
+    assert_int_equal(side.state(), DAT_EP_STATE_CONNECTED);
+    pair.must_not_be_told();
+    pair.send_one();
+    assert_int_equal(dat_ep_free(side.ep), DAT_SUCCESS); // the last one is nobody's, too
+    pair.must_count(0, 0);
+}
+
 TEST(watermarks__soft_passed__told_and_hard_passed__broken) {
     const SharedPair pair(10, 1, 2);
     pair.connect();
