@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/service_points.hpp"
 
+#include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "udapl/provider/ia_context.hpp"
 
@@ -13,10 +14,12 @@ namespace {
 constexpr int kBacklog = 4096;
 
 // Makes a Cr of the request that EVENT brings, and an event for EVD's program. False: it has no room, and the
-// request is refused. EVENT's request and data are gone in any case.
+// request is refused. EVENT's request and data are gone, unless there was no memory for them.
 bool announce(glue::ConnectionEvent& event, IaContext& ia, Ref<Ep> reserved, Event arrival, Evd& evd,
               const void* front) {
-    const Result<void*> handle = ia.adopt(std::make_unique<Cr>(ia, event, std::move(reserved)), front);
+    const Result<void*> handle = at_boundary("a request for a connection", [&] {
+        return ia.adopt(std::make_unique<Cr>(ia, event, std::move(reserved)), front);
+    });
     if (!handle) {
         return false; // the peer asks again, or gives up
     }
@@ -62,13 +65,14 @@ std::optional<glue::ConnectionEvent> Cr::hand_off() {
     if (connection_ == nullptr) {
         return std::nullopt;
     }
+    std::vector<std::byte> data = private_data_; // before anything is changed: there may be no memory
     if (reserved_) {
         reserved_->connection().release();
     }
     return glue::ConnectionEvent{.kind = glue::ConnectionEventKind::kRequest,
                                  .owner = nullptr,
                                  .request = std::move(connection_),
-                                 .private_data = private_data_};
+                                 .private_data = std::move(data)};
 }
 
 void Cr::refuse() noexcept {

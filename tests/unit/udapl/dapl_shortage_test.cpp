@@ -164,6 +164,18 @@ TEST(connect__no_memory__told_and_unconnected) {
     third.must_hear(DAT_CONNECTION_EVENT_PEER_REJECTED);
 }
 
+// The request stays until it is handed on. A point that has no memory for it is one that has no room.
+TEST(handoff__no_memory__told_or_refused) {
+    const Pair pair;
+    pair.ask();
+    const DAT_CR_HANDLE request = pair.request();
+    fails_until_it_succeeds("dat_cr_handoff", [&] { return dat_cr_handoff(request, pair.qualifier); });
+    assert_int_equal(dat_cr_reject(request), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR));
+    const DAT_EVENT refused = next(pair.active.connections);
+    assert_true(refused.event_number == DAT_CONNECTION_EVENT_NON_PEER_REJECTED ||
+                refused.event_number == DAT_CONNECTION_EVENT_PEER_REJECTED); // over rdma_cm
+}
+
 } // namespace
 
 int main() {
