@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t kEverybody = 0xff'ffff; // the queue pair number of multicast
 constexpr std::uint8_t kLocalHops = 1;          // as the kernel has it: a group is one of this network
-constexpr std::uint32_t kHighestJoinFlag = 1;   // who only sends; librdmacm then attaches nothing
+constexpr std::uint32_t kHighestJoinFlag =
+    1; // of members that only send; librdmacm attaches nothing for them
 
 struct Wanted {
     std::uint64_t response;

@@ -53,19 +53,6 @@ Result<Answer> with_addresses(const Request& request, std::uint32_t handle, Body
     });
 }
 
-Result<void> query_addresses(const Request& request, std::uint64_t to, const Id& id) {
-    rdma_ucm_query_addr_resp answer{};
-    answer.src_size = put_address(answer.src_addr, id.source);
-    answer.dst_size = put_address(answer.dst_addr, id.destination);
-    answer.ibdev_index = kNoIndex;
-    if (id.device) {
-        answer.node_guid = id.device->guid;
-        answer.port_num = 1;
-        answer.pkey = htons(kDefaultKey);
-    }
-    return request.answer(to, answer, offsetof(rdma_ucm_query_addr_resp, ibdev_index));
-}
-
 // The address of InfiniBand's family, as the kernel has it in <rdma/ib.h>.
 struct GidAddress {
     std::uint16_t family;
@@ -88,10 +75,12 @@ std::uint16_t put_gid(__kernel_sockaddr_storage& to, const glue::Address& addres
     return sizeof made;
 }
 
-Result<void> query_gids(const Request& request, std::uint64_t to, const Id& id) {
+// Both addresses, each as PUT writes it.
+template<typename Put>
+Result<void> query_addresses(const Request& request, std::uint64_t to, const Id& id, Put&& put) {
     rdma_ucm_query_addr_resp answer{};
-    answer.src_size = put_gid(answer.src_addr, id.source);
-    answer.dst_size = put_gid(answer.dst_addr, id.destination);
+    answer.src_size = put(answer.src_addr, id.source);
+    answer.dst_size = put(answer.dst_addr, id.destination);
     answer.ibdev_index = kNoIndex;
     if (id.device) {
         answer.node_guid = id.device->guid;
@@ -152,11 +141,11 @@ Result<Answer> query(const Request& request) {
     return with_addresses(request, command->id, [&](const Id& id) -> Result<void> {
         switch (command->option) {
         case RDMA_USER_CM_QUERY_ADDR:
-            return query_addresses(request, command->response, id);
+            return query_addresses(request, command->response, id, put_address<__kernel_sockaddr_storage>);
         case RDMA_USER_CM_QUERY_PATH:
             return query_path(request, command->response, id);
         case RDMA_USER_CM_QUERY_GID:
-            return query_gids(request, command->response, id);
+            return query_addresses(request, command->response, id, put_gid);
         default:
             return Error(ErrorKind::kNotSupported, "uroce's ids have addresses, GIDs and paths only", ENOSYS);
         }

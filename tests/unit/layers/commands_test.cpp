@@ -85,13 +85,14 @@ struct OwnFile {
     ~OwnFile() { close_file(file); }
 };
 
-std::uint32_t make_id(const std::shared_ptr<File>& file, std::uint64_t uid = kUid) {
+std::uint32_t make_id(const std::shared_ptr<File>& file, std::uint64_t uid = kUid,
+                      std::uint16_t port_space = RDMA_PS_TCP, std::uint8_t type = IBV_QPT_RC) {
     rdma_ucm_create_id_resp made{};
     rdma_ucm_create_id command{};
     command.uid = uid;
     command.response = address_of(made);
-    command.ps = RDMA_PS_TCP;
-    command.qp_type = IBV_QPT_RC;
+    command.ps = port_space;
+    command.qp_type = type;
     assert_int_equal(give(file, RDMA_USER_CM_CMD_CREATE_ID, command, sizeof made), 0);
     return made.id;
 }
@@ -247,18 +248,11 @@ constexpr std::uint64_t kGroupUid = 0xabc'1234;
 
 // An id for datagrams, at an address of its own.
 std::uint32_t make_datagram_id(const std::shared_ptr<File>& file) {
-    rdma_ucm_create_id_resp made{};
-    rdma_ucm_create_id command{};
-    command.uid = kUid;
-    command.response = address_of(made);
-    command.ps = RDMA_PS_UDP;
-    command.qp_type = IBV_QPT_UD;
-    assert_int_equal(give(file, RDMA_USER_CM_CMD_CREATE_ID, command, sizeof made), 0);
     rdma_ucm_bind_ip bind{};
-    bind.id = made.id;
+    bind.id = make_id(file, kUid, RDMA_PS_UDP, IBV_QPT_UD);
     bind.addr = own_socket_address(0);
     assert_int_equal(give(file, RDMA_USER_CM_CMD_BIND_IP, bind), 0);
-    return made.id;
+    return bind.id;
 }
 
 rdma_ucm_join_mcast joining(std::uint32_t id, const char* group, const rdma_ucm_create_id_resp& made) {
