@@ -66,7 +66,7 @@ TEST(send__receive_posted_before_connecting__arrives) {
     assert_int_equal(pair.passive.block.bytes[60], 0);
 }
 
-// Soon, as over iWARP a message may still be on its way when who sent it is done.
+// Soon: over iWARP the sender may be done while its message is still on the way.
 bool becomes_idle(const Side& side) {
     DAT_BOOLEAN receives{};
     DAT_BOOLEAN requests{};
