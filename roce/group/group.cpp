@@ -80,6 +80,7 @@ Result<void> Group::start(Arrivals& arrivals) {
             return added;
         }
     }
+    desert_all();
     const int error = start_quiet_thread(thread_, "uroce-group", kStackBytes, run, this);
     if (error != 0) {
         return Error::from_errno(error, "no thread for sharing an address; raise `ulimit -u`");
@@ -131,7 +132,8 @@ std::uint32_t Group::owner_of(const wire::Packet& packet) const noexcept {
     return is_mine ? share_.which() : owner;
 }
 
-// A request belongs to the seat that has the port, any other message to that which made the id.
+// A request belongs to the seat that has the port, any other message to that which made the id; steering.cpp
+// has the latter for the kernel.
 std::uint32_t Group::owner_of_message(wire::ConstBytes payload) const noexcept {
     std::uint32_t owner = kSeats;
     if (payload.size() >= wire::kMadBytes) {
@@ -290,7 +292,7 @@ void Group::serve_one(int descriptor) noexcept {
         elsewhere_.serve(*this);
     } else if (descriptor == wake_.get()) {
         answer_request();
-    } else if (!read_further(descriptor)) {
+    } else if (!read_further(descriptor) && !read_deserted(descriptor)) {
         (void)read_line(descriptor);
     }
 }
@@ -432,23 +434,6 @@ void Group::answer_visitor(int descriptor) noexcept {
     answering_ = false;
 }
 
-void Group::take_hello(int descriptor, const Hello& hello, Received& received) noexcept {
-    if (hello.seat >= kSeats) {
-        return;
-    }
-    if (received.descriptor_count == 1) {
-        sockets_[hello.seat] = std::move(received.descriptors[0]);
-    }
-    {
-        const LockGuard guard(changing_lines_);
-        const auto line =
-            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
-        line->seat = hello.seat;
-        line->holder = hello.holder;
-    }
-    send_board(descriptor, board());
-}
-
 // A process at another address doesn't say hello: it gets ours now.
 void Group::take_board(int descriptor, const Received& received) noexcept {
     bool is_member = false;
@@ -510,38 +495,6 @@ void Group::take_packet(const PacketHead& head, wire::ConstBytes transport) noex
                             .destination = head.destination,
                             .grh = head.grh,
                             .source_port = static_cast<std::uint16_t>(head.source_port)});
-    }
-}
-
-void Group::end_line(int descriptor) noexcept {
-    std::uint32_t seat = kSeats;
-    {
-        const LockGuard guard(changing_lines_);
-        const auto line =
-            std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
-        if (line == lines_.end()) {
-            return;
-        }
-        seat = line->seat;
-        if (seat != kSeats) {
-            table_->give_up_seat(seat, line->holder);
-        }
-        lines_.erase(line);
-    }
-    look_if_introduced();
-    if (seat != kSeats) {
-        report_end(seat);
-    }
-}
-
-// At each address that the member had.
-void Group::report_end(std::uint32_t seat) noexcept {
-    const engine::Share its(table_->words(), seat);
-    catch_up();
-    arrivals_->member_ended(config_.local, its);
-    const std::size_t count = further_count_.load(std::memory_order_relaxed);
-    for (std::size_t i = 0; i < count; ++i) {
-        arrivals_->member_ended(further_[i]->address(), its);
     }
 }
 

@@ -3,10 +3,10 @@
 // The processes of one address (ADR 63), seen by one of them.
 //
 // Each member has a seat: its share of the address's numbers, and a UDP socket that the kernel gives the
-// packets for that share. What belongs to all arrives at the common socket: management datagrams. The
-// port or the connection that one is about says which member it is for. Between each two members is a line, a
-// Unix socket; over it goes what one of them read and the other must have, and its end is the death of the
-// member at the other end.
+// packets for that share, and the messages about its connections. What belongs to all arrives at the common
+// socket: requests, each for the member that has its port. Between each two members is a line, a Unix
+// socket; over it goes what one of them read and the other must have, and its end is the death of the
+// member at the other end. The sockets of a seat that nobody has any more are read by all (deserted.hpp).
 //
 // How one joins. Somebody knocks at the address's door, which all members have open. Whoever answers sends
 // the table and the common socket; the visitor takes the table's joining lock, asks for the seats' sockets,
@@ -36,6 +36,7 @@
 #include "core/sync.hpp"
 #include "roce/cm/port_claims.hpp"
 #include "roce/group/arrivals.hpp"
+#include "roce/group/deserted.hpp"
 #include "roce/group/door.hpp"
 #include "roce/group/elsewhere.hpp"
 #include "roce/group/further_address.hpp"
@@ -142,10 +143,21 @@ class Group final : public cm::PortClaims, Arrivals {
     static void* run(void* self) noexcept;
     void serve() noexcept;
     void serve_one(int descriptor) noexcept;
+    // group_seats.cpp
+    void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;
+    void end_line(int descriptor) noexcept;
+    void report_end(std::uint32_t seat) noexcept;
+    void desert_all() noexcept;
+    void desert(std::uint32_t seat) noexcept;
+    Result<void> read_for_the_dead(int socket_fd, const engine::Address& local);
+    bool has_member_at(std::uint32_t seat) noexcept;
+    void settle(std::uint32_t seat) noexcept;
+    void leave_to_member(int socket_fd) noexcept;
+    bool read_deserted(int descriptor) noexcept;
+
     // Whether ADDRESS is this group's, its first or a further one.
     bool is_ours(const engine::Address& address) const noexcept;
     engine::Peer ask_member(const engine::Ends& ends) noexcept;
-    void report_end(std::uint32_t seat) noexcept;
     // For what Elsewhere has heard: before it, what has arrived at any of this member's sockets by now.
     void catch_up() noexcept override;
     void arrived(const engine::InPacket& in) noexcept override { arrivals_->arrived(in); }
@@ -180,12 +192,10 @@ class Group final : public cm::PortClaims, Arrivals {
     bool has_line(int descriptor) noexcept;
     bool read_line(int descriptor) noexcept;
     void take_message(int descriptor, std::span<const std::uint8_t> message, Received& received) noexcept;
-    void take_hello(int descriptor, const Hello& hello, Received& received) noexcept;
     void take_board(int descriptor, const Received& received) noexcept;
     void answer_visitor(int descriptor) noexcept;
     void send_sockets(int descriptor) noexcept;
     void take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept;
-    void end_line(int descriptor) noexcept;
     void dispatch(const engine::InPacket& in) noexcept;
 
     const socket::PortConfig config_;
@@ -197,6 +207,7 @@ class Group final : public cm::PortClaims, Arrivals {
     engine::Share share_;
     std::array<Descriptor, kSeats> sockets_; // all that the kernel's group has, in its order
     socket::Receiver receiver_;              // of the common socket
+    Deserted deserted_;
     // Only the first further_count_ are there. They stay where they are.
     std::array<std::unique_ptr<FurtherAddress>, kMaxFurther> further_;
     std::atomic<std::size_t> further_count_{0};

@@ -35,7 +35,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 6;
+    static constexpr std::uint32_t kVersion = 7;
 };
 
 // From a visitor that holds the joining lock.

@@ -489,7 +489,8 @@ TEST(door__opened_by_something_else__refused) {
         open_door_and_say(next_address(), {}, std::array{memory, memory, memory});
     }
     open_door_and_say(next_address(), {}, std::array{(*table)->descriptor()});
-    open_door_and_say(next_address(), {.version = 7}, std::array{(*table)->descriptor(), 0, 0});
+    open_door_and_say(next_address(), {.version = group::Welcome::kVersion + 1},
+                      std::array{(*table)->descriptor(), 0, 0});
     open_door_and_say(next_address(), {.kind = group::Kind::kHello},
                       std::array{(*table)->descriptor(), 0, 0});
 }
