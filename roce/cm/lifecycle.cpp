@@ -74,6 +74,11 @@ void Lifecycle::establish(Connection& c) noexcept {
     c.give_up_at = engine::kNever;
 }
 
+void Lifecycle::peer_is_ready(Connection& c) noexcept {
+    establish(c);
+    report(c, EventType::kEstablished);
+}
+
 void Lifecycle::reject(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
                        engine::Nanoseconds now) noexcept {
     if (c.datagram) {

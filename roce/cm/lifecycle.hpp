@@ -30,6 +30,8 @@ class Lifecycle {
 
     void enter(Connection& c, State state) noexcept;
     void establish(Connection& c) noexcept;
+    // The peer of C, which has our reply, shows by its RTU, by data or by an end that it is connected.
+    void peer_is_ready(Connection& c) noexcept;
     // The end of what wasn't established, by our word.
     void reject(Connection& c, std::uint16_t why, std::span<const std::uint8_t> data,
                 engine::Nanoseconds now) noexcept;

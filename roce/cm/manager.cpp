@@ -307,8 +307,7 @@ void ConnectionManager::drop_request(ConnectionId id, engine::Nanoseconds now) n
 void ConnectionManager::communication_established(std::uint32_t qpn) noexcept {
     Connection* c = connections_.find_by_qpn(qpn);
     if (c != nullptr && c->state == State::kRepSent && lifecycle_.has_room(1)) {
-        lifecycle_.establish(*c);
-        lifecycle_.report(*c, EventType::kEstablished);
+        lifecycle_.peer_is_ready(*c);
     } // otherwise RTU or the next repetition will do
 }
 

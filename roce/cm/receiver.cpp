@@ -315,8 +315,7 @@ void Receiver::on(const wire::CmRtu& rtu, const In& in) noexcept {
     if (c == nullptr) {
         ++counters_.dropped_unknown;
     } else if (c->state == State::kRepSent) {
-        lifecycle_.establish(*c);
-        lifecycle_.report(*c, EventType::kEstablished);
+        lifecycle_.peer_is_ready(*c);
     } else {
         ++counters_.duplicates_in;
         if (c->state == State::kEstablished) {
@@ -413,6 +412,10 @@ void Receiver::on(const wire::CmDreq& dreq, const In& in) noexcept {
     if (c == nullptr || c->is_over() || c->state == State::kReqReceived) {
         ++counters_.duplicates_in;
         return;
+    }
+    if (c->state ==
+        State::kRepSent) { // a peer that ends the connection has had it: its RTU was lost, or is late
+        lifecycle_.peer_is_ready(*c);
     }
     lifecycle_.report(*c, EventType::kDisconnected);
     lifecycle_.time_wait(*c, in.now);

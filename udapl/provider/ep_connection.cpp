@@ -304,6 +304,16 @@ void EpConnection::on_time() noexcept {
     }
 }
 
+void EpConnection::establish_locked(glue::ConnectionEvent& event) noexcept {
+    const bool is_active = state() == EpState::kConnecting;
+    forget_deadline_locked();
+    peer_data_ = is_active ? std::move(event.private_data) : std::vector<std::byte>();
+    local_port_ = connection_->local_port();
+    state_ = EpState::kConnected;
+    report_locked(EventKind::kEstablished);
+    queues_.check_watermarks();
+}
+
 void EpConnection::on_event(glue::ConnectionEvent& event) {
     const LockGuard guard(mutex_);
     const bool is_active = state() == EpState::kConnecting;
@@ -314,12 +324,7 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
     switch (event.kind) {
     case glue::ConnectionEventKind::kEstablished:
         if (is_pending) {
-            forget_deadline_locked();
-            peer_data_ = is_active ? std::move(event.private_data) : std::vector<std::byte>();
-            local_port_ = connection_->local_port();
-            state_ = EpState::kConnected;
-            report_locked(EventKind::kEstablished);
-            queues_.check_watermarks();
+            establish_locked(event);
         }
         return;
     case glue::ConnectionEventKind::kRejected:
@@ -338,8 +343,11 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
         }
         return;
     case glue::ConnectionEventKind::kDisconnected:
+        if (is_pending && !is_active) {
+            establish_locked(event); // the peer ends what it has; its word that it has it was lost
+        }
         if (state() != EpState::kDisconnected) {
-            end_locked(is_pending && !is_active ? EventKind::kAcceptError : EventKind::kDisconnected);
+            end_locked(EventKind::kDisconnected);
         }
         return;
     case glue::ConnectionEventKind::kPeerDied:

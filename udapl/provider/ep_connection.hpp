@@ -62,6 +62,7 @@ class EpConnection final : private Timer {
     void on_time() noexcept override;
     glue::ConnectionOptions options(std::span<const std::byte> private_data) const noexcept;
     EpAnswer begin_drain_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    void establish_locked(glue::ConnectionEvent& event) noexcept SLUICE_TSA(requires_capability(mutex_));
     void report_locked(EventKind kind) noexcept SLUICE_TSA(requires_capability(mutex_));
     void end_locked(EventKind kind) noexcept SLUICE_TSA(requires_capability(mutex_));
     void break_locked() noexcept SLUICE_TSA(requires_capability(mutex_));

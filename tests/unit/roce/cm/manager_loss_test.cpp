@@ -128,6 +128,23 @@ TEST(rtu__lost__reply_again_rtu_again) {
     assert_int_equal(bench.net.left.manager.counters().duplicates_in, 1);
 }
 
+TEST(rtu__lost_but_the_peer_ends_the_connection__established_and_then_disconnected) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.swallow = wire::CmRtu::kAttributeId;
+    assert_true(bench.net.left.manager.ready(active).ok());
+    bench.net.settle();
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
+    assert_int_equal(bench.right.size(), 3);
+    assert_true(bench.right[1].type == EventType::kEstablished);
+    assert_int_equal(bench.net.right.manager.counters().established, 1);
+    assert_int_equal(bench.net.right.manager.counters().ended, 1);
+}
+
 TEST(rtu__lost_but_data_came__established) {
     Bench bench;
     const ConnectionId active = bench.connect();
