@@ -38,6 +38,8 @@ constexpr std::array kSettings{
                 "what goes wrong on purpose on uroce devices, for tests of programs"},
     SettingInfo{Setting::kUroceGuard, "SLUICE_UROCE_GUARD", "signal|syscall", "signal",
                 "how a uroce device survives that the program unmaps registered memory"},
+    SettingInfo{Setting::kUroceKeepalive, "SLUICE_UROCE_KEEPALIVE", "seconds, 0 to 3600", "2",
+                "how often rdma_cm's peers on other hosts are asked whether they live; 0: never"},
     SettingInfo{Setting::kUroceNeighbours, "SLUICE_UROCE_NEIGHBOURS", "memory|packets", "memory",
                 "how uroce devices reach other processes of this host and user"},
     SettingInfo{Setting::kUrocePcap, "SLUICE_UROCE_PCAP", "path of a file", "none",
@@ -62,8 +64,12 @@ std::span<const SettingInfo> all_settings() noexcept {
     return kSettings;
 }
 
+const char* setting_name(Setting setting) noexcept {
+    return kSettings[static_cast<std::size_t>(setting)].name;
+}
+
 const char* setting_value(Setting setting) noexcept {
-    return secure_getenv(kSettings[static_cast<std::size_t>(setting)].name);
+    return secure_getenv(setting_name(setting));
 }
 
 void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),

@@ -23,6 +23,7 @@ enum class Setting {
     kUroceCounters,
     kUroceFaults,
     kUroceGuard,
+    kUroceKeepalive,
     kUroceNeighbours,
     kUrocePcap,
     kUroceSilence,
@@ -38,6 +39,9 @@ struct SettingInfo {
 
 // Every variable that Sluice reads, in alphabetical order.
 std::span<const SettingInfo> all_settings() noexcept;
+
+// Its name in the environment.
+const char* setting_name(Setting setting) noexcept;
 
 // The variable's value, or null when it is unset or the program runs with raised privileges.
 // The text belongs to the environment: copy it if it must outlive a setenv().

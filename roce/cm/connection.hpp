@@ -19,6 +19,15 @@ enum class State : std::uint8_t {
     kSidrSent, // a look-up waits for its answer
 };
 
+// Over an established connection: keepalive.cpp.
+struct Vigil {
+    std::uint64_t tid = 0;
+    engine::Nanoseconds heard_at = 0;
+    std::uint8_t questions = 0; // since the last answer
+    std::uint8_t refusals = 0;  // of its port, in a row
+    bool answers = false;       // has, once
+};
+
 struct Connection {
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
@@ -65,8 +74,9 @@ struct Connection {
     engine::Nanoseconds give_up_at = engine::kNever;
     engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
     bool is_there = false;                   // the peer, which has asked for patience
-    std::uint16_t end_reason = 0;            // why it is over, if it never came to be
-    Mad last{};                              // what we said last, for when it must be said again
+    Vigil vigil;
+    std::uint16_t end_reason = 0; // why it is over, if it never came to be
+    Mad last{};                   // what we said last, for when it must be said again
 
     // The list of orphans in time-wait, oldest first.
     std::uint32_t older = kNobody;

@@ -28,9 +28,10 @@ engine::Nanoseconds until_next_question(const Connection& c) noexcept {
 Lifecycle::Lifecycle(const ManagerConfig& config, ManagerCounters& counters, RandomNumbers& random,
                      Listeners& listeners, Connections& connections)
     : config_(config), counters_(counters), random_(random), listeners_(listeners), connections_(connections),
-      events_(kEvents), outbox_(kOutbox), silent_(kEvents) {}
+      events_(kEvents), outbox_(kOutbox), silent_(kEvents), doubtful_(kEvents) {}
 
 void Lifecycle::begin(Connection& c, const Mad& first, engine::Nanoseconds now) noexcept {
+    tick(now);
     c.retries_left = c.timing.max_retries;
     c.give_up_at = c.timing.give_up_after == 0 ? engine::kNever : now + c.timing.give_up_after;
     c.ask_often_until = may_not_be_there(c) ? now + kAskOftenFor : 0;
@@ -72,6 +73,7 @@ void Lifecycle::establish(Connection& c) noexcept {
     enter(c, State::kEstablished);
     c.established = true;
     c.give_up_at = engine::kNever;
+    keep_alive(c, now_);
 }
 
 void Lifecycle::peer_is_ready(Connection& c) noexcept {
@@ -116,10 +118,10 @@ void Lifecycle::ask_peer(Connection& c, engine::Nanoseconds now) noexcept {
     expect_answer(c, c.answer_time(), now);
 }
 
-void Lifecycle::peer_confirms(Connection& c) noexcept {
+void Lifecycle::peer_confirms(Connection& c, engine::Nanoseconds now) noexcept {
     if (c.asked) {
         c.asked = false;
-        connections_.set_deadline(c, engine::kNever);
+        keep_alive(c, now);
     }
 }
 
@@ -149,6 +151,8 @@ void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
             report(c, EventType::kTimewaitExit);
         }
         close(c);
+    } else if (c.state == State::kEstablished && !c.asked) {
+        ask_for_life(c, now);
     } else if (c.ask_often_until != 0 && now < c.give_up_at) {
         ask_often(c, now);
     } else if (c.retries_left > 0 && now < c.give_up_at) {
@@ -174,13 +178,17 @@ void Lifecycle::ask_often(Connection& c, engine::Nanoseconds now) noexcept {
     expect_answer(c, until_next_question(c), now);
 }
 
-bool Lifecycle::next_silent(ConnectionId& id) noexcept {
-    if (silent_.empty()) {
+bool Lifecycle::take_first(engine::Ring<ConnectionId>& from, ConnectionId& id) noexcept {
+    if (from.empty()) {
         return false;
     }
-    id = silent_.front();
-    silent_.pop_front();
+    id = from.front();
+    from.pop_front();
     return true;
+}
+
+bool Lifecycle::next_silent(ConnectionId& id) noexcept {
+    return take_first(silent_, id);
 }
 
 // As if the connection manager there had answered.

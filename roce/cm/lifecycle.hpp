@@ -20,6 +20,9 @@ class Lifecycle {
     Lifecycle(const ManagerConfig& config, ManagerCounters& counters, RandomNumbers& random,
               Listeners& listeners, Connections& connections);
 
+    // It is NOW, for what happens next without being told.
+    void tick(engine::Nanoseconds now) noexcept { now_ = now; }
+
     // The first message of an exchange: repeated until the peer answers, or C's time is over.
     void begin(Connection& c, const Mad& first, engine::Nanoseconds now) noexcept;
     // A message that may have to be said again; and one that won't.
@@ -40,10 +43,15 @@ class Lifecycle {
     // as long as it may be, which ends the connection. Only the passive side can ask, and does so once a
     // second at most.
     void ask_peer(Connection& c, engine::Nanoseconds now) noexcept;
-    void peer_confirms(Connection& c) noexcept;
+    void peer_confirms(Connection& c, engine::Nanoseconds now) noexcept;
     void time_wait(Connection& c, engine::Nanoseconds now) noexcept;
     // Over at once; C is gone if nobody holds it.
     void close(Connection& c) noexcept;
+    // keepalive.cpp: the answer to a question whether the peer has C; the connections whose peers don't
+    // answer; and what the driver has seen of one.
+    void peer_answers(Connection& c, std::uint64_t tid, bool has_it, engine::Nanoseconds now) noexcept;
+    bool next_doubtful(ConnectionId& id) noexcept;
+    void peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) noexcept;
     // Peers on loopback that haven't answered for long, each once; and that nobody is there.
     bool next_silent(ConnectionId& id) noexcept;
     void nobody_there(Connection& c) noexcept;
@@ -64,6 +72,10 @@ class Lifecycle {
   private:
     void ask_often(Connection& c, engine::Nanoseconds now) noexcept;
     void give_up(Connection& c, engine::Nanoseconds now) noexcept;
+    void keep_alive(Connection& c, engine::Nanoseconds now) noexcept;
+    void ask_for_life(Connection& c, engine::Nanoseconds now) noexcept;
+    void peer_is_lost(Connection& c, engine::Nanoseconds now) noexcept;
+    static bool take_first(engine::Ring<ConnectionId>& from, ConnectionId& id) noexcept;
 
     const ManagerConfig& config_;
     ManagerCounters& counters_;
@@ -73,6 +85,8 @@ class Lifecycle {
     engine::Ring<Event> events_;
     engine::Ring<OutMad> outbox_;
     engine::Ring<ConnectionId> silent_;
+    engine::Ring<ConnectionId> doubtful_;
+    engine::Nanoseconds now_ = 0;
 };
 
 } // namespace sluice::roce::cm

@@ -338,6 +338,24 @@ void ConnectionManager::nobody_there(ConnectionId id) noexcept {
     }
 }
 
+bool ConnectionManager::next_doubtful(Doubtful& out) noexcept {
+    while (lifecycle_.next_doubtful(out.id)) {
+        const Connection* c = connections_.find(static_cast<std::uint32_t>(out.id));
+        if (c != nullptr && c->state == State::kEstablished) {
+            out.ends = {.local = c->local, .qpn = c->qpn, .remote = c->peer, .peer_qpn = c->peer_qpn};
+            return true;
+        }
+    }
+    return false;
+}
+
+void ConnectionManager::peer_seen(ConnectionId id, Sight sight, engine::Nanoseconds now) noexcept {
+    Connection* c = connections_.find(static_cast<std::uint32_t>(id));
+    if (c != nullptr && lifecycle_.has_room(1)) {
+        lifecycle_.peer_seen(*c, sight, now);
+    }
+}
+
 void ConnectionManager::advance(engine::Nanoseconds now) noexcept {
     while (connections_.next_deadline() <= now && lifecycle_.has_room(1)) {
         lifecycle_.expire(connections_.first_due(), now);

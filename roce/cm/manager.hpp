@@ -73,6 +73,15 @@ class ConnectionManager {
     bool next_silent(Silent& out) noexcept;
     void nobody_there(ConnectionId id) noexcept;
 
+    // A peer that doesn't answer the question whether it still has the connection. The driver looks and says
+    // what there is to see.
+    struct Doubtful {
+        ConnectionId id = ConnectionId::kNone;
+        engine::Ends ends{};
+    };
+    bool next_doubtful(Doubtful& out) noexcept;
+    void peer_seen(ConnectionId id, Sight sight, engine::Nanoseconds now) noexcept;
+
     // The process that had share ITS of the numbers of ADDRESS has ended: its peers hear of it as if it had
     // said so. True: of more of them, when the events are taken.
     bool process_ended(const engine::Address& address, const engine::Share& its,

@@ -149,6 +149,19 @@ Mad make_dreq(const Connection& c, std::uint64_t transaction_id) noexcept {
     return to_mad(transaction_id, dreq);
 }
 
+Mad make_lap(const Connection& c, std::uint64_t transaction_id) noexcept {
+    wire::CmLap lap;
+    lap.local_comm_id = c.comm_id;
+    lap.remote_comm_id = c.remote_comm_id;
+    lap.remote_qpn = c.peer_qpn;
+    lap.remote_cm_response_timeout = c.timing.response_timeout;
+    lap.alternate_local_gid = c.local.gid;
+    lap.alternate_remote_gid = c.peer.gid;
+    lap.hop_limit = c.hop_limit;
+    lap.local_ack_timeout = c.ack_timeout;
+    return to_mad(transaction_id, lap);
+}
+
 Mad make_drep(const wire::CmDreq& dreq, std::uint64_t transaction_id) noexcept {
     wire::CmDrep drep;
     drep.local_comm_id = dreq.remote_comm_id;

@@ -45,6 +45,8 @@ Mad make_mra(const Connection& c, Refused message, std::uint8_t service_timeout)
 Mad make_rej(const Connection& c, const ManagerConfig& config, Refused message, std::uint16_t why,
              std::span<const std::uint8_t> data) noexcept;
 Mad make_dreq(const Connection& c, std::uint64_t transaction_id) noexcept;
+// Asks for no path that is worth having.
+Mad make_lap(const Connection& c, std::uint64_t transaction_id) noexcept;
 Mad make_drep(const wire::CmDreq& dreq, std::uint64_t transaction_id) noexcept;
 Mad make_sidr_req(const Connection& c, std::span<const std::uint8_t> data) noexcept;
 Mad make_sidr_rep(const Connection& c, std::uint8_t status, std::uint32_t qkey,

@@ -49,6 +49,7 @@ void Receiver::receive(const engine::Address& source, const engine::Address& des
         ++counters_.dropped_busy;
         return;
     }
+    lifecycle_.tick(now);
     const In in = {source, destination, header.transaction_id, now};
     const bool known =
         wire::visit_cm(header.attribute_id, mad.subspan<wire::MadHeader::kBytes, wire::kCmBytes>(),
@@ -319,7 +320,7 @@ void Receiver::on(const wire::CmRtu& rtu, const In& in) noexcept {
     } else {
         ++counters_.duplicates_in;
         if (c->state == State::kEstablished) {
-            lifecycle_.peer_confirms(*c);
+            lifecycle_.peer_confirms(*c, in.now);
         }
     }
 }
@@ -492,18 +493,23 @@ void Receiver::on(const wire::CmSidrRep& rep, const In& in) noexcept {
     lifecycle_.close(*c);
 }
 
-// Nobody here has a second path.
+// Nobody here has a second path; who asks for one learns whether the connection is still there.
 void Receiver::on(const wire::CmLap& lap, const In& in) noexcept {
     const Connection* c = find_exact(lap.remote_comm_id, lap.local_comm_id, in);
     wire::CmApr apr;
     apr.local_comm_id = lap.remote_comm_id;
     apr.remote_comm_id = lap.local_comm_id;
-    apr.status = c != nullptr && c->state == State::kEstablished ? kAprNotSupported : kAprInvalidCommId;
+    apr.status = c != nullptr && !c->is_over() ? kAprNotSupported : kAprInvalidCommId;
     lifecycle_.push(in.destination, in.source, to_mad(in.tid, apr));
 }
 
-void Receiver::on(const wire::CmApr&, const In&) noexcept {
-    ++counters_.dropped_unknown; // we never ask for one
+void Receiver::on(const wire::CmApr& apr, const In& in) noexcept {
+    Connection* c = find_exact(apr.remote_comm_id, apr.local_comm_id, in);
+    if (c == nullptr) {
+        ++counters_.dropped_unknown;
+        return;
+    }
+    lifecycle_.peer_answers(*c, in.tid, apr.status != kAprInvalidCommId, in.now);
 }
 
 } // namespace sluice::roce::cm

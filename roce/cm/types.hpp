@@ -198,14 +198,25 @@ struct ManagerCounters {
     Count ended;       // of those
 };
 
+// What the driver knows of a peer that doesn't answer.
+enum class Sight : std::uint8_t {
+    kHere,    // on this machine, and its process lives
+    kGone,    // on this machine, and its process has ended
+    kRefused, // elsewhere, where nobody has the port, says somebody
+    kSilent   // elsewhere
+};
+
 struct ManagerConfig {
     std::uint64_t guid = 0;               // of the device
     RandomKey secret{};                   // what ids, sequence numbers and ports come from
     std::uint32_t max_connections = 4096; // those that are ending included
     std::uint32_t max_listeners = 256;
     std::uint8_t max_path_mtu = 5;
-    std::uint8_t max_rd_atomic = 16;     // both ways
-    std::uint8_t ack_delay = 15;         // as rxe: 134 ms
+    std::uint8_t max_rd_atomic = 16; // both ways
+    std::uint8_t ack_delay = 15;     // as rxe: 134 ms
+    // An established connection's peer is asked so often whether it still has that; 0: never. Not on
+    // loopback.
+    engine::Nanoseconds keepalive = 0;
     engine::Share share{};               // of the ids that connections may have
     PortClaims* claims = nullptr;        // outlives the manager; null: every port is this process's
     ManagerCounters* counters = nullptr; // where it counts; outlives it. Null: in itself

@@ -32,12 +32,15 @@ Address address(std::uint8_t last) {
     return made;
 }
 
+constexpr Nanoseconds kSights = 4;
+
 class Device {
   public:
     Device()
         : manager_({.secret = sluice::RandomKey::repeatable(5),
                     .max_connections = kMaxConnections,
-                    .max_listeners = 4}) {
+                    .max_listeners = 4,
+                    .keepalive = 1'000'000'000}) {
         must(manager_.listen({.service_id = kService, .local = {}, .backlog = 5}).ok());
         must(manager_.listen({.service_id = kDatagrams, .local = {}, .backlog = 5}).ok());
     }
@@ -201,6 +204,11 @@ class Device {
                                 std::span(out.bytes).subspan<wire::MadHeader::kBytes, wire::kCmBytes>(),
                                 [](const auto&) {}));
             must(out.source == address(1));
+        }
+        ConnectionManager::Doubtful doubtful;
+        while (manager_.next_doubtful(doubtful)) {
+            must(doubtful.ends.local == address(1));
+            manager_.peer_seen(doubtful.id, static_cast<Sight>(now_ % kSights), now_);
         }
         Event event;
         while (manager_.next_event(event)) {

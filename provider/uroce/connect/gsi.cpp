@@ -30,6 +30,7 @@ cm::ManagerConfig config_for(device::Device& device, const RandomKey& secret) no
     config.secret = secret;
     config.max_path_mtu = static_cast<std::uint8_t>(verbs::to_ibv_mtu(device.where().path_mtu()));
     config.max_rd_atomic = verbs::kMaxRdAtomic;
+    config.keepalive = device.keepalive();
     config.share = device.share();
     config.claims = device.port_claims();
     config.counters = &device.counters().connections;
@@ -204,6 +205,20 @@ bool Gsi::is_anybody_at(const engine::Address& peer) noexcept {
         return roce::socket::find_port_owner(FileTree(), peer).has_value();
     });
     return !is_there || *is_there;
+}
+
+cm::Sight Gsi::look_for(const engine::Ends& ends) noexcept {
+    const device::Device::ProgressSession session(device_);
+    switch (device_.find_peer(ends)) {
+    case engine::Peer::kLives:
+    case engine::Peer::kAnswers:
+        return cm::Sight::kHere;
+    case engine::Peer::kGone:
+        return cm::Sight::kGone;
+    case engine::Peer::kUnknown:
+        break;
+    }
+    return device_.is_port_refused(ends) ? cm::Sight::kRefused : cm::Sight::kSilent;
 }
 
 // As libibverbs' own: the public state follows. A thread may end a connection while another takes the event

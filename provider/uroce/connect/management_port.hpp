@@ -33,6 +33,9 @@ class ManagementPort {
     // found out. Slow.
     virtual bool is_anybody_at(const engine::Address& peer) noexcept = 0;
 
+    // What there is to see of a peer that doesn't answer.
+    virtual cm::Sight look_for(const engine::Ends& /*ends*/) noexcept { return cm::Sight::kSilent; }
+
     // What follows is as it is where the device has one address, the service's own.
 
     // Before messages leave from LOCAL, another address of the device's. kNotFound: it isn't.

@@ -87,6 +87,17 @@ void Service::advance() noexcept {
             manager_.nobody_there(silent.id);
         }
     }
+    cm::ConnectionManager::Doubtful doubtful;
+    while (next_doubtful(doubtful)) {
+        const cm::Sight sight = port_.look_for(doubtful.ends);
+        const Turn turn(*this);
+        manager_.peer_seen(doubtful.id, sight, now);
+    }
+}
+
+bool Service::next_doubtful(cm::ConnectionManager::Doubtful& doubtful) noexcept {
+    const LockGuard guard(mutex_);
+    return manager_.next_doubtful(doubtful);
 }
 
 bool Service::next_silent(cm::ConnectionManager::Silent& silent) noexcept {

@@ -141,6 +141,7 @@ class Service {
     bool begin_sending_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     void send_all() noexcept SLUICE_TSA(locks_excluded(mutex_));
     bool next_silent(cm::ConnectionManager::Silent& silent) noexcept;
+    bool next_doubtful(cm::ConnectionManager::Doubtful& doubtful) noexcept;
     void take_events_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     Id* child_locked(Id& listening, const cm::Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
     void queue_locked(Id& id, const cm::Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));

@@ -9,16 +9,16 @@
 namespace sluice::uroce::device {
 
 Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-               DeviceCounters& counters, Report report, engine::Nanoseconds min_silence,
-               SysfsDirectory directory, Paths paths, Instrumentation instrumentation)
-    : where_(std::move(where)), gids_(where_.gid, where_.further), memory_(memory), neighbours_(neighbours),
-      counters_(counters), report_(report),
+               DeviceCounters& counters, Report report, const Patience& patience, SysfsDirectory directory,
+               Paths paths, Instrumentation instrumentation)
+    : where_(std::move(where)), keepalive_(patience.keepalive), gids_(where_.gid, where_.further),
+      memory_(memory), neighbours_(neighbours), counters_(counters), report_(report),
       share_(paths.link != nullptr ? paths.link->share() : engine::Share()),
       same_host_(std::move(paths.same_host)), engine_({.max_queue_pairs = kMaxQueuePairs,
                                                        .max_regions = kMaxRegions,
                                                        .secret = secret,
                                                        .share = share_,
-                                                       .min_silence = min_silence,
+                                                       .min_silence = patience.min_silence,
                                                        .counters = &counters.transport,
                                                        .neighbourhood = same_host_.get()},
                                                       memory, *this),

@@ -69,21 +69,27 @@ class Device final : public Neighbour,
         socket::PcapRecorder* recorder = nullptr;
     };
 
+    // With peers of which nothing is known.
+    struct Patience {
+        engine::Nanoseconds min_silence = 0; // before one is lost
+        engine::Nanoseconds keepalive = 0;   // between two questions of the connection manager; 0: none
+    };
+
     // The ways to other processes. Either may be null; SAME_HOST needs the link.
     struct Paths {
         std::unique_ptr<Link> link{}; // records by itself
         std::unique_ptr<near::SameHost> same_host{};
     };
 
-    // MEMORY, NEIGHBOURS and COUNTERS outlive the device. A peer of which nothing is known isn't lost before
-    // it has been silent for MIN_SILENCE.
+    // MEMORY, NEIGHBOURS and COUNTERS outlive the device.
     Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-           DeviceCounters& counters, Report report, engine::Nanoseconds min_silence, SysfsDirectory directory,
+           DeviceCounters& counters, Report report, const Patience& patience, SysfsDirectory directory,
            Paths paths, Instrumentation instrumentation);
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }
     const GidTable& gids() const noexcept { return gids_; }
+    engine::Nanoseconds keepalive() const noexcept { return keepalive_; }
     const std::string& directory() const noexcept { return directory_.path(); }
     const engine::Memory& memory() const noexcept { return memory_; }
 
@@ -215,6 +221,12 @@ class Device final : public Neighbour,
     bool takes_from(Device& from) noexcept override;
     bool has_number(std::uint32_t qpn) const noexcept override { return share_.owns(qpn); }
 
+    // Of a peer that is silent; the caller holds the device. kLives: its process is on this machine.
+    engine::Peer find_peer(const engine::Ends& ends) noexcept;
+    bool is_port_refused(const engine::Ends& ends) noexcept {
+        return look_at_port(ends) == engine::Port::kRefused;
+    }
+
     // QP is ready to receive, and has one peer; the caller holds the device.
     void watch_peer(const engine::QueuePair& qp) noexcept;
 
@@ -273,6 +285,7 @@ class Device final : public Neighbour,
     void arm_timer() noexcept;
 
     const LocalAddress where_;
+    const engine::Nanoseconds keepalive_;
     GidTable gids_;
     engine::Memory& memory_;
     Neighbours& neighbours_;

@@ -182,6 +182,11 @@ engine::Peer Device::silent_peer(const engine::Ends& ends) noexcept {
     return link_ != nullptr ? link_->ask(ends) : engine::Peer::kUnknown;
 }
 
+// This process lives, whatever its peer's thread is about.
+engine::Peer Device::find_peer(const engine::Ends& ends) noexcept {
+    return is_in_this_process(ends.remote, ends.peer_qpn) ? engine::Peer::kLives : silent_peer(ends);
+}
+
 // This process's own ports are there.
 engine::Port Device::look_at_port(const engine::Ends& ends) noexcept {
     const bool is_here = link_ == nullptr || ends.remote == where_.gid || link_->is_shared(ends.remote) ||

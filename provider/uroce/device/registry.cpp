@@ -48,26 +48,40 @@ Result<bool> parse_neighbours(const char* text) {
                          "SLUICE_UROCE_NEIGHBOURS is '%s'; it may be memory or packets", text);
 }
 
-// From SLUICE_UROCE_SILENCE; null or empty means the default.
-Result<engine::Nanoseconds> parse_silence(const char* text) {
+// What SETTING says; nothing means USUALLY.
+Result<engine::Nanoseconds> read_seconds(Setting setting, unsigned usually) {
     constexpr engine::Nanoseconds kUnit = 1'000'000'000;
-    constexpr unsigned kUsualSeconds = 8, kLongest = 3600;
+    constexpr unsigned kLongest = 3600;
+    const char* const text = setting_value(setting);
     const std::string_view given = text != nullptr ? text : "";
-    unsigned seconds = kUsualSeconds;
+    unsigned seconds = usually;
     const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), seconds);
     if (!given.empty() &&
         (error != std::errc() || end != given.data() + given.size() || seconds > kLongest)) {
         return Error::format(ErrorKind::kInvalidArgument, 0,
-                             "SLUICE_UROCE_SILENCE is '%s'; it may be a number of seconds up to %u", text,
-                             kLongest);
+                             "%s is '%s'; it may be a number of seconds up to %u", setting_name(setting),
+                             text, kLongest);
     }
     return seconds * kUnit;
+}
+
+Result<Device::Patience> read_patience() {
+    constexpr unsigned kUsualSilence = 8, kUsualKeepalive = 2;
+    const Result<engine::Nanoseconds> min_silence = read_seconds(Setting::kUroceSilence, kUsualSilence);
+    if (!min_silence) {
+        return min_silence.error().clone();
+    }
+    const Result<engine::Nanoseconds> keepalive = read_seconds(Setting::kUroceKeepalive, kUsualKeepalive);
+    if (!keepalive) {
+        return keepalive.error().clone();
+    }
+    return Device::Patience{.min_silence = *min_silence, .keepalive = *keepalive};
 }
 
 // What the user has set for all devices.
 struct DeviceSettings {
     socket::GuardedMemory* memory = nullptr;
-    engine::Nanoseconds min_silence = 0;
+    Device::Patience patience;
     bool is_near = false; // other processes of this host are reached through memory
     Device::Instrumentation instrumentation;
 };
@@ -81,9 +95,9 @@ Result<DeviceSettings> read_device_settings() {
     if (!faults) {
         return std::move(faults).error();
     }
-    const Result<engine::Nanoseconds> min_silence = parse_silence(setting_value(Setting::kUroceSilence));
-    if (!min_silence) {
-        return min_silence.error().clone();
+    const Result<Device::Patience> patience = read_patience();
+    if (!patience) {
+        return patience.error().clone();
     }
     Result<socket::PcapRecorder*> recorder = socket::PcapRecorder::by_setting();
     if (!recorder) {
@@ -93,8 +107,7 @@ Result<DeviceSettings> read_device_settings() {
     if (!is_near) {
         return is_near.error().clone();
     }
-    DeviceSettings read{
-        .memory = *memory, .min_silence = *min_silence, .is_near = *is_near, .instrumentation = {}};
+    DeviceSettings read{.memory = *memory, .patience = *patience, .is_near = *is_near, .instrumentation = {}};
     read.instrumentation.recorder = *recorder;
     if (!faults->empty()) {
         read.instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
@@ -144,7 +157,7 @@ Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbour
     Device::Paths paths{.same_host = open_same_host(*settings, {(*link)->share(), where.gid}, counters)};
     paths.link = *std::move(link);
     auto device = std::make_unique<Device>(where, *secret, *settings->memory, neighbours, counters, report,
-                                           settings->min_silence, std::move(*directory), std::move(paths),
+                                           settings->patience, std::move(*directory), std::move(paths),
                                            std::move(settings->instrumentation));
     Result<void> started = device->start_link();
     if (!started) {

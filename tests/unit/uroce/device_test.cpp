@@ -189,8 +189,8 @@ struct Linked {
         : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
           link(new FakeLink), device(
                                   where, RandomKey::repeatable(7), memory(), nobody(), counters,
-                                  [](void*, AsyncEvent) noexcept { ++reported; }, min_silence,
-                                  std::move(*SysfsDirectory::make(where)),
+                                  [](void*, AsyncEvent) noexcept { ++reported; },
+                                  {.min_silence = min_silence}, std::move(*SysfsDirectory::make(where)),
                                   {.link = std::unique_ptr<Link>(link)}, Device::Instrumentation{}),
           cq(64) {
         const Device::ProgressSession session(device);

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Established connections whose peers are asked whether they still have them.
+#include <tuple>
+
+#include "tests/unit/roce/cm/manager_bench.hpp"
+
+using namespace sluice::roce;
+using namespace sluice::roce::engine;
+using namespace sluice::roce::cm;
+using namespace sluice::roce::cm::test;
+
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr std::uint16_t kQuestion = wire::CmLap::kAttributeId;
+
+bool has_ended(const std::vector<Event>& events) {
+    return std::ranges::find(events, EventType::kDisconnected, &Event::type) != events.end();
+}
+
+// Up, and both sides ask each second.
+struct Watched : Bench {
+    Watched() : Bench({}, {.keepalive = kSecond}) { std::tie(active, passive) = establish(); }
+    void run_for(Nanoseconds time) {
+        const Nanoseconds end = net.now + time;
+        while (net.next() <= end) {
+            assert_true(net.step());
+            show();
+        }
+        net.now = end;
+    }
+    // What SIGHT says of each that doesn't answer.
+    void show() {
+        for (Node* const node : {&net.left, &net.right}) {
+            ConnectionManager::Doubtful doubtful;
+            while (node->manager.next_doubtful(doubtful)) {
+                assert_true(doubtful.ends.local == node->where);
+                assert_true(doubtful.ends.remote == net.other(*node).where);
+                ++doubts;
+                node->manager.peer_seen(doubtful.id, sight, net.now);
+            }
+        }
+        net.settle();
+    }
+    bool is_up() const { return left.size() == 1 && right.size() == 2; }
+    std::size_t questions() const { return count(sent_left, kQuestion); }
+
+    ConnectionId active = ConnectionId::kNone, passive = ConnectionId::kNone;
+    Sight sight = Sight::kSilent;
+    int doubts = 0;
+};
+
+TEST(peer__answers__asked_as_often_as_was_said_and_the_connection_stays) {
+    Watched bench;
+    bench.run_for(10 * kSecond + kSecond / 2);
+    assert_int_equal(bench.questions(), 10);
+    assert_int_equal(bench.count(bench.sent_right, kQuestion), 10);
+    assert_true(bench.is_up());
+    assert_int_equal(bench.doubts, 0);
+}
+
+TEST(peer__without_a_time_or_on_loopback__isnt_asked) {
+    Bench without;
+    (void)without.establish();
+    assert_true(without.net.next() == kNever);
+    Bench near({}, {.keepalive = kSecond});
+    near.net.left.where = sluice::roce::test::loopback(1);
+    near.net.right.where = sluice::roce::test::loopback(2);
+    (void)near.establish();
+    assert_true(near.net.run());
+    assert_int_equal(near.count(near.sent_left, kQuestion), 0);
+}
+
+// A process was killed, and another one at its address answers.
+TEST(peer__has_no_such_connection__disconnected) {
+    Watched bench;
+    bench.swallow = wire::CmDreq::kAttributeId;
+    bench.net.right.manager.destroy(bench.passive, bench.net.now);
+    bench.run_for(5 * kSecond); // until the other side has given up saying it
+    assert_true(has_ended(bench.left));
+    assert_int_equal(bench.left[1].reason, reason::kProcessEnded);
+    assert_true(bench.net.run());
+    bench.net.left.manager.destroy(bench.active, bench.net.now);
+    assert_int_equal(bench.net.left.manager.live(), 0);
+}
+
+TEST(peer__silent_and_its_port_refused_twice__disconnected_within_three_seconds) {
+    Watched bench;
+    bench.swallow = kQuestion;
+    bench.sight = Sight::kRefused;
+    bench.run_for(3 * kSecond);
+    assert_true(has_ended(bench.left));
+    assert_true(has_ended(bench.right));
+}
+
+// An answer that nobody here asked for is easily made.
+TEST(port__refused_while_the_peer_answers__nothing_happens) {
+    Watched bench;
+    for (int i = 0; i < 20; ++i) {
+        bench.swallow = kQuestion;
+        ConnectionManager::Doubtful doubtful;
+        while (!bench.net.left.manager.next_doubtful(doubtful)) {
+            assert_true(bench.net.step());
+        }
+        bench.net.left.manager.peer_seen(doubtful.id, Sight::kRefused, bench.net.now);
+        bench.swallow = 0; // the next question is answered
+        const std::size_t answers = bench.count(bench.sent_right, wire::CmApr::kAttributeId);
+        while (bench.count(bench.sent_right, wire::CmApr::kAttributeId) == answers) {
+            assert_true(bench.net.step());
+        }
+        bench.net.run_until(bench.net.now + kSecond / 10);
+    }
+    assert_int_equal(bench.left.size(), 1);
+}
+
+TEST(peer__silent_for_half_a_minute_after_an_answer__disconnected) {
+    Watched bench;
+    bench.run_for(2 * kSecond);
+    bench.swallow = kQuestion;
+    bench.run_for(29 * kSecond);
+    assert_true(bench.is_up());
+    bench.run_for(4 * kSecond);
+    assert_true(has_ended(bench.left));
+}
+
+// As the kernel's, which doesn't know that question on RoCE.
+TEST(peer__has_never_answered__asked_rarely_and_the_connection_stays) {
+    Watched bench;
+    bench.swallow = kQuestion;
+    bench.run_for(600 * kSecond);
+    assert_true(bench.is_up());
+    assert_in_range(bench.questions(), 150, 200); // four in each fourteen seconds
+}
+
+TEST(peer__is_on_this_machine_and_stopped__the_connection_stays) {
+    Watched bench;
+    bench.run_for(2 * kSecond);
+    bench.swallow = kQuestion;
+    bench.sight = Sight::kHere;
+    bench.run_for(300 * kSecond);
+    assert_true(bench.is_up());
+    bench.sight = Sight::kGone;
+    bench.run_for(2 * kSecond);
+    assert_true(has_ended(bench.left));
+}
+
+TEST(answer__to_no_question_or_from_elsewhere__counted_and_nothing_happens) {
+    Watched bench;
+    bench.swallow = kQuestion;
+    bench.run_for(kSecond + kSecond / 10);
+    const auto lap = message_of<wire::CmLap>(bench.last(bench.sent_left, kQuestion));
+    const Mad question = bench.last(bench.sent_left, kQuestion);
+    const auto tid =
+        wire::decode<wire::MadHeader>(std::span(question).first<wire::MadHeader::kBytes>()).transaction_id;
+    wire::CmApr no;
+    no.local_comm_id = lap.remote_comm_id;
+    no.remote_comm_id = lap.local_comm_id;
+    no.status = 1;
+    bench.give_left(to_mad(tid + 1, no));
+    bench.give_left(to_mad(tid, no), ipv4(3));
+    wire::CmApr other = no;
+    ++other.local_comm_id;
+    bench.give_left(to_mad(tid, other));
+    assert_int_equal(bench.net.left.manager.counters().dropped_unknown, 3);
+    assert_true(bench.is_up());
+    bench.give_left(to_mad(tid, no));
+    assert_true(has_ended(bench.left));
+}
+
+// The last message of the handshake was lost: the peer has the connection all the same.
+TEST(peer__that_waits_for_the_end_of_the_handshake__has_the_connection) {
+    Bench bench({}, {.keepalive = kSecond});
+    ConnectParams params = bench.request();
+    params.timing.response_timeout = 20; // says its answer again after four seconds
+    const ConnectionId active = *bench.net.left.manager.connect(params, bench.net.now);
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    bench.swallow = wire::CmRtu::kAttributeId;
+    assert_true(bench.net.left.manager.ready(active).ok());
+    bench.net.run_until(bench.net.now + 2 * kSecond + kSecond / 2);
+    bench.swallow = 0;
+    assert_int_equal(bench.count(bench.sent_left, kQuestion), 2);
+    assert_true(bench.wait(bench.right).type == EventType::kEstablished);
+    assert_int_equal(bench.left.size(), 1);
+}
+
+} // namespace
+
+int main() {
+    return sluice::test::run_all_tests();
+}
