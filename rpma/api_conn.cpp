@@ -330,8 +330,7 @@ int rpma_cq_wait(struct rpma_cq* cq) {
 }
 
 int rpma_cq_get_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* num_entries_got) {
-    if (cq == nullptr || num_entries < 1 || wc == nullptr ||
-        (num_entries > 1 && num_entries_got == nullptr)) {
+    if (!can_take(cq, num_entries, wc, num_entries_got)) {
         return RPMA_E_INVAL;
     }
     return code_of(object_of(cq)->take(num_entries, wc, num_entries_got));

@@ -23,6 +23,7 @@ struct ConnConfig {
     std::atomic<std::uint32_t> rcq_size{0}; // 0: receives complete in the other queue
     std::atomic<std::uint32_t> sq_size{10};
     std::atomic<std::uint32_t> rq_size{10};
+    std::atomic<std::uint32_t> max_pieces{1}; // of memory, in one request
     std::atomic<bool> has_shared_channel{false};
     std::atomic<Srq*> srq{nullptr};
 };

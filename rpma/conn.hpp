@@ -112,6 +112,12 @@ struct Report {
     const void* id;
 };
 
+struct Write {
+    Remote to;
+    Local from;
+    Report report;
+};
+
 class Conn {
   public:
     explicit Conn(std::unique_ptr<Request> request, std::unique_ptr<FlushPage> page, Waiter waiter) noexcept;
@@ -131,6 +137,9 @@ class Conn {
     // The data path. Unless the answer is kDone, nothing is posted.
     Answer read(const Local& to, const Remote& from, const Report& report) noexcept;
     Answer write(const Remote& to, const Local& from, const Report& report) noexcept;
+    Answer write_pieces(const Remote& to, std::span<const Local> from, const Report& report) noexcept;
+    // All with one doorbell, at most RPMA_MAX_WRITES. POSTED is told unless the answer is kInvalid.
+    Answer write_many(std::span<const Write> writes, std::size_t& posted) noexcept;
     Answer write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
                                 const Report& report) noexcept;
     Answer send(const Local& from, const Report& report) noexcept;

@@ -5,9 +5,12 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <optional>
 
 #include "rpma/conn.hpp"
+#include "rpma/include/sluice/rpma.h"
 #include "rpma/log.hpp"
 
 namespace sluice::rpma {
@@ -36,42 +39,63 @@ Answer post(const glue::QueuePair& qp, ibv_send_wr& request) noexcept {
     return Answer::kDone;
 }
 
-} // namespace
-
-// REMOTE is null for messages, which have no place at the peer's. Both regions are there, or none.
-Answer Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote,
-                           std::uint32_t immediate, const Report& report) noexcept {
-    if (report.flags == 0) {
-        return Answer::kInvalid;
-    }
-    ibv_sge piece;
-    ibv_send_wr request{};
-    if (local.region != nullptr) {
-        if (!local.region->contains(local.offset, local.length)) {
-            return Answer::kInvalid;
+// FROM as a device takes it, in TO, which has room for that; the length of all, or nothing if a piece can't
+// be.
+std::optional<std::size_t> gather(std::span<const Local> from, ibv_sge* to) noexcept {
+    std::size_t length = 0;
+    for (const Local& piece : from) {
+        if (piece.region == nullptr || piece.length == 0 ||
+            !piece.region->contains(piece.offset, piece.length)) {
+            return std::nullopt;
         }
+        length += piece.length;
+        *to++ = piece.region->piece(piece.offset, piece.length);
+    }
+    return length;
+}
+
+// Where REQUEST goes to at the peer. Both regions are there, or none.
+bool aim(const Local& local, const Remote& remote, ibv_send_wr& request) noexcept {
+    if (remote.region == nullptr) {
+        return local.region == nullptr && remote.offset == 0;
+    }
+    if (local.region == nullptr || !remote.region->contains(remote.offset, local.length)) {
+        return false;
+    }
+    request.wr.rdma.remote_addr = remote.region->address(remote.offset);
+    request.wr.rdma.rkey = remote.region->key();
+    return true;
+}
+
+// REMOTE is null for messages, which have no place at the peer's. PIECE is what REQUEST, which is all zeros,
+// refers to. False: something can't be.
+bool describe(ibv_wr_opcode opcode, const Local& local, const Remote* remote, const Report& report,
+              ibv_send_wr& request, ibv_sge& piece) noexcept {
+    const bool has_memory = local.region != nullptr;
+    if (report.flags == 0 || (remote != nullptr && !aim(local, *remote, request)) ||
+        !(has_memory ? local.region->contains(local.offset, local.length) : is_nothing(local))) {
+        return false;
+    }
+    if (has_memory) {
         piece = local.region->piece(local.offset, local.length);
         request.sg_list = &piece;
         request.num_sge = 1;
-    } else if (!is_nothing(local)) {
-        return Answer::kInvalid;
-    }
-    if (remote != nullptr) {
-        if ((remote->region == nullptr) != (local.region == nullptr)) {
-            return Answer::kInvalid;
-        }
-        if (remote->region == nullptr ? remote->offset != 0
-                                      : !remote->region->contains(remote->offset, local.length)) {
-            return Answer::kInvalid;
-        }
-        if (remote->region != nullptr) {
-            request.wr.rdma.remote_addr = remote->region->address(remote->offset);
-            request.wr.rdma.rkey = remote->region->key();
-        }
     }
     request.opcode = opcode;
     request.wr_id = id_of(report);
     request.send_flags = signal_of(report);
+    return true;
+}
+
+} // namespace
+
+Answer Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remote* remote,
+                           std::uint32_t immediate, const Report& report) noexcept {
+    ibv_sge piece;
+    ibv_send_wr request{};
+    if (!describe(opcode, local, remote, report, request, piece)) {
+        return Answer::kInvalid;
+    }
     request.imm_data = htonl(immediate);
     return post(is_->queues_->qp(), request);
 }
@@ -82,6 +106,43 @@ Answer Conn::read(const Local& to, const Remote& from, const Report& report) noe
 
 Answer Conn::write(const Remote& to, const Local& from, const Report& report) noexcept {
     return post_transfer(IBV_WR_RDMA_WRITE, from, &to, 0, report);
+}
+
+Answer Conn::write_pieces(const Remote& to, std::span<const Local> from, const Report& report) noexcept {
+    if (report.flags == 0 || from.size() > is_->queues_->max_pieces()) {
+        return Answer::kInvalid;
+    }
+    std::array<ibv_sge, RPMA_MAX_PIECES> pieces;
+    const std::optional<std::size_t> length = gather(from, pieces.data());
+    if (!length || !to.region->contains(to.offset, *length)) {
+        return Answer::kInvalid;
+    }
+    ibv_send_wr request{};
+    request.wr_id = id_of(report);
+    request.sg_list = pieces.data();
+    request.num_sge = static_cast<int>(from.size());
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = signal_of(report);
+    request.wr.rdma.remote_addr = to.region->address(to.offset);
+    request.wr.rdma.rkey = to.region->key();
+    return post(is_->queues_->qp(), request);
+}
+
+Answer Conn::write_many(std::span<const Write> writes, std::size_t& posted) noexcept {
+    std::array<ibv_sge, RPMA_MAX_WRITES> pieces;
+    std::array<ibv_send_wr, RPMA_MAX_WRITES> requests;
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+        const Write& write = writes[i];
+        requests[i] = {};
+        if (!describe(IBV_WR_RDMA_WRITE, write.from, &write.to, write.report, requests[i], pieces[i])) {
+            return Answer::kInvalid;
+        }
+        requests[i].next = i + 1 < writes.size() ? &requests[i + 1] : nullptr;
+    }
+    ibv_send_wr* bad = nullptr;
+    const int refused = is_->queues_->qp().post_send(requests.data(), &bad);
+    posted = refused == 0 ? writes.size() : static_cast<std::size_t>(bad - requests.data());
+    return refused == 0 ? Answer::kDone : log_refusal(refused, {});
 }
 
 Answer Conn::write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,

@@ -98,6 +98,32 @@ Answer Cq::wait() noexcept {
     return answer;
 }
 
+Answer Cq::take_notification() noexcept {
+    if (!has_own_channel()) {
+        return Answer::kSharedChannel;
+    }
+    if (!channel_->take_notification()) {
+        return Answer::kNoCompletion;
+    }
+    ++unacknowledged_;
+    return Answer::kDone;
+}
+
+Answer Cq::acknowledge(unsigned count) noexcept {
+    unsigned left = unacknowledged_;
+    do {
+        if (count == 0 || count > left) {
+            return Answer::kInvalid;
+        }
+    } while (!unacknowledged_.compare_exchange_weak(left, left - count));
+    queue_->acknowledge(count);
+    return Answer::kDone;
+}
+
+Answer Cq::arm_again() noexcept {
+    return arm(*queue_);
+}
+
 Answer Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
     const int count = queue_->poll(completions, max);
     if (count > 0 && count <= max) {
@@ -117,7 +143,23 @@ Answer Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
     return is_refused ? Answer::kRefused : Answer::kForeign;
 }
 
+// A notification may be for completions that were taken before it.
+Answer Cq::wait_and_take(int max, ibv_wc* completions, int* taken) noexcept {
+    Answer answer = take(max, completions, taken);
+    while (answer == Answer::kNoCompletion) {
+        if (const Answer waited = wait(); waited != Answer::kDone) {
+            return waited;
+        }
+        answer = take(max, completions, taken);
+    }
+    return answer;
+}
+
+// A queue with notifications that nobody has acknowledged never goes.
 Result<void> Cq::close() noexcept {
+    if (const unsigned left = unacknowledged_.exchange(0); left != 0) {
+        queue_->acknowledge(left);
+    }
     Result<void> queue = queue_ ? queue_->destroy() : Result<void>();
     return queue && own_channel_ ? own_channel_->destroy() : std::move(queue);
 }
@@ -218,7 +260,8 @@ Result<void> Queues::make_queue_pair(const Peer& peer, const ConnConfig& config,
     attributes.send_cq = cq_->queue().get();
     attributes.recv_cq = receives->queue().get();
     attributes.srq = srq == nullptr ? nullptr : srq->get();
-    attributes.cap = {config.sq_size, config.rq_size, 1, 1, kInlineBytes};
+    max_pieces_ = config.max_pieces;
+    attributes.cap = {config.sq_size, config.rq_size, max_pieces_, 1, kInlineBytes};
     attributes.qp_type = IBV_QPT_RC;
     const std::uint64_t native = native_requests(peer);
     Result<glue::QueuePair> qp = native == 0

@@ -5,6 +5,7 @@
 // Thread safety: as libibverbs'; everything but the destructors may be called from any thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,13 @@ class Cq {
     // Only with a channel of its own.
     Answer wait() noexcept;
     Answer take(int max, ibv_wc* completions, int* taken) noexcept;
+    // The same, but waits for the first.
+    Answer wait_and_take(int max, ibv_wc* completions, int* taken) noexcept;
+    // The parts of wait(), for programs that acknowledge and arm by themselves. kInvalid: there are not COUNT
+    // that were taken.
+    Answer take_notification() noexcept;
+    Answer acknowledge(unsigned count) noexcept;
+    Answer arm_again() noexcept;
     // Writes to FD, an eventfd that outlives it, when a completion is taken that tells that the peer is dead.
     void tell_of_loss(int fd) noexcept { loss_fd_ = fd; }
 
@@ -41,6 +49,7 @@ class Cq {
     std::optional<glue::CompletionChannel> own_channel_;
     const glue::CompletionChannel* channel_ = nullptr;
     std::optional<glue::CompletionQueue> queue_; // before its channel goes
+    std::atomic<unsigned> unacknowledged_{0};    // what take_notification() took
     int loss_fd_ = -1;
 };
 
@@ -74,6 +83,7 @@ class Queues {
     Cq& cq() const noexcept { return *cq_; }
     Cq* rcq() const noexcept { return rcq_.get(); }
     bool has_srq() const noexcept { return has_srq_; }
+    std::uint32_t max_pieces() const noexcept { return max_pieces_; }
     // Null where each queue has its own.
     const glue::CompletionChannel* shared_channel() const noexcept { return channel_ ? &*channel_ : nullptr; }
     // Readable when a completion has told that the peer is dead.
@@ -93,6 +103,7 @@ class Queues {
     std::unique_ptr<Cq> rcq_;
     std::optional<glue::QueuePair> qp_;
     bool has_srq_ = false;
+    std::uint32_t max_pieces_ = 1;
 };
 
 // One result out of two steps that are both done: the first error.

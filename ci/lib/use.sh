@@ -7,7 +7,7 @@
 # The tree's own programs, for a compiler that knows nothing but what is installed.
 as_a_stranger() {
     local errors
-    expect "install a compiler" apt_in_root install cmake g++ make pkg-config libibverbs-dev
+    expect "install a compiler" apt_in_root install cmake g++ make pkg-config libibverbs-dev librdmacm-dev
     mkdir -p "$root/opt/sluice-ci"
     snapshot "$root/opt/sluice-ci/tree"
     errors=$(in_root /opt/sluice-ci/tree/debian/tests/use-as-a-stranger "$sluice_version" 2>&1 >"$root.stranger")

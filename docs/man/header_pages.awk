@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: awk -f header_pages.awk -v to=DIRECTORY librpma.h
+# Usage: awk -f header_pages.awk -v to=DIRECTORY -v include=NAME [-v intro=PAGE] HEADER
 #
-# The manual pages of librpma, from the header that is the manual: one in section 3 for each function, and librpma(7) from
-# the comment at its beginning. A function's comment begins with "/**" and "name - what it does"; paragraphs follow,
+# The manual pages of librpma, from a header that is the manual, which programs include as NAME: one in section 3 for each
+# function, and PAGE in section 7, if it is given, from the comment at the header's beginning. A function's comment begins with "/**" and "name - what it does"; paragraphs follow,
 # then "Returns:" and "Errors:" with a list.
+
+BEGIN { has_intro = intro == "" }
 
 function escaped(text) {
     gsub(/\\/, "\\e", text)
@@ -67,7 +69,7 @@ function finish_function(    name) {
     put(escaped(line[1]))
     put(".SH SYNOPSIS")
     put(".nf")
-    put(".B #include <librpma.h>")
+    put(".B #include <" include ">")
     put("")
     put(escaped(declaration))
     put(".fi")
@@ -101,7 +103,7 @@ in_comment && /^ \*\/$/ {
         declaration = ""
     } else {
         has_intro = 1
-        begin_page("librpma", 7)
+        begin_page(intro, 7)
         put("librpma \\- remote access to memory, persistent or not")
         put(".SH DESCRIPTION")
         put_body()

@@ -78,6 +78,13 @@ struct rpma_conn* connect_to(struct rpma_peer* peer, const struct arguments* arg
     return establish(request, data, size);
 }
 
+struct rpma_conn* connect_with(struct rpma_peer* peer, const struct arguments* arguments,
+                               const struct rpma_conn_cfg* cfg) {
+    struct rpma_conn_req* request = NULL;
+    must(rpma_conn_req_new(peer, arguments->address, arguments->port, cfg, &request));
+    return establish(request, NULL, 0);
+}
+
 void await(struct rpma_conn* conn, const void* op_context) {
     struct rpma_cq* cq = NULL;
     must(rpma_conn_get_cq(conn, &cq));

@@ -35,6 +35,10 @@ struct rpma_conn* accept_request(struct rpma_conn_req* request, void* data, size
 struct rpma_conn* connect_to(struct rpma_peer* peer, const struct arguments* arguments, void* data,
                              size_t size);
 
+/* With a configuration of one's own. */
+struct rpma_conn* connect_with(struct rpma_peer* peer, const struct arguments* arguments,
+                               const struct rpma_conn_cfg* cfg);
+
 /* Takes the next completion, which must be a success, and that of OP_CONTEXT. */
 void await(struct rpma_conn* conn, const void* op_context);
 /* Waits until the peer ends the connection. */

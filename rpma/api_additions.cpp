@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The exported functions that the original doesn't have, in the order of sluice/rpma.h. Each checks its
+// arguments, makes one call, and turns the answer into a code.
+#include <array>
+
+#include "rpma/handles.hpp"
+#include "rpma/include/sluice/rpma.h"
+
+using namespace sluice::rpma;
+
+int rpma_conn_cfg_set_max_pieces(struct rpma_conn_cfg* cfg, uint32_t max_pieces) {
+    return max_pieces == 0 || max_pieces > RPMA_MAX_PIECES ? RPMA_E_INVAL
+                                                           : set(cfg, &ConnConfig::max_pieces, max_pieces);
+}
+
+int rpma_conn_cfg_get_max_pieces(const struct rpma_conn_cfg* cfg, uint32_t* max_pieces) {
+    return get(cfg, &ConnConfig::max_pieces, max_pieces);
+}
+
+int rpma_write_pieces(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
+                      const struct rpma_piece* pieces, int num_pieces, int flags, const void* op_context) {
+    if (conn == nullptr || dst == nullptr || pieces == nullptr || num_pieces < 1 ||
+        num_pieces > RPMA_MAX_PIECES) {
+        return RPMA_E_INVAL;
+    }
+    std::array<Local, RPMA_MAX_PIECES> from;
+    const auto count = static_cast<std::size_t>(num_pieces);
+    for (std::size_t i = 0; i < count; ++i) {
+        from[i] = {object_of(pieces[i].mr), pieces[i].offset, pieces[i].len};
+    }
+    return code_of(object_of(conn)->write_pieces({object_of(dst), dst_offset}, {from.data(), count},
+                                                 {flags, op_context}));
+}
+
+int rpma_write_many(struct rpma_conn* conn, const struct rpma_write_args* writes, int num_writes,
+                    int* num_posted) {
+    if (conn == nullptr || writes == nullptr || num_writes < 1 || num_writes > RPMA_MAX_WRITES) {
+        return RPMA_E_INVAL;
+    }
+    std::array<Write, RPMA_MAX_WRITES> asked;
+    const auto count = static_cast<std::size_t>(num_writes);
+    for (std::size_t i = 0; i < count; ++i) {
+        const rpma_write_args& each = writes[i];
+        asked[i] = {.to = {object_of(each.dst), each.dst_offset},
+                    .from = {object_of(each.src), each.src_offset, each.len},
+                    .report = {each.flags, each.op_context}};
+    }
+    std::size_t posted = 0;
+    const Answer answer = object_of(conn)->write_many({asked.data(), count}, posted);
+    if (num_posted != nullptr && answer != Answer::kInvalid) {
+        *num_posted = static_cast<int>(posted);
+    }
+    return code_of(answer);
+}
+
+int rpma_cq_wait_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* num_entries_got) {
+    return can_take(cq, num_entries, wc, num_entries_got)
+               ? code_of(object_of(cq)->wait_and_take(num_entries, wc, num_entries_got))
+               : RPMA_E_INVAL;
+}
+
+int rpma_cq_next_event(struct rpma_cq* cq) {
+    return cq == nullptr ? RPMA_E_INVAL : code_of(object_of(cq)->take_notification());
+}
+
+int rpma_cq_ack_events(struct rpma_cq* cq, unsigned num_events) {
+    return cq == nullptr ? RPMA_E_INVAL : code_of(object_of(cq)->acknowledge(num_events));
+}
+
+int rpma_cq_arm(struct rpma_cq* cq) {
+    return cq == nullptr ? RPMA_E_INVAL : code_of(object_of(cq)->arm_again());
+}

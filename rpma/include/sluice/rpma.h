@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What Sluice's librpma has beyond librpma 1.3. A program that uses it needs this library: the functions are
+ * in a node of their own, LIBRPMA_SLUICE_1.0, so that the program doesn't start with the original. The
+ * conventions are those of librpma.h. This header is the manual; the manual pages are made from it.
+ */
+#ifndef SLUICE_RPMA_H
+#define SLUICE_RPMA_H 1
+
+#include <librpma.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* The most pieces of memory that one request can have. */
+#define RPMA_MAX_PIECES 16
+
+/* LEN bytes at OFFSET of this side's region MR. */
+struct rpma_piece {
+    const struct rpma_mr_local* mr;
+    size_t offset;
+    size_t len;
+};
+
+/**
+ * rpma_conn_cfg_set_max_pieces - choose how many pieces of memory one request may have
+ *
+ * It is 1 at first. Each request of the connection's then takes more memory at the device. A device that
+ * takes fewer refuses the connection.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cfg is NULL
+ * - RPMA_E_INVAL: max_pieces is 0 or more than RPMA_MAX_PIECES
+ */
+int rpma_conn_cfg_set_max_pieces(struct rpma_conn_cfg* cfg, uint32_t max_pieces);
+
+/**
+ * rpma_conn_cfg_get_max_pieces - how many pieces of memory one request may have
+ *
+ * See rpma_conn_cfg_set_max_pieces().
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cfg or max_pieces is NULL
+ */
+int rpma_conn_cfg_get_max_pieces(const struct rpma_conn_cfg* cfg, uint32_t* max_pieces);
+
+/**
+ * rpma_write_pieces - bring several pieces of memory to one place in the peer's
+ *
+ * As rpma_write(), of NUM_PIECES pieces that arrive one behind the other at DST_OFFSET. It is one request
+ * with one completion. PIECES may be reused when the function returns; the memory that they name may not,
+ * before the request has completed.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: conn, dst or pieces is NULL, or the mr of a piece
+ * - RPMA_E_INVAL: num_pieces is less than 1, or more than the connection was configured for
+ * - RPMA_E_INVAL: flags is 0
+ * - RPMA_E_INVAL: a piece has no bytes, or is not within its region
+ * - RPMA_E_INVAL: all pieces together do not fit into the peer's region at that offset, or have 4 GiB or more
+ * - RPMA_E_PROVIDER: the device refuses: too many requests are under way, or the connection is not
+ *   established
+ */
+int rpma_write_pieces(struct rpma_conn* conn, struct rpma_mr_remote* dst, size_t dst_offset,
+                      const struct rpma_piece* pieces, int num_pieces, int flags, const void* op_context);
+
+/* The most writes that one call posts. */
+#define RPMA_MAX_WRITES 32
+
+/* The arguments of rpma_write(). */
+struct rpma_write_args {
+    const struct rpma_mr_remote* dst;
+    size_t dst_offset;
+    const struct rpma_mr_local* src;
+    size_t src_offset;
+    size_t len;
+    int flags;
+    const void* op_context;
+};
+
+/**
+ * rpma_write_many - post several writes with one doorbell
+ *
+ * As rpma_write() for each of the NUM_WRITES in WRITES, in this order, but the device is told once. All are
+ * checked before the first is posted. NUM_POSTED may be NULL; it tells how many were posted, also if the
+ * function fails with RPMA_E_PROVIDER: those before were, and complete.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: conn or writes is NULL
+ * - RPMA_E_INVAL: num_writes is less than 1 or more than RPMA_MAX_WRITES
+ * - RPMA_E_INVAL: rpma_write() would refuse one of the writes
+ * - RPMA_E_PROVIDER: the device refuses one: too many requests are under way, or the connection is not
+ *   established
+ */
+int rpma_write_many(struct rpma_conn* conn, const struct rpma_write_args* writes, int num_writes,
+                    int* num_posted);
+
+/**
+ * rpma_cq_wait_wc - take completions, waiting for the first
+ *
+ * What rpma_cq_get_wc() and rpma_cq_wait() do in a loop, without the pitfall of a notification that was for
+ * completions taken before: if the queue is empty, the function waits until it is not. NUM_ENTRIES_GOT may be
+ * NULL if num_entries is 1.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cq or wc is NULL, num_entries is less than 1, or more than 1 where num_entries_got is NULL
+ * - RPMA_E_SHARED_CHANNEL: the queue is empty, and notifies a channel that it shares: rpma_conn_wait()
+ * - RPMA_E_NO_COMPLETION: the queue is empty, and its descriptor does not block, or a signal came
+ * - RPMA_E_PROVIDER: the device fails, or the queue has overflowed
+ * - RPMA_E_UNKNOWN: the device gives more completions than it was asked for
+ */
+int rpma_cq_wait_wc(struct rpma_cq* cq, int num_entries, struct ibv_wc* wc, int* num_entries_got);
+
+/**
+ * rpma_cq_next_event - take a notification, and leave everything else to the program
+ *
+ * rpma_cq_wait() acknowledges each notification, which takes a lock, and arms the queue for the next. Where
+ * that is too much, a program takes notifications with this function, acknowledges many at once with
+ * rpma_cq_ack_events(), and arms the queue with rpma_cq_arm() only before it means to sleep.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cq is NULL
+ * - RPMA_E_SHARED_CHANNEL: the queue notifies a channel that it shares
+ * - RPMA_E_NO_COMPLETION: there is no notification, and the descriptor does not block, or a signal came
+ */
+int rpma_cq_next_event(struct rpma_cq* cq);
+
+/**
+ * rpma_cq_ack_events - acknowledge notifications
+ *
+ * NUM_EVENTS of those that rpma_cq_next_event() has given. What was not acknowledged is when the queue goes.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cq is NULL, num_events is 0, or there are not so many to be acknowledged
+ */
+int rpma_cq_ack_events(struct rpma_cq* cq, unsigned num_events);
+
+/**
+ * rpma_cq_arm - ask for a notification of the next completion
+ *
+ * It tells nothing of completions that are in the queue already: a program arms, takes what is there with
+ * rpma_cq_get_wc(), and only then sleeps.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cq is NULL
+ * - RPMA_E_PROVIDER: the device refuses
+ */
+int rpma_cq_arm(struct rpma_cq* cq);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SLUICE_RPMA_H */
