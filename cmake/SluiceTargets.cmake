@@ -134,6 +134,17 @@ function(sluice_static_library name)
   sluice_unite(${name})
 endfunction()
 
+# sluice_find_libraries(TARGET DIR): once installed, into DIR, it finds our libraries wherever the prefix is moved to.
+# Without this neither a linker nor a loader finds what librpma needs, unless LD_LIBRARY_PATH says so. A package's
+# libraries lie where the loader looks anyway, and distributions refuse such paths.
+function(sluice_find_libraries name dir)
+  file(RELATIVE_PATH libraries "${dir}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+  string(REGEX REPLACE "/$" "" libraries "$ORIGIN/${libraries}")
+  if(SLUICE_RUNPATH)
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH "${libraries}")
+  endif()
+endfunction()
+
 # sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...] [LOADED])
 # Exports what MAP lists and nothing else; an undefined symbol is a link error, not a surprise.
 # LOADED: by name, at run time, and by nobody's linker: without what development needs.
@@ -154,6 +165,7 @@ function(sluice_shared_library name)
     # The build's own path is never in it, so that it is the same bytes wherever it is built.
     ${name} PROPERTIES BUILD_RPATH_USE_ORIGIN ON VERSION ${arg_SOVERSION}.${PROJECT_VERSION} SOVERSION ${arg_SOVERSION}
                        LINK_DEPENDS "${map}" SLUICE_MAP "${map}")
+  sluice_find_libraries(${name} "${CMAKE_INSTALL_FULL_LIBDIR}")
   if(arg_LOADED)
     install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
   else()
