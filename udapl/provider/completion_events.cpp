@@ -57,6 +57,17 @@ void report_bound(const Dto& dto, bool is_success) noexcept {
     }
 }
 
+// The event of COMPLETION, a receive that brought immediate data.
+void add_immediate(const ibv_wc& completion, Event& event) noexcept {
+    event.operation = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM ? DtoOperation::kReceiveWriteImmediate
+                                                                     : DtoOperation::kReceiveSendImmediate;
+    event.immediate = completion.imm_data;
+}
+
+bool has_immediate(const ibv_wc& completion, bool is_receive) noexcept {
+    return is_receive && (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
+}
+
 // COMPLETION's record. What the device wrote is seen from now on.
 Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, const IaContext& ia) noexcept {
     Dto& record = *reinterpret_cast<Dto*>(completion.wr_id);
@@ -64,7 +75,9 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
         record.length = completion.byte_len;
     }
     if (is_success && record.is(Dto::kKept)) [[unlikely]] {
-        show_written(record, record.length, ia.device().memory());
+        // A peer's write takes a receive, but not its buffer.
+        const bool is_elsewhere = is_receive && completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+        show_written(record, is_elsewhere ? 0 : record.length, ia.device().memory());
     }
     return record;
 }
@@ -83,7 +96,7 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
     }
     const bool is_quiet = is_success && source_.model() != NotifyModel::kEach &&
                           (source_.knows_solicited() || dto.is(PostFlags::kQuiet));
-    event = {EventKind::kDto, dto.endpoint, status, is_quiet, dto.cookie, dto.length};
+    event = {EventKind::kDto, dto.endpoint, status, is_quiet, dto.operation(), 0, dto.cookie, dto.length};
     if (dto.is(Dto::kBind)) [[unlikely]] {
         event.kind = EventKind::kBind;
         event.object = dto.window;
@@ -107,6 +120,9 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
         note(dto, status);
     }
     const bool is_event = describe(dto, status, true, event);
+    if (has_immediate(completion, status == DtoStatus::kSuccess)) [[unlikely]] {
+        add_immediate(completion, event);
+    }
     event.source = is_event ? dto.shared->handle() : nullptr;
     return is_event;
 }
@@ -120,6 +136,9 @@ bool CompletionEvents::read(const ibv_wc& completion, Event& event) noexcept {
         return read_shared(record, completion, event);
     }
     const bool is_event = describe(record, status, is_receive, event);
+    if (has_immediate(completion, is_receive)) [[unlikely]] {
+        add_immediate(completion, event);
+    }
     DtoRing& ring = *record.ring;
     if (is_success && !ring.waits_for_idle) [[likely]] {
         ring.complete(record);

@@ -3,6 +3,7 @@
 // Consumer notification objects.
 #include "udapl/provider/cno.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/dat_version.hpp"
 
 namespace sluice::dapl {
 
@@ -43,14 +44,15 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 
 DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK mask, DAT_CNO_PARAM* param) {
     return with_cno(handle, [&](Cno& cno) {
-        if (!is_mask(mask, DAT_CNO_FIELD_ALL)) {
+        if (!is_mask(mask, kCnoFields)) {
             return wrong_argument(2);
         }
         if (param == nullptr) {
             return wrong_argument(3);
         }
-        const Agent agent = cno.agent();
-        *param = {cno.ia().handle(), {agent.data, agent.function}};
+        *param = {};
+        param->ia_handle = as_programs_know(cno.ia().handle());
+        add_own(cno.agent(), *param);
         return kSuccess;
     });
 }

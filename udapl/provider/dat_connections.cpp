@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Connections: from both sides, with service points and connection requests.
+#include "udapl/provider/dat_calls.hpp"
 #include "udapl/provider/dat_ep_common.hpp"
 #include "udapl/provider/dat_listen.hpp"
 
@@ -131,7 +132,8 @@ DAT_RETURN psp_query(DAT_PSP_HANDLE handle, DAT_PSP_PARAM_MASK mask, DAT_PSP_PAR
     if (param == nullptr) {
         return wrong_argument(3);
     }
-    *param = {(*psp)->ia().handle(), (*psp)->qualifier(), (*psp)->evd().handle(), DAT_PSP_CONSUMER_FLAG};
+    *param = {as_programs_know((*psp)->ia().handle()), (*psp)->qualifier(), (*psp)->evd().handle(),
+              DAT_PSP_CONSUMER_FLAG};
     return kSuccess;
 }
 
@@ -187,17 +189,24 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HANDLE ep_handle, DAT_COUNT
     });
 }
 
-DAT_RETURN cr_reject(DAT_CR_HANDLE handle) {
-    return Dat::answer([&] {
-        Result<Pin<Cr>> cr = handles().get<Cr>(handle);
-        if (!cr || (*cr)->reject() != EpAnswer::kDone) {
-            return wrong_handle(DAT_INVALID_HANDLE_CR);
-        }
-        return IaContext::destroy(*std::move(cr)) ? kSuccess : wrong_handle(DAT_INVALID_HANDLE_CR);
-    });
-}
-
 } // namespace
+
+DAT_RETURN reject_cr(DAT_CR_HANDLE handle, DAT_COUNT size, const void* data) {
+    Result<Pin<Cr>> cr = handles().get<Cr>(handle);
+    if (!cr) {
+        return wrong_handle(DAT_INVALID_HANDLE_CR);
+    }
+    if (!is_private_data(size, data)) {
+        return wrong_argument(size < 0 ? 2 : 3);
+    }
+    const EpAnswer rejected = (*cr)->reject(private_data_of(size, data));
+    if (rejected == EpAnswer::kPrivateDataTooLong) {
+        return wrong_argument(2);
+    }
+    return rejected == EpAnswer::kDone && IaContext::destroy(*std::move(cr))
+               ? kSuccess
+               : wrong_handle(DAT_INVALID_HANDLE_CR);
+}
 
 void add_connection_functions(DAT_PROVIDER& table) noexcept {
     table.ep_connect_func = ep_connect;
@@ -210,7 +219,6 @@ void add_connection_functions(DAT_PROVIDER& table) noexcept {
     table.psp_free_func = psp_free;
     table.cr_query_func = cr_query;
     table.cr_accept_func = cr_accept;
-    table.cr_reject_func = cr_reject;
 }
 
 } // namespace sluice::dapl

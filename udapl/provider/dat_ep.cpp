@@ -44,7 +44,7 @@ DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Ref<Srq> srq, int argument, DAT
     if (!find_evd(wanted.request, kDtoStream, ia, evds.request)) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_REQUEST);
     }
-    if (!find_evd(wanted.connect, kConnectionStream, ia, evds.connect)) {
+    if (!find_connect_evd(wanted.connect, ia, evds)) {
         return wrong_handle(DAT_INVALID_HANDLE_EVD_CONN);
     }
     EpOptions options = usual_options(ia);
@@ -102,7 +102,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM* 
         }
         const EpView view = ep.view();
         *param = {};
-        param->ia_handle = ep.ia().handle();
+        param->ia_handle = as_programs_know(ep.ia().handle());
         param->ep_state = static_cast<DAT_EP_STATE>(view.state);
         // A program reads both through pointers that would let it write.
         param->local_ia_address_ptr =

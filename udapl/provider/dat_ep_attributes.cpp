@@ -19,10 +19,10 @@ bool is_within(const char* name, DAT_COUNT value, DAT_COUNT least, DAT_COUNT mos
     return is_attribute_within(kWhose, name, value, least, most);
 }
 
-// The size that is asked for; 0 where any will do.
+// The most that a request may have: the size that is asked for, or all of it where any will do.
 bool find_size(const char* name, DAT_VLEN value, std::uint64_t& size) noexcept {
-    size = value != 0 ? value : kMaxMessage;
-    if (size <= kMaxMessage) {
+    size = value != 0 && kSizesAreLimits ? value : kMaxMessage;
+    if (value <= kMaxMessage) {
         return true;
     }
     SLUICE_LOG(kWarning, "dat", "attributes of %s: %s %llu, at most %llu", kWhose, name,
@@ -156,8 +156,8 @@ DAT_EP_ATTR attributes_of(const EpOptions& options) noexcept {
     const auto count = [](std::uint32_t value) { return static_cast<DAT_COUNT>(value); };
     DAT_EP_ATTR attr{};
     attr.service_type = DAT_SERVICE_TYPE_RC;
-    attr.max_message_size = options.max_message;
-    attr.max_rdma_size = options.max_rdma;
+    attr.max_message_size = static_cast<decltype(attr.max_message_size)>(options.max_message);
+    attr.max_rdma_size = static_cast<decltype(attr.max_rdma_size)>(options.max_rdma);
     attr.qos = DAT_QOS_BEST_EFFORT;
     attr.recv_completion_flags = static_cast<DAT_COMPLETION_FLAGS>(options.receive_flags);
     attr.request_completion_flags = static_cast<DAT_COMPLETION_FLAGS>(options.request_flags);

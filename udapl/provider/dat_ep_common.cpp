@@ -107,4 +107,17 @@ bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<E
     return static_cast<bool>(found);
 }
 
+bool find_connect_evd(DAT_EVD_HANDLE handle, const IaContext& ia, EpEvds& evds) noexcept {
+    if (find_evd(handle, kConnectionStream, ia, evds.connect) || !kLendsConnectEvds) {
+        return handle == DAT_HANDLE_NULL || static_cast<bool>(evds.connect);
+    }
+    const Result<Pin<Evd>> evd = handles().get<Evd>(handle);
+    if (!evd || ((*evd)->streams() & kConnectionStream) == 0) {
+        return false;
+    }
+    evds.lender = Ref<IaContext>(&(*evd)->ia());
+    evds.connect = Ref<Evd>(evd->get());
+    return evds.lender && evds.connect;
+}
+
 } // namespace sluice::dapl

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "udapl/provider/dat_functions.hpp"
+#include "udapl/provider/dat_version.hpp"
 #include "udapl/provider/ep.hpp"
 
 namespace sluice::dapl {
@@ -29,12 +30,12 @@ inline PostFlags post_flags(unsigned flags) noexcept {
 inline bool is_iov(DAT_COUNT count, const DAT_LMR_TRIPLET* iov) noexcept {
     return count == 0 || (count > 0 && iov != nullptr);
 }
-inline Segments segments_of(DAT_COUNT count, const DAT_LMR_TRIPLET* iov) noexcept {
-    return {reinterpret_cast<const coherence::Segment*>(iov), static_cast<std::size_t>(count)};
-}
 
 // The dispatcher that HANDLE names, if it takes STREAM; empty for none. False: it names none of these.
 bool find_evd(DAT_EVD_HANDLE handle, unsigned stream, const IaContext& ia, Ref<Evd>& found) noexcept;
+
+// The same for the dispatcher of an endpoint's connections, which some versions let another adapter lend.
+bool find_connect_evd(DAT_EVD_HANDLE handle, const IaContext& ia, EpEvds& evds) noexcept;
 
 // Whether an attribute of WHOSE is in a range. One that isn't, the log tells, as its number is the program's.
 bool is_attribute_within(const char* whose, const char* name, DAT_COUNT value, DAT_COUNT least,

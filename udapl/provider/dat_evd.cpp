@@ -2,6 +2,7 @@
 //
 // Event dispatchers.
 #include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/dat_version.hpp"
 #include "udapl/provider/evd.hpp"
 
 namespace sluice::dapl {
@@ -51,6 +52,7 @@ DAT_EVENT_NUMBER number_of(EventKind kind) noexcept {
         return DAT_ASYNC_ERROR_EVD_OVERFLOW;
     case EventKind::kEpBroken:
     case EventKind::kEpHeldTooMany: // its reason says more
+    case EventKind::kEpLastReceive:
         return DAT_ASYNC_ERROR_EP_BROKEN;
     case EventKind::kSrqLow: // DAT has no numbers for these: handle and reason say more
     case EventKind::kSrqBroken:
@@ -97,6 +99,9 @@ void convert_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& converted)
     case EventKind::kEpBroken:
         converted.event_data.asynch_error_event_data = {event.object, DAT_EP_TRANSFER_TO_ERROR};
         return;
+    case EventKind::kEpLastReceive:
+        converted.event_data.asynch_error_event_data = {event.object, DAT_EP_OTHER_ERROR};
+        return;
     case EventKind::kSrqLow:
         converted.event_data.asynch_error_event_data = {event.object, DAT_SRQ_LOW_WATERMARK_EVENT};
         return;
@@ -107,7 +112,8 @@ void convert_other(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& converted)
         converted.event_data.asynch_error_event_data = {event.object, DAT_SRQ_SOFT_HIGH_WATERMARK_EVENT};
         return;
     case EventKind::kIaGone:
-        converted.event_data.asynch_error_event_data = {event.object, DAT_IA_CATASTROPHIC_ERROR};
+        converted.event_data.asynch_error_event_data = {as_programs_know(event.object),
+                                                        DAT_IA_CATASTROPHIC_ERROR};
         return;
     case EventKind::kBind: {
         DAT_RMR_BIND_COMPLETION_EVENT_DATA& data = converted.event_data.rmr_completion_event_data;
@@ -159,7 +165,8 @@ void to_dat(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& converted) noexce
     data.ep_handle = event.object;
     data.user_cookie.as_64 = event.cookie;
     data.status = static_cast<DAT_DTO_COMPLETION_STATUS>(event.status);
-    data.transfered_length = event.length;
+    data.transfered_length = static_cast<decltype(data.transfered_length)>(event.length);
+    add_own(event, converted);
 }
 
 // Calls FUNCTION with the dispatcher that HANDLE names.
@@ -251,7 +258,7 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE evd_handle, DAT_EVD_PARAM_MASK mask, DAT_EVD
                                (view.is_waitable ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE) |
                                config_of(view.model);
         *param = {};
-        param->ia_handle = evd.ia().handle();
+        param->ia_handle = as_programs_know(evd.ia().handle());
         param->evd_qlen = view.length;
         param->evd_state = static_cast<DAT_EVD_STATE>(state);
         param->cno_handle = view.cno;

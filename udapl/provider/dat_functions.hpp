@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// DAT 1.2's functions. Only the dat_*.cpp know DAT's structures. Each function checks its arguments, turns
+// DAT's functions. Only the dat*.cpp know DAT's structures. Each function checks its arguments, turns
 // handles into objects, makes one call, and turns the answer into a code. libdat finds the functions in the
 // table alone.
+//
+// The same sources are compiled twice: with the headers of DAT 1.2 for libdapl-sluice, and with those of 2.0
+// for libdapl-sluice2 (ADR 57). What the versions say differently is in dat_version.hpp; functions whose
+// parameters differ are in dat1_calls.cpp and dat2_calls.cpp.
 #pragma once
 
 #include <dat/dat_registry.h>
-
-#include <string>
 
 #include "core/facade.hpp"
 #include "core/log.hpp"
@@ -26,20 +28,31 @@ constexpr DAT_RETURN kSuccess = DAT_SUCCESS;
 // The table without a name: what our handles begin with.
 const DAT_PROVIDER& functions() noexcept;
 
-// The device that IA_NAME means: what dat.conf says, or the name itself.
-std::string device_of(const char* ia_name);
-
 // Each file enters its functions into the table.
 void add_cno_functions(DAT_PROVIDER& table) noexcept;
 void add_connection_functions(DAT_PROVIDER& table) noexcept;
 void add_ep_functions(DAT_PROVIDER& table) noexcept;
 void add_evd_functions(DAT_PROVIDER& table) noexcept;
 void add_ia_functions(DAT_PROVIDER& table) noexcept;
+// Those whose parameters are this version's own.
+void add_own_functions(DAT_PROVIDER& table) noexcept;
 void add_memory_functions(DAT_PROVIDER& table) noexcept;
 void add_post_functions(DAT_PROVIDER& table) noexcept;
 void add_rmr_functions(DAT_PROVIDER& table) noexcept;
 void add_rsp_functions(DAT_PROVIDER& table) noexcept;
 void add_srq_functions(DAT_PROVIDER& table) noexcept;
+
+// For functions without a result. Whatever BODY throws: a name more or less is no reason to end a program.
+template<typename Body>
+void quietly(const char* function, Body&& body) noexcept {
+    const Result<void> done = at_boundary(function, [&]() -> Result<void> {
+        body();
+        return {};
+    });
+    if (!done) {
+        SLUICE_LOG(kWarning, "dat", "%s: %s", function, done.error().text());
+    }
+}
 
 // For errors whose code follows from their kind alone; the text goes to the log.
 DAT_RETURN to_dat(const Error& error) noexcept;

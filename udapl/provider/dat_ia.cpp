@@ -6,9 +6,12 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <optional>
 
+#include "udapl/provider/dat_calls.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/dat_version.hpp"
 #include "udapl/provider/ep.hpp"
 #include "udapl/provider/evd.hpp"
 #include "udapl/provider/rmr.hpp"
@@ -22,6 +25,12 @@ namespace {
 template<typename T>
 DAT_COUNT count_of(T value) noexcept {
     return value > static_cast<T>(INT_MAX) ? INT_MAX : static_cast<DAT_COUNT>(value);
+}
+
+// A limit of a device, in a member that may be narrower.
+template<typename T>
+T at_most(std::uint64_t value) noexcept {
+    return static_cast<T>(std::min<std::uint64_t>(value, std::numeric_limits<T>::max()));
 }
 
 void copy_name(char (&to)[DAT_NAME_MAX_LENGTH], const char* from) noexcept {
@@ -59,7 +68,7 @@ void fill(const Ia& ia, DAT_IA_ATTR& attr) noexcept {
     attr.max_evd_qlen = std::min(count_of(limits.max_cqe), kMaxEvdLength);
     attr.max_iov_segments_per_dto = std::min(count_of(limits.max_sge), count_of(kMaxSegments));
     attr.max_lmrs = std::min(count_of(limits.max_mr), count_of(coherence::RegionTable::kMaxRegions));
-    attr.max_lmr_block_size = limits.max_mr_size;
+    attr.max_lmr_block_size = at_most<decltype(attr.max_lmr_block_size)>(limits.max_mr_size);
     attr.max_lmr_virtual_address = UINT64_MAX;
     attr.max_pzs = count_of(limits.max_pd);
     attr.max_message_size = attr.max_rdma_size = kMaxMessage;
@@ -72,6 +81,7 @@ void fill(const Ia& ia, DAT_IA_ATTR& attr) noexcept {
     attr.max_iov_segments_per_rdma_write = count_of(limits.max_sge);
     attr.max_rdma_read_in = attr.max_rdma_read_out = count_of(limits.max_res_rd_atom);
     attr.max_rdma_read_per_ep_in_guaranteed = attr.max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
+    add_own(device, attr);
 }
 
 // Bits that dat_ia_query(3)'s page has, and no header.
@@ -99,7 +109,6 @@ void fill(const Ia& ia, DAT_PROVIDER_ATTR& attr) noexcept {
     attr.completion_flags_supported = static_cast<DAT_COMPLETION_FLAGS>(
         DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG | DAT_COMPLETION_UNSIGNALLED_FLAG |
         DAT_COMPLETION_BARRIER_FENCE_FLAG | DAT_COMPLETION_EVD_THRESHOLD_FLAG);
-    attr.is_thread_safe = DAT_TRUE;
     const glue::PrivateDataLimits limits = ia.connections().limits();
     attr.max_private_data_size = count_of(std::min(limits.connect, limits.accept));
     attr.ep_creator = DAT_PSP_CREATES_EP_NEVER;
@@ -118,6 +127,7 @@ void fill(const Ia& ia, DAT_PROVIDER_ATTR& attr) noexcept {
     attr.ep_recv_info_supported = kReceives | kSpan;
     attr.lmr_sync_req = memory.sync_required() ? DAT_TRUE : DAT_FALSE;
     attr.dto_async_return_guaranteed = DAT_TRUE;
+    add_own(ia, attr);
 }
 
 // The dispatcher that a program wants asynchronous errors in; a code where it can't be had.
@@ -167,35 +177,6 @@ DAT_RETURN cannot_open(const char* name, const Error& error) noexcept {
                : failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);
 }
 
-DAT_RETURN ia_open(DAT_NAME_PTR name, DAT_COUNT async_length, DAT_EVD_HANDLE* async_evd,
-                   DAT_IA_HANDLE* ia_handle, DAT_BOOLEAN ro_aware) {
-    return Dat::answer([&] {
-        Result<std::shared_ptr<Device>> device = Device::open(device_of(name));
-        if (!device) {
-            return cannot_open(name, device.error());
-        }
-        auto ia = std::make_unique<Ia>(*std::move(device), name, ro_aware == DAT_TRUE);
-        DAT_EVD_HANDLE evd = *async_evd;
-        DAT_RETURN status = open_async_evd(*ia, async_length, evd);
-        if (status == kSuccess) {
-            const Result<void> started = ia->start_connections();
-            status = started ? kSuccess : cannot_open(name, started.error());
-        }
-        if (status == kSuccess) {
-            const Result<void*> handle = Ia::open(ia, &functions());
-            status = handle ? kSuccess : to_dat(handle.error());
-            if (handle) {
-                *ia_handle = *handle;
-                *async_evd = evd;
-            }
-        }
-        if (ia != nullptr) {
-            ia->empty();
-        }
-        return status;
-    });
-}
-
 DAT_RETURN ia_query(DAT_IA_HANDLE ia_handle, DAT_EVD_HANDLE* async_evd, DAT_IA_ATTR_MASK ia_mask,
                     DAT_IA_ATTR* ia_attr, DAT_PROVIDER_ATTR_MASK provider_mask,
                     DAT_PROVIDER_ATTR* provider_attr) {
@@ -238,6 +219,10 @@ DAT_RETURN ia_close(DAT_IA_HANDLE ia_handle, DAT_CLOSE_FLAGS flags) {
     }
     if (flags == DAT_CLOSE_GRACEFUL_FLAG && !(*ia)->is_idle()) {
         return failure(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE);
+    }
+    if (!(*ia)->Object::close()) { // it has lent a dispatcher
+        return (*ia)->is_held() ? failure(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE)
+                                : wrong_handle(DAT_INVALID_HANDLE_IA);
     }
     return Ia::close(*std::move(ia)) ? kSuccess : wrong_handle(DAT_INVALID_HANDLE_IA);
 }
@@ -292,6 +277,33 @@ DAT_RETURN get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE* type) {
 
 } // namespace
 
+DAT_RETURN open_ia(const IaWanted& wanted, DAT_COUNT async_length, DAT_EVD_HANDLE* async_evd,
+                   DAT_IA_HANDLE* ia_handle) {
+    Result<std::shared_ptr<Device>> device = Device::open(wanted.device);
+    if (!device) {
+        return cannot_open(wanted.name, device.error());
+    }
+    auto ia = std::make_unique<Ia>(*std::move(device), wanted.name, wanted.options);
+    DAT_EVD_HANDLE evd = *async_evd;
+    DAT_RETURN status = open_async_evd(*ia, async_length, evd);
+    if (status == kSuccess) {
+        const Result<void> started = ia->start_connections();
+        status = started ? kSuccess : cannot_open(wanted.name, started.error());
+    }
+    if (status == kSuccess) {
+        const Result<void*> handle = Ia::open(ia, &wanted.front);
+        status = handle ? kSuccess : to_dat(handle.error());
+        if (handle) {
+            *ia_handle = *handle;
+            *async_evd = evd;
+        }
+    }
+    if (ia != nullptr) {
+        ia->empty();
+    }
+    return status;
+}
+
 DAT_RETURN to_dat(const Error& error) noexcept {
     SLUICE_LOG(kWarning, "dat", "%s (%d)", error.text(), error.os_errno());
     switch (error.kind()) {
@@ -328,7 +340,6 @@ DAT_RETURN to_dat(const Error& error) noexcept {
 }
 
 void add_ia_functions(DAT_PROVIDER& table) noexcept {
-    table.ia_open_func = ia_open;
     table.ia_query_func = ia_query;
     table.ia_close_func = ia_close;
     table.set_consumer_context_func = set_consumer_context;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Protection zones, LMRs and the sync calls.
+#include "udapl/provider/dat_calls.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/dat_version.hpp"
 #include "udapl/provider/memory.hpp"
 
 namespace sluice::dapl {
@@ -12,10 +14,6 @@ static_assert(kLocalRead == DAT_MEM_PRIV_LOCAL_READ_FLAG && kRemoteRead == DAT_M
               kLocalWrite == DAT_MEM_PRIV_LOCAL_WRITE_FLAG &&
               kRemoteWrite == DAT_MEM_PRIV_REMOTE_WRITE_FLAG && kEveryPrivilege == DAT_MEM_PRIV_ALL_FLAG);
 static_assert(sizeof(Cookie) == DAT_LMR_COOKIE_SIZE);
-static_assert(sizeof(coherence::Segment) == sizeof(DAT_LMR_TRIPLET) &&
-              offsetof(coherence::Segment, context) == offsetof(DAT_LMR_TRIPLET, lmr_context) &&
-              offsetof(coherence::Segment, address) == offsetof(DAT_LMR_TRIPLET, virtual_address) &&
-              offsetof(coherence::Segment, length) == offsetof(DAT_LMR_TRIPLET, segment_length));
 
 DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE* pz_handle) {
     if (pz_handle == nullptr) {
@@ -38,7 +36,7 @@ DAT_RETURN pz_query(DAT_PZ_HANDLE pz_handle, DAT_PZ_PARAM_MASK mask, DAT_PZ_PARA
     if (param == nullptr) {
         return wrong_argument(3);
     }
-    param->ia_handle = (*pz)->ia().handle();
+    param->ia_handle = as_programs_know((*pz)->ia().handle());
     return kSuccess;
 }
 
@@ -53,46 +51,43 @@ DAT_RETURN describe_range(const void* address, DAT_VLEN length, LmrOptions& opti
     return length > UINT64_MAX - options.address ? wrong_argument(4) : kSuccess;
 }
 
+// The memory of another region.
+DAT_RETURN describe_source(const Ia& ia, DAT_LMR_HANDLE source_handle, LmrOptions& options) {
+    const Result<Pin<Lmr>> source = handles().get<Lmr>(source_handle);
+    if (!source || &(*source)->ia().device() != &ia.device()) {
+        return wrong_handle(DAT_INVALID_HANDLE_LMR);
+    }
+    options.type = LmrType::kOfLmr;
+    options.address = (*source)->options().address;
+    options.length = (*source)->options().length;
+    options.of_lmr = source_handle;
+    return kSuccess;
+}
+
+DAT_RETURN describe_shared(const DAT_SHARED_MEMORY& shared, DAT_VLEN length, LmrOptions& options) noexcept {
+    options.type = LmrType::kShared;
+    options.cookie = reinterpret_cast<const Cookie*>(shared.shared_memory_id);
+    return options.cookie != nullptr ? describe_range(shared.virtual_address, length, options)
+                                     : wrong_argument(3);
+}
+
 // What is asked for, or the code that says what is wrong with it. PRIVILEGES were checked.
 DAT_RETURN describe(const Ia& ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region, DAT_VLEN length,
                     LmrOptions& options) {
-    switch (type) {
-    case DAT_MEM_TYPE_VIRTUAL:
-    case DAT_MEM_TYPE_SO_VIRTUAL:
-        // Whoever didn't open the adapter by a name with RO_AWARE_ means strong order.
-        options.type = type == DAT_MEM_TYPE_VIRTUAL && ia.is_ordering_aware() ? LmrType::kVirtual
-                                                                              : LmrType::kStronglyOrdered;
-        return describe_range(region.for_va, length, options);
-    case DAT_MEM_TYPE_LMR: {
-        const Result<Pin<Lmr>> source = handles().get<Lmr>(region.for_lmr_handle);
-        if (!source || &(*source)->ia().device() != &ia.device()) {
-            return wrong_handle(DAT_INVALID_HANDLE_LMR);
-        }
-        options.type = LmrType::kOfLmr;
-        options.address = (*source)->options().address;
-        options.length = (*source)->options().length;
-        options.of_lmr = region.for_lmr_handle;
-        return kSuccess;
+    if (type == DAT_MEM_TYPE_LMR) {
+        return describe_source(ia, region.for_lmr_handle, options);
     }
-    case DAT_MEM_TYPE_SHARED_VIRTUAL: {
-        const DAT_SHARED_MEMORY& shared = region.for_shared_memory;
-        options.type = LmrType::kShared;
-        options.cookie = reinterpret_cast<const Cookie*>(shared.shared_memory_id);
-        return options.cookie != nullptr ? describe_range(shared.virtual_address, length, options)
-                                         : wrong_argument(3);
+    if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
+        return describe_shared(region.for_shared_memory, length, options);
     }
+    if (type != DAT_MEM_TYPE_VIRTUAL && type != kStronglyOrderedType) {
+        return failure(DAT_MODEL_NOT_SUPPORTED);
     }
-    return failure(DAT_MODEL_NOT_SUPPORTED);
+    // Whoever didn't open the adapter by a name with RO_AWARE_ means strong order.
+    options.type = type == DAT_MEM_TYPE_VIRTUAL && ia.options().is_ordering_aware ? LmrType::kVirtual
+                                                                                  : LmrType::kStronglyOrdered;
+    return describe_range(region.for_va, length, options);
 }
-
-// Each may be NULL.
-struct LmrResults {
-    DAT_LMR_HANDLE* handle;
-    DAT_LMR_CONTEXT* lmr_context;
-    DAT_RMR_CONTEXT* rmr_context;
-    DAT_VLEN* registered_size;
-    DAT_VADDR* registered_address;
-};
 
 template<typename T>
 void give(T* where, T value) noexcept {
@@ -127,34 +122,6 @@ DAT_RETURN make_lmr(Ia& ia, Pz& pz, const LmrOptions& options, const LmrResults&
     return status;
 }
 
-DAT_RETURN lmr_create(DAT_IA_HANDLE ia_handle, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION region,
-                      DAT_VLEN length, DAT_PZ_HANDLE pz_handle, DAT_MEM_PRIV_FLAGS privileges,
-                      DAT_LMR_HANDLE* lmr_handle, DAT_LMR_CONTEXT* lmr_context, DAT_RMR_CONTEXT* rmr_context,
-                      DAT_VLEN* registered_size, DAT_VADDR* registered_address) {
-    return Dat::answer([&] {
-        Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
-        if (!ia) {
-            return wrong_handle(DAT_INVALID_HANDLE_IA);
-        }
-        Result<Pin<Pz>> pz = handles().get<Pz>(pz_handle);
-        if (!pz || &(*pz)->ia() != ia->get()) {
-            return wrong_handle(DAT_INVALID_HANDLE_PZ);
-        }
-        // The program's own wish for strong order is the type's business, and taken off.
-        const auto wanted = static_cast<unsigned>(privileges) & ~unsigned{DAT_MEM_PRIV_RO_DISABLE_FLAG};
-        if (!is_mask(wanted, kEveryPrivilege)) {
-            return wrong_argument(6);
-        }
-        LmrOptions options;
-        options.privileges = wanted;
-        if (const DAT_RETURN status = describe(**ia, type, region, length, options); status != kSuccess) {
-            return status;
-        }
-        return make_lmr(**ia, **pz, options,
-                        {lmr_handle, lmr_context, rmr_context, registered_size, registered_address});
-    });
-}
-
 DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask, DAT_LMR_PARAM* param) {
     const Result<Pin<Lmr>> lmr = handles().get<Lmr>(lmr_handle);
     if (!lmr) {
@@ -168,11 +135,11 @@ DAT_RETURN lmr_query(DAT_LMR_HANDLE lmr_handle, DAT_LMR_PARAM_MASK mask, DAT_LMR
     }
     const LmrOptions& options = (*lmr)->options();
     *param = {};
-    param->ia_handle = (*lmr)->ia().handle();
+    param->ia_handle = as_programs_know((*lmr)->ia().handle());
     switch (options.type) {
     case LmrType::kVirtual:
     case LmrType::kStronglyOrdered:
-        param->mem_type = options.type == LmrType::kVirtual ? DAT_MEM_TYPE_VIRTUAL : DAT_MEM_TYPE_SO_VIRTUAL;
+        param->mem_type = options.type == LmrType::kVirtual ? DAT_MEM_TYPE_VIRTUAL : kStronglyOrderedType;
         param->region_desc.for_va = reinterpret_cast<DAT_PVOID>(options.address);
         break;
     case LmrType::kShared:
@@ -200,7 +167,6 @@ DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr) {
     return free_object<Lmr>(lmr, DAT_INVALID_HANDLE_LMR, DAT_INVALID_STATE_LMR_IN_USE);
 }
 
-// The engine reads the triplets where they lie: it takes their layout for its own.
 template<auto kBatch>
 DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
     const Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
@@ -214,22 +180,48 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VL
     if (segments == nullptr || count > UINT64_MAX / sizeof *segments) [[unlikely]] {
         return wrong_argument(segments == nullptr ? 2 : 3);
     }
-    const auto* const batch = reinterpret_cast<const coherence::Segment*>(segments);
     coherence::Engine& memory = (*ia)->device().memory();
+    const auto is_valid = [&](const coherence::Segment* batch, std::uint64_t size) {
+        return memory.validate(batch, size).ok();
+    };
+    const auto is_done = [&](const coherence::Segment* batch, std::uint64_t size) {
+        return (memory.*kBatch)(batch, size).ok();
+    };
     // All or nothing. One alone is checked before it is touched, and so are all where nothing is.
-    if (count > 1 && memory.sync_required() && !memory.validate(batch, count).ok()) {
+    if (count > 1 && memory.sync_required() && !all_batches(segments, count, is_valid)) {
         return wrong_argument(2);
     }
-    return (memory.*kBatch)(batch, count).ok() ? kSuccess : wrong_argument(2);
+    return all_batches(segments, count, is_done) ? kSuccess : wrong_argument(2);
 }
 
 } // namespace
+
+DAT_RETURN create_lmr(const LmrWanted& wanted, const LmrResults& results) {
+    Result<Pin<Ia>> ia = handles().get<Ia>(wanted.ia);
+    if (!ia) {
+        return wrong_handle(DAT_INVALID_HANDLE_IA);
+    }
+    Result<Pin<Pz>> pz = handles().get<Pz>(wanted.pz);
+    if (!pz || &(*pz)->ia() != ia->get()) {
+        return wrong_handle(DAT_INVALID_HANDLE_PZ);
+    }
+    LmrOptions options;
+    options.privileges = static_cast<unsigned>(wanted.privileges) & ~kIgnoredPrivileges;
+    options.implied = kImpliedPrivileges;
+    if (!is_mask(options.privileges, kKnownPrivileges)) {
+        return wrong_argument(6);
+    }
+    if (const DAT_RETURN status = describe(**ia, wanted.type, wanted.region, wanted.length, options);
+        status != kSuccess) {
+        return status;
+    }
+    return make_lmr(**ia, **pz, options, results);
+}
 
 void add_memory_functions(DAT_PROVIDER& table) noexcept {
     table.pz_create_func = pz_create;
     table.pz_query_func = pz_query;
     table.pz_free_func = pz_free;
-    table.lmr_create_func = lmr_create;
     table.lmr_query_func = lmr_query;
     table.lmr_free_func = lmr_free;
     table.lmr_sync_rdma_read_func = sync<&coherence::Engine::before_device_reads>;

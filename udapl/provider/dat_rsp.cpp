@@ -51,7 +51,8 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PAR
     if (param == nullptr) {
         return wrong_argument(3);
     }
-    *param = {(*rsp)->ia().handle(), (*rsp)->qualifier(), (*rsp)->evd().handle(), (*rsp)->ep().handle()};
+    *param = {as_programs_know((*rsp)->ia().handle()), (*rsp)->qualifier(), (*rsp)->evd().handle(),
+              (*rsp)->ep().handle()};
     return kSuccess;
 }
 

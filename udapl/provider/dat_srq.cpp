@@ -105,7 +105,7 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
         }
         const SrqCounts counts = srq.counts();
         *param = {};
-        param->ia_handle = srq.ia().handle();
+        param->ia_handle = as_programs_know(srq.ia().handle());
         param->srq_state = srq.is_broken() ? DAT_SRQ_STATE_ERROR : DAT_SRQ_STATE_OPERATIONAL;
         param->pz_handle = srq.pz().handle();
         param->max_recv_dtos = static_cast<DAT_COUNT>(counts.max_receives);

@@ -21,7 +21,7 @@ Dto* DtoPool::take() noexcept {
     Dto* const dto = free_;
     if (dto != nullptr) {
         free_ = dto->next_free;
-        dto->traits = Dto::kShared;
+        dto->traits = Dto::kShared | Dto::traits_of(DtoOperation::kReceive);
     }
     return dto;
 }

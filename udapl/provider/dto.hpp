@@ -53,6 +53,12 @@ struct Dto {
     static constexpr unsigned kShared = 0x800; // of a shared queue
     // None of these: all that its success means is an event.
     static constexpr unsigned kSpecial = PostFlags::kSilent | kKept | kBind | kMarker | kShared;
+    // Above them, its DtoOperation.
+    static constexpr unsigned kOperationShift = 16;
+
+    static constexpr unsigned traits_of(DtoOperation operation) noexcept {
+        return static_cast<unsigned>(operation) << kOperationShift;
+    }
 
     DtoRing* ring = nullptr; // of a shared receive, the three with a star are known when it is complete *
     SharedReceives* shared = nullptr; // where its buffer comes from, if that is shared
@@ -69,6 +75,7 @@ struct Dto {
     unsigned traits = 0;
 
     bool is(unsigned trait) const noexcept { return (traits & trait) != 0; }
+    DtoOperation operation() const noexcept { return static_cast<DtoOperation>(traits >> kOperationShift); }
 
     void keep(Segments written) noexcept {
         if (segments != nullptr) [[unlikely]] {
@@ -227,7 +234,8 @@ class DtoPool {
 // Whether COMPLETION is that of a plain transfer that went well.
 inline bool is_plain(const ibv_wc& completion) noexcept {
     const Dto& dto = *reinterpret_cast<const Dto*>(completion.wr_id);
-    return completion.status == IBV_WC_SUCCESS && !dto.is(Dto::kSpecial) && !dto.ring->waits_for_idle;
+    return completion.status == IBV_WC_SUCCESS && (completion.wc_flags & IBV_WC_WITH_IMM) == 0 &&
+           !dto.is(Dto::kSpecial) && !dto.ring->waits_for_idle;
 }
 
 // Calls TAKE with its event; its record comes free.
@@ -235,8 +243,8 @@ template<typename Take>
 void take_plain(const ibv_wc& completion, Take& take) noexcept {
     const Dto& dto = *reinterpret_cast<const Dto*>(completion.wr_id);
     const bool is_receive = (completion.opcode & IBV_WC_RECV) != 0;
-    take(Event{EventKind::kDto, dto.endpoint, DtoStatus::kSuccess, dto.is(PostFlags::kQuiet), dto.cookie,
-               is_receive ? completion.byte_len : dto.length});
+    take(Event{EventKind::kDto, dto.endpoint, DtoStatus::kSuccess, dto.is(PostFlags::kQuiet), dto.operation(),
+               0, dto.cookie, is_receive ? completion.byte_len : dto.length});
     dto.ring->complete(dto);
 }
 

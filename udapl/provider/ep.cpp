@@ -84,8 +84,10 @@ EpAnswer Ep::modify(EpChange& change) {
     };
     const EpSetup& present = queues_.setup();
     setup.pz = chosen(change.pz, present.pz);
-    setup.evds = {chosen(change.receive, present.evds.receive), chosen(change.request, present.evds.request),
-                  chosen(change.connect, present.evds.connect)};
+    setup.evds.lender = change.connect ? Ref<IaContext>() : again(present.evds.lender);
+    setup.evds.receive = chosen(change.receive, present.evds.receive);
+    setup.evds.request = chosen(change.request, present.evds.request);
+    setup.evds.connect = chosen(change.connect, present.evds.connect);
     setup.options = change.options;
     setup.srq = again(present.srq);
     if (setup.srq && &setup.srq->pz() != setup.pz.get()) {

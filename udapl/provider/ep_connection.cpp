@@ -182,12 +182,13 @@ void EpConnection::report_locked(EventKind kind) noexcept {
     Event event;
     event.kind = kind;
     event.object = ep_.handle();
-    if (kind == EventKind::kEstablished && !peer_data_.empty()) {
+    const bool has_data = kind == EventKind::kEstablished || kind == EventKind::kPeerRejected;
+    if (has_data && !peer_data_.empty()) {
         event.data = peer_data_.data();
         event.length = peer_data_.size();
     }
     if (evd->post(event) != EvdAnswer::kDone) {
-        ep_.ia().report_overflow(*evd);
+        evd->ia().report_overflow(*evd);
     }
 }
 
@@ -198,9 +199,13 @@ void EpConnection::end_locked(EventKind kind) noexcept {
     if (state() == EpState::kDisconnecting) {
         queues_.end_drain();
     }
-    state_ = EpState::kDisconnected;
+    const EpState former = state_.exchange(EpState::kDisconnected);
     queues_.flush_posted();
     report_locked(kind);
+    const bool took_receives = former == EpState::kConnected || former == EpState::kDisconnecting;
+    if (took_receives && queues_.setup().srq && ep_.ia().options().announces_last_receives) {
+        ep_.ia().report({EventKind::kEpLastReceive, ep_.handle()});
+    }
 }
 
 void EpConnection::hang_up_locked() noexcept {
@@ -331,6 +336,7 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
         if (is_pending) {
             const EventKind why =
                 event.by_the_program ? EventKind::kPeerRejected : EventKind::kNonPeerRejected;
+            peer_data_ = is_active ? std::move(event.private_data) : std::vector<std::byte>();
             end_locked(is_active ? why : EventKind::kAcceptError);
         }
         return;

@@ -50,6 +50,7 @@ struct EpOptions {
 
 // Empty where the endpoint shall have none.
 struct EpEvds {
+    Ref<IaContext> lender{}; // of the dispatcher for connections, where that is another adapter's
     Ref<Evd> receive;
     Ref<Evd> request;
     Ref<Evd> connect;
@@ -94,12 +95,19 @@ struct EpView {
     std::uint16_t local_port;
 };
 
-enum class EpRequest { kSend, kWrite, kRead };
+enum class EpRequest { kSend, kWrite, kRead, kWriteImmediate, kFetchAdd, kCompareSwap };
 
 struct RemoteSegment {
     std::uint32_t key;
     std::uint64_t address;
     std::uint64_t length;
+};
+
+// What some requests carry beside their segments.
+struct RequestExtras {
+    std::uint32_t immediate = 0; // as it shall be on the wire
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
 };
 
 // How many receives an endpoint has: with the program's to take, and from the first of them to the last.

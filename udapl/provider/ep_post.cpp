@@ -6,9 +6,9 @@
 namespace sluice::dapl {
 
 // A post to an endpoint that has ended, behind the posts before: not every device flushes it.
-EpAnswer EpQueues::flush(Evd& evd, std::uint64_t cookie) const noexcept {
+EpAnswer EpQueues::flush(Evd& evd, std::uint64_t cookie, DtoOperation operation) const noexcept {
     evd.queue().collect();
-    const Event event{EventKind::kDto, owner_.handle(), DtoStatus::kFlushed, false, cookie};
+    const Event event{EventKind::kDto, owner_.handle(), DtoStatus::kFlushed, false, operation, 0, cookie};
     return evd.post(event) == EvdAnswer::kDone ? EpAnswer::kDone : EpAnswer::kFull;
 }
 
@@ -32,7 +32,7 @@ EpAnswer EpQueues::post_bind(const BindRequest& bind, std::uint64_t cookie, Post
     dto.window = bind.handle;
     dto.cookie = cookie;
     dto.length = bind.number;
-    dto.traits = flags.bits | Dto::kBind;
+    dto.traits = flags.bits | Dto::kBind | Dto::traits_of(DtoOperation::kBind);
     ibv_mw_bind request{};
     request.wr_id = reinterpret_cast<std::uintptr_t>(&dto);
     request.send_flags = IBV_SEND_SIGNALED | (flags.is_fenced() ? unsigned{IBV_SEND_FENCE} : 0U);

@@ -33,7 +33,7 @@ namespace sluice::dapl {
         return bad;
     }
     if (state_.load(std::memory_order_acquire) == EpState::kDisconnected) {
-        return flush(*setup_.evds.receive, cookie);
+        return flush(*setup_.evds.receive, cookie, DtoOperation::kReceive);
     }
     if (receives_.is_full_locked()) {
         return EpAnswer::kFull;
@@ -46,7 +46,7 @@ namespace sluice::dapl {
     dto.endpoint = owner_.handle();
     dto.cookie = cookie;
     dto.length = 0;
-    dto.traits = flags.bits;
+    dto.traits = flags.bits | Dto::traits_of(DtoOperation::kReceive);
     dto.keep(segments);
     request.wr_id = reinterpret_cast<std::uintptr_t>(&dto);
     ibv_recv_wr* bad = nullptr;
@@ -70,21 +70,45 @@ inline EpAnswer EpQueues::check_state(PostFlags flags) const noexcept {
                                                                        : EpAnswer::kBadState;
 }
 
+// What verbs and DAT call a request.
+struct RequestNames {
+    ibv_wr_opcode opcode;
+    DtoOperation operation;
+};
+
+constexpr RequestNames names_of(EpRequest kind) noexcept {
+    switch (kind) {
+    case EpRequest::kWrite:
+        return {IBV_WR_RDMA_WRITE, DtoOperation::kWrite};
+    case EpRequest::kRead:
+        return {IBV_WR_RDMA_READ, DtoOperation::kRead};
+    case EpRequest::kWriteImmediate:
+        return {IBV_WR_RDMA_WRITE_WITH_IMM, DtoOperation::kWriteImmediate};
+    case EpRequest::kFetchAdd:
+        return {IBV_WR_ATOMIC_FETCH_AND_ADD, DtoOperation::kFetchAdd};
+    case EpRequest::kCompareSwap:
+        return {IBV_WR_ATOMIC_CMP_AND_SWP, DtoOperation::kCompareSwap};
+    case EpRequest::kSend:
+        break;
+    }
+    return {IBV_WR_SEND, DtoOperation::kSend};
+}
+
 template<EpRequest kKind>
 [[gnu::always_inline]] inline EpAnswer EpQueues::post_request(Segments segments, const RemoteSegment& remote,
-                                                              std::uint64_t cookie,
-                                                              PostFlags flags) noexcept {
+                                                              std::uint64_t cookie, PostFlags flags,
+                                                              const RequestExtras& extras) noexcept {
     constexpr bool kIsSend = kKind == EpRequest::kSend;
-    constexpr bool kIsRead = kKind == EpRequest::kRead;
-    constexpr ibv_wr_opcode kOpcode = kIsSend                      ? IBV_WR_SEND
-                                      : kKind == EpRequest::kWrite ? IBV_WR_RDMA_WRITE
-                                                                   : IBV_WR_RDMA_READ;
+    constexpr bool kIsAtomic = kKind == EpRequest::kFetchAdd || kKind == EpRequest::kCompareSwap;
+    constexpr bool kIsRead = kKind == EpRequest::kRead || kIsAtomic; // it writes here
+    constexpr bool kIsWrite = kKind == EpRequest::kWrite || kKind == EpRequest::kWriteImmediate;
+    constexpr RequestNames kNames = names_of(kKind);
     constexpr unsigned kNeeded = kIsRead ? kLocalWrite : kLocalRead;
     const LockGuard guard(requests_.lock());
     const EpOptions& options = setup_.options;
-    if (segments.size() > (kIsSend                      ? options.max_request_segments
-                           : kKind == EpRequest::kWrite ? options.max_write_segments
-                                                        : options.max_read_segments)) {
+    if (segments.size() > (kIsSend    ? options.max_request_segments
+                           : kIsWrite ? options.max_write_segments
+                                      : options.max_read_segments)) {
         return EpAnswer::kTooManySegments;
     }
     if (const EpAnswer bad = check_state(flags); bad != EpAnswer::kDone) {
@@ -109,7 +133,7 @@ template<EpRequest kKind>
         return EpAnswer::kTooLong;
     }
     if (state_.load(std::memory_order_acquire) == EpState::kDisconnected) {
-        return flush(*setup_.evds.request, cookie);
+        return flush(*setup_.evds.request, cookie, kNames.operation);
     }
     if (requests_.is_full_locked()) {
         return EpAnswer::kFull;
@@ -118,7 +142,7 @@ template<EpRequest kKind>
     dto.endpoint = owner_.handle();
     dto.cookie = cookie;
     dto.length = total;
-    dto.traits = flags.bits;
+    dto.traits = flags.bits | Dto::traits_of(kNames.operation);
     if (kIsRead) {
         dto.keep(segments);
     }
@@ -129,9 +153,14 @@ template<EpRequest kKind>
     request.next = nullptr;
     request.sg_list = list.data();
     request.num_sge = static_cast<int>(segments.size());
-    request.opcode = kOpcode;
-    request.imm_data = 0;
-    if (!kIsSend) {
+    request.opcode = kNames.opcode;
+    request.imm_data = kKind == EpRequest::kWriteImmediate ? extras.immediate : 0;
+    if (kIsAtomic) {
+        request.wr.atomic.remote_addr = remote.address;
+        request.wr.atomic.compare_add = extras.compare_add;
+        request.wr.atomic.swap = extras.swap;
+        request.wr.atomic.rkey = remote.key;
+    } else if (!kIsSend) {
         request.wr.rdma.remote_addr = remote.address;
         request.wr.rdma.rkey = remote.key;
     }

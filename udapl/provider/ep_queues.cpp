@@ -10,8 +10,13 @@ namespace sluice::dapl {
 
 namespace {
 
-constexpr unsigned kPeerMay = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 constexpr std::uint8_t kPort = 1;
+
+// What a peer may do, if a region lets it.
+unsigned peer_may(const ibv_device_attr& limits) noexcept {
+    constexpr unsigned kReadAndWrite = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    return limits.atomic_cap != IBV_ATOMIC_NONE ? kReadAndWrite | IBV_ACCESS_REMOTE_ATOMIC : kReadAndWrite;
+}
 
 // Where completions come to: EVD, or else UNUSED, which the program doesn't know.
 EventQueue& queue_of(const Ref<Evd>& evd, const std::unique_ptr<Evd>& unused) noexcept {
@@ -120,7 +125,7 @@ Result<glue::QueuePair> EpQueues::make_queue_pair(const EpSetup& setup) const {
         return std::move(qp).error();
     }
     // Receives may be posted before it is connected.
-    if (Result<void> ready = qp->to_init(kPort, kPeerMay); !ready) {
+    if (Result<void> ready = qp->to_init(kPort, peer_may(owner_.ia().device().limits())); !ready) {
         return std::move(ready).error();
     }
     return qp;

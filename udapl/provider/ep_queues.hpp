@@ -60,10 +60,10 @@ class EpQueues {
 
     EpAnswer post_receive(Segments segments, std::uint64_t cookie, PostFlags flags) noexcept;
     EpAnswer post_bind(const BindRequest& bind, std::uint64_t cookie, PostFlags flags) noexcept;
-    // REMOTE means nothing for a send.
+    // REMOTE means nothing for a send. An atomic takes as much as remote.length says, which is 8 bytes.
     template<EpRequest kKind>
     EpAnswer post_request(Segments segments, const RemoteSegment& remote, std::uint64_t cookie,
-                          PostFlags flags) noexcept;
+                          PostFlags flags, const RequestExtras& extras = {}) noexcept;
 
   private:
     Result<glue::QueuePair> make_queue_pair(const EpSetup& setup) const;
@@ -78,7 +78,7 @@ class EpQueues {
     Watermarks count_receives(const Watermarks& watermarks) noexcept;
 
     EpAnswer check_state(PostFlags flags) const noexcept;
-    EpAnswer flush(Evd& evd, std::uint64_t cookie) const noexcept;
+    EpAnswer flush(Evd& evd, std::uint64_t cookie, DtoOperation operation) const noexcept;
     bool post_marker() noexcept;
 
     const Object& owner_;

@@ -19,8 +19,8 @@ class Ia final : public IaContext, private DescriptorHandler, private AsyncEvent
     static constexpr bool kIsHot = true;
 
     // NAME: what the program opened it by.
-    Ia(std::shared_ptr<Device> device, std::string name, bool is_ordering_aware) noexcept
-        : IaContext(std::move(device), is_ordering_aware), name_(std::move(name)) {}
+    Ia(std::shared_ptr<Device> device, std::string name, const IaOptions& options) noexcept
+        : IaContext(std::move(device), options), name_(std::move(name)) {}
 
     const std::string& name() const noexcept { return name_; }
 

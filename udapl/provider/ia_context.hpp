@@ -38,14 +38,19 @@ class EventSink : public Object {
     IaContext* first_user_ SLUICE_TSA(guarded_by(users_mutex)) = nullptr;
 };
 
+// What the program that opens an adapter expects of it.
+struct IaOptions {
+    bool is_ordering_aware = false;       // it knows which of its regions may be written out of order
+    bool announces_last_receives = false; // by an event, when an endpoint is done with its shared queue
+};
+
 class IaContext : public Object {
   public:
     ~IaContext() override { forget_errors(); }
 
     Device& device() const noexcept { return *device_; }
     Loop& loop() const noexcept { return device_->loop(); }
-    // Opened by a program that knows which of its regions may be written out of order.
-    bool is_ordering_aware() const noexcept { return is_ordering_aware_; }
+    const IaOptions& options() const noexcept { return options_; }
     glue::ConnectionService& connections() const noexcept { return *connections_; }
 
     // Gives OBJECT a handle and an owner. FRONT: the first word of what its handle points to. As soon as this
@@ -94,8 +99,8 @@ class IaContext : public Object {
     bool is_idle() noexcept;
 
   protected:
-    IaContext(std::shared_ptr<Device> device, bool is_ordering_aware) noexcept
-        : Object(nullptr), device_(std::move(device)), is_ordering_aware_(is_ordering_aware) {}
+    IaContext(std::shared_ptr<Device> device, const IaOptions& options) noexcept
+        : Object(nullptr), device_(std::move(device)), options_(options) {}
 
   private:
     const std::shared_ptr<Device> device_; // the last to go
@@ -117,7 +122,7 @@ class IaContext : public Object {
 
     void forget_sink_locked() noexcept SLUICE_TSA(requires_capability(EventSink::users_mutex));
 
-    const bool is_ordering_aware_;
+    const IaOptions options_;
     void list_locked(Object& object, HandleKind kind, void* handle) noexcept
         SLUICE_TSA(requires_capability(mutex_));
     void forget(Object& object, HandleKind kind) noexcept;

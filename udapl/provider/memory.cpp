@@ -16,6 +16,8 @@ namespace sluice::dapl {
 
 namespace {
 
+constexpr unsigned kAnyWrite = kLocalWrite | kRemoteWrite | kRemoteAtomic;
+
 std::uint32_t next_zone() noexcept {
     static std::atomic<std::uint32_t> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -24,13 +26,14 @@ std::uint32_t next_zone() noexcept {
 unsigned access_of(const IaContext& ia, const LmrOptions& options) noexcept {
     unsigned access = 0;
     // Devices let a peer write only where the program may; DAT doesn't ask for that.
-    if ((options.privileges & (kLocalWrite | kRemoteWrite)) != 0) {
+    if ((options.privileges & kAnyWrite) != 0) {
         access |= IBV_ACCESS_LOCAL_WRITE;
     }
+    access |= (options.privileges & kRemoteAtomic) != 0 ? IBV_ACCESS_REMOTE_ATOMIC : 0;
     access |= (options.privileges & kRemoteWrite) != 0 ? IBV_ACCESS_REMOTE_WRITE : 0;
     access |= (options.privileges & kRemoteRead) != 0 ? IBV_ACCESS_REMOTE_READ : 0;
     access |= ia.device().limits().max_mw != 0 ? IBV_ACCESS_MW_BIND : 0;
-    if (ia.is_ordering_aware() && options.type != LmrType::kStronglyOrdered) {
+    if (ia.options().is_ordering_aware && options.type != LmrType::kStronglyOrdered) {
         access |= IBV_ACCESS_RELAXED_ORDERING;
     }
     return access;
@@ -120,9 +123,9 @@ Result<std::unique_ptr<Lmr>> Lmr::make(IaContext& ia, Ref<Pz> pz, const LmrOptio
     if (Result<void> registered = lmr->register_memory(); !registered) {
         return std::move(registered).error();
     }
-    const bool device_writes = (options.privileges & (kLocalWrite | kRemoteWrite)) != 0;
+    const bool device_writes = (options.privileges & kAnyWrite) != 0;
     Result<std::uint32_t> context =
-        ia.device().memory().add({options.address, options.length, options.privileges, zone,
+        ia.device().memory().add({options.address, options.length, options.privileges | options.implied, zone,
                                   lmr->region_ ? lmr->region_->local_key() : 0},
                                  device_writes);
     if (!context) {
@@ -144,7 +147,7 @@ Lmr::~Lmr() {
 }
 
 std::uint32_t Lmr::remote_key() const noexcept {
-    const bool is_remote = (options_.privileges & (kRemoteRead | kRemoteWrite)) != 0;
+    const bool is_remote = (options_.privileges & (kRemoteRead | kRemoteWrite | kRemoteAtomic)) != 0;
     return is_remote && region_ ? region_->remote_key() : 0;
 }
 

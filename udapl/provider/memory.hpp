@@ -35,6 +35,7 @@ constexpr unsigned kRemoteRead = 0x02;
 constexpr unsigned kLocalWrite = 0x10;
 constexpr unsigned kRemoteWrite = 0x20;
 constexpr unsigned kEveryPrivilege = 0x33;
+constexpr unsigned kRemoteAtomic = 0x40; // OpenFabrics' extension of 2.0
 
 enum class LmrType { kVirtual, kOfLmr, kShared, kStronglyOrdered };
 
@@ -42,6 +43,7 @@ enum class LmrType { kVirtual, kOfLmr, kShared, kStronglyOrdered };
 struct LmrOptions {
     LmrType type = LmrType::kVirtual;
     unsigned privileges = 0;
+    unsigned implied = 0; // what the program may do beyond them
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     void* of_lmr = nullptr;         // the handle that was given, for queries

@@ -45,12 +45,15 @@ EpAnswer Cr::accept(Ep& ep, std::span<const std::byte> private_data) {
                                   : EpAnswer::kBadState;
 }
 
-EpAnswer Cr::reject() {
+EpAnswer Cr::reject(std::span<const std::byte> private_data) {
     const LockGuard guard(mutex_);
     if (connection_ == nullptr) {
         return EpAnswer::kBadState;
     }
-    if (const Result<void> done = connection_->reject({}); !done) {
+    if (private_data.size() > ia().connections().limits().reject) {
+        return EpAnswer::kPrivateDataTooLong;
+    }
+    if (const Result<void> done = connection_->reject(private_data); !done) {
         SLUICE_LOG(kInfo, "dat", "rejecting: %s", done.error().text()); // the peer is gone
     }
     connection_.reset();

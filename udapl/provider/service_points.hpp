@@ -38,7 +38,8 @@ class Cr final : public Object {
 
     // Once; afterwards it is empty, and to be freed. kBadState when another thread has answered.
     EpAnswer accept(Ep& ep, std::span<const std::byte> private_data);
-    EpAnswer reject();
+    // The peer hears PRIVATE_DATA. kPrivateDataTooLong: nothing was done.
+    EpAnswer reject(std::span<const std::byte> private_data = {});
     // The request as it came; nothing when it was answered.
     std::optional<glue::ConnectionEvent> hand_off();
     // The program can't be asked.

@@ -4,6 +4,7 @@
 #include <list>
 
 #include "core/sync.hpp"
+#include "udapl/provider/dat1_names.hpp"
 #include "udapl/provider/dat_functions.hpp"
 #include "udapl/provider/device.hpp"
 #include "udapl/registry/provider_v1.h"
@@ -11,21 +12,6 @@
 namespace sluice::dapl {
 
 namespace {
-
-DAT_PROVIDER make_table() noexcept {
-    DAT_PROVIDER table{};
-    add_ia_functions(table);
-    add_evd_functions(table);
-    add_cno_functions(table);
-    add_ep_functions(table);
-    add_connection_functions(table);
-    add_post_functions(table);
-    add_memory_functions(table);
-    add_rmr_functions(table);
-    add_rsp_functions(table);
-    add_srq_functions(table);
-    return table;
-}
 
 // One table for each name, because its name is in it. Never given back: handles begin with tables.
 struct Named {
@@ -79,18 +65,6 @@ Names& names() {
     return instance;
 }
 
-// Whatever BODY throws: a name more or less is no reason to end a program.
-template<typename Body>
-void quietly(const char* function, Body&& body) noexcept {
-    const Result<void> done = at_boundary(function, [&]() -> Result<void> {
-        body();
-        return {};
-    });
-    if (!done) {
-        SLUICE_LOG(kWarning, "dat", "%s: %s", function, done.error().text());
-    }
-}
-
 int list_devices(void (*found)(void* context, const char* name), void* context) {
     const Result<void> done = at_boundary("list_devices", [&]() -> Result<void> {
         const Result<std::vector<glue::Device>> devices = glue::list_devices();
@@ -115,11 +89,6 @@ int knows(const char* name) {
 }
 
 } // namespace
-
-const DAT_PROVIDER& functions() noexcept {
-    static const DAT_PROVIDER table = make_table();
-    return table;
-}
 
 std::string device_of(const char* ia_name) {
     return names().device_of(ia_name);
