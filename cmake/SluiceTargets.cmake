@@ -145,11 +145,12 @@ function(sluice_find_libraries name dir)
   endif()
 endfunction()
 
-# sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...] [LOADED])
+# sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...] [LOADED [COMPONENT name]])
 # Exports what MAP lists and nothing else; an undefined symbol is a link error, not a surprise.
 # LOADED: by name, at run time, and by nobody's linker: without what development needs.
+# COMPONENT: apart from everything else, by cmake --install --component NAME alone.
 function(sluice_shared_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "LOADED" "SOVERSION;MAP" "LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LOADED" "SOVERSION;MAP;COMPONENT" "LINK")
   add_library(${name} SHARED ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE sluice_options ${arg_LINK})
   sluice_use_precompiled(${name})
@@ -166,7 +167,10 @@ function(sluice_shared_library name)
     ${name} PROPERTIES BUILD_RPATH_USE_ORIGIN ON VERSION ${arg_SOVERSION}.${PROJECT_VERSION} SOVERSION ${arg_SOVERSION}
                        LINK_DEPENDS "${map}" SLUICE_MAP "${map}")
   sluice_find_libraries(${name} "${CMAKE_INSTALL_FULL_LIBDIR}")
-  if(arg_LOADED)
+  if(arg_COMPONENT)
+    install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP COMPONENT ${arg_COMPONENT}
+            EXCLUDE_FROM_ALL)
+  elseif(arg_LOADED)
     install(TARGETS ${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
   else()
     # A target file for each: packages may install them apart.
