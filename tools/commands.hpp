@@ -18,8 +18,10 @@ ExitStatus run_config(const Options& options);
 ExitStatus run_dat_list(const Options& options);
 ExitStatus run_dat_check(const Options& options, const std::string& name);
 // NAME is what the device shall be opened by; empty: by its own name.
-ExitStatus run_dat_register(const Options& options, const std::string& device, const std::string& name);
-ExitStatus run_dat_unregister(const Options& options, const std::string& name);
+// API: 1, or 2 for programs under libdat2.
+ExitStatus run_dat_register(const Options& options, const std::string& device, const std::string& name,
+                            int api);
+ExitStatus run_dat_unregister(const Options& options, const std::string& name, int api);
 ExitStatus run_provider_status(const Options& options);
 ExitStatus run_provider_enable(const Options& options, bool force);
 ExitStatus run_provider_disable(const Options& options);

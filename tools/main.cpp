@@ -25,6 +25,7 @@ struct CommandLine {
     Options options;
     std::string device;
     std::string ia_name;
+    int dat_api = 1;
     bool force = false;
     std::string file;
     RunOptions how;
@@ -73,12 +74,19 @@ struct CommandLine {
                               [this] { return run_dat_check(options, ia_name); });
         check->add_option("NAME", ia_name, "One interface adapter instead of all");
         CLI::App* enter = add(*dat, "register", "Name a device in dat.conf",
-                              [this] { return run_dat_register(options, device, ia_name); });
+                              [this] { return run_dat_register(options, device, ia_name, dat_api); });
         enter->add_option("DEV", device, "The device, such as mlx5_0")->required();
         enter->add_option("--name", ia_name, "What it shall be opened by; its own name otherwise");
+        add_api(*enter);
         CLI::App* remove = add(*dat, "unregister", "Take that back",
-                               [this] { return run_dat_unregister(options, ia_name); });
+                               [this] { return run_dat_unregister(options, ia_name, dat_api); });
         remove->add_option("NAME", ia_name, "What it is opened by")->required();
+        add_api(*remove);
+    }
+
+    void add_api(CLI::App& command) {
+        command.add_option("--api", dat_api, "1, or 2 for programs under libdat2")
+            ->check(CLI::IsMember({1, 2}));
     }
 
     void add_provider() {

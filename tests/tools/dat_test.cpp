@@ -224,6 +224,50 @@ TEST(register__wrong__changes_nothing_and_says_why) {
     assert_refused({"dat", "register"}, 2, "DEV");
 }
 
+// libdat2 reads no other file.
+TEST(register__api_2__adds_a_line_to_libdat2s_file) {
+    const Machine machine("x86-server");
+    const std::string others =
+        "# of libdapl2\nofa u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"eth2 0\" \"\"";
+    machine.write("/etc/dat.conf", others); // its last line doesn't end
+    Ran ran = run({"dat", "register", "mlx5_0", "--name", "mine", "--api", "2", "--root", machine.root()});
+    assert_status(ran, 0);
+    assert_string_equal(row(ran.out, "mine")[1].c_str(), "2.0");
+    assert_lacks(ran.out, "ofa");
+    const std::string file = machine.root() + "/etc/dat.conf";
+    assert_contains(content_of(file),
+                    others + "\n\"mine\" u2.0 nonthreadsafe default libdapl-sluice2.so.2 sluice.");
+    assert_true(content_of(file).ends_with(" \"mlx5_0\" \"\""));
+    assert_false(std::filesystem::exists(machine.root() + kOwnFile));
+    for (const char* const name : {"mine", "ofa"}) {
+        ran = run({"dat", "register", "mlx5_0", "--name", name, "--api", "2", "--root", machine.root()});
+        assert_status(ran, 1);
+        assert_contains(ran.err, std::string("'") + name + "' is named already, in /etc/dat.conf:");
+    }
+    assert_status(run({"dat", "unregister", "mine", "--root", machine.root()}), 3);
+    assert_status(run({"dat", "unregister", "ofa", "--api", "2", "--root", machine.root()}), 3);
+    ran = run({"dat", "unregister", "mine", "--api", "2", "--root", machine.root()});
+    assert_status(ran, 0);
+    assert_contains(ran.out, "No line of /etc/dat.conf");
+    assert_string_equal(content_of(file).c_str(), others.c_str()); // as its package has it
+    assert_status(run({"dat", "register", "mlx5_0", "--api", "3", "--root", machine.root()}), 2);
+}
+
+TEST(register__api_2_without_libdat2s_file__makes_one_and_removes_it) {
+    Machine machine("x86-server");
+    machine.add("/etc/");
+    const std::string file = machine.root() + "/etc/dat.conf";
+    for (const char* const name : {"mine", "yours"}) {
+        assert_status(
+            run({"dat", "register", "mlx5_0", "--name", name, "--api", "2", "--root", machine.root()}), 0);
+    }
+    assert_contains(content_of(file), " \"mlx5_0\" \"\"\n\"yours\" ");
+    assert_status(run({"dat", "unregister", "mine", "--api", "2", "--root", machine.root()}), 0);
+    assert_true(content_of(file).starts_with("\"yours\" ") && content_of(file).ends_with("\n"));
+    assert_status(run({"dat", "unregister", "yours", "--api", "2", "--root", machine.root()}), 0);
+    assert_false(std::filesystem::exists(file));
+}
+
 TEST(register__file_of_somebody_else__is_left_alone) {
     const Machine machine("x86-server");
     machine.write(kOwnFile, "mine u1.2 threadsafe default lib.so v.1.0 \"\" \"\"\n");

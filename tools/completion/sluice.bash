@@ -41,7 +41,8 @@ _sluice() {
         dat)
             case $subcommand in
                 '') words="list check register unregister $words" ;;
-                register) words="$devices --name $words" ;;
+                register) words="$devices --name --api $words" ;;
+                unregister) words="--api $words" ;;
             esac
             ;;
         stat) words="--device --pid $words" ;;
