@@ -50,6 +50,7 @@ try_packages() {
     others_dat_conf
     edited_files_survive_an_upgrade "${but_default[@]}"
     the_stock_provider_gives_way
+    a_program_for_dat_2
     nothing_stays "${all[@]}"
 }
 
@@ -129,7 +130,7 @@ the_stock_provider_gives_way() {
         "$(readlink -f "$root/$dir/libsluice-rdmav34.so")"
     expect "the stock provider is still there" test -f "$root$stock-rdmav34.so"
     expect_equal "and can be asked for by its path" "$(ibv_devices_errors RDMAV_DRIVERS="$stock")" ''
-    install_from new libsluice1 libdat1 libdapl-sluice1 ibverbs-provider-sluice sluice-tools libsluice-dev libdat-dev librpma0-sluice librpma-sluice-dev libsluice-sync1 libsluice-sync-dev sluice-default
+    install_from new libsluice1 libdat1 libdapl-sluice1 libdapl-sluice2-2 ibverbs-provider-sluice sluice-tools libsluice-dev libdat-dev librpma0-sluice librpma-sluice-dev libsluice-sync1 libsluice-sync-dev sluice-default
     expect_quiet "sluice-default upgraded"
     expect "install the stock providers once more" apt_in_root install --reinstall ibverbs-providers
     expect "they don't come back by that" test -L "$root/$dir/librxe-rdmav34.so"

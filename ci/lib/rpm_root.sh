@@ -67,9 +67,9 @@ what_does_not_fit_is_refused() {
         'intended for a different architecture'
 }
 
-readonly kKnownRequirements='^(/bin/sh|/bin/bash|/usr/bin/bash|/usr/bin/env|/usr/bin/perl|/usr/bin/pkg-config|bash|cpio|kmod|perl.*|rtld\(GNU_HASH\)|lib(c|m|stdc\+\+|gcc_s|ibverbs|rdmacm|nl-3|nl-route-3)\.so\..*|ld-linux.*|lib(ibverbs|rdmacm).*)$'
+readonly kKnownRequirements='^(/bin/sh|/bin/bash|/usr/bin/bash|/usr/bin/env|/usr/bin/perl|/usr/bin/pkg-config|bash|cpio|kmod|perl.*|rtld\(GNU_HASH\)|lib(c|m|dat2|stdc\+\+|gcc_s|ibverbs|rdmacm|nl-3|nl-route-3)\.so\..*|ld-linux.*|lib(ibverbs|rdmacm).*)$'
 
-readonly kPackages=(libsluice libsluice-devel libdat libdat-devel libdapl-sluice librpma-sluice
+readonly kPackages=(libsluice libsluice-devel libdat libdat-devel libdapl-sluice libdapl-sluice2 librpma-sluice
     librpma-sluice-devel libsluice-sync libsluice-sync-devel libibverbs-sluice sluice-tools sluice-lab sluice-doc)
 
 try_devices() {
@@ -98,6 +98,7 @@ try_packages() {
     others_dat_conf
     edited_files_survive_an_upgrade "${all[@]}"
     the_default_is_an_environment
+    a_program_for_dat_2
     expect "remove everything" rpm_in_root -e "${all[@]}"
     expect "no .driver file names a plugin that is gone" test ! -e "$root$kDriverFile"
     expect_quiet "removed"

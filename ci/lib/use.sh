@@ -91,9 +91,16 @@ foreign_plugin() {
     expect_no_match "and nothing of the right one" "$(in_root sluice provider status 2>&1)" declines
 }
 
-# /etc/dat.conf is another package's, where that is installed.
-readonly kDatConf='# Of libdapl2, say.'
-others_dat_conf() { printf '%s\n' "$kDatConf" >"$root/etc/dat.conf"; }
+# /etc/dat.conf is libdapl2's.
+others_dat_conf() { cp "$root/etc/dat.conf" "$root.dat.conf"; }
 others_dat_conf_stays() {
-    expect_equal "$1: another package's /etc/dat.conf is as it was" "$(<"$root/etc/dat.conf")" "$kDatConf"
+    expect "$1: libdapl2's /etc/dat.conf is as it was" cmp "$root/etc/dat.conf" "$root.dat.conf"
+}
+
+# libdat2 loads our provider only when it is named. The name is left to the packages' removal.
+a_program_for_dat_2() {
+    expect "install programs for DAT 2.0" apt_in_root install dapl2-utils
+    expect "name a device for DAT 2.0" in_root sluice dat register uroce0 --name sluice2 --api 2
+    expect_match "a program of dapl2-utils opens it and makes endpoints" \
+        "$(in_root dapltest -T L -D sluice2 -w 1 -m 3 limit_ep 2>&1)" 'EPs created: 3$'
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154  # the other variables are those of scripts/lab
 #
-# OpenFabrics' uDAPL, to be compared with. It is unpacked and never installed: its /etc/dat.conf
+# OpenFabrics' uDAPL, to be compared with, and its programs, to be run over ours. It is unpacked and never installed: its /etc/dat.conf
 # would tell every DAT program of this machine what there is.
 
 # openfabrics_dapl: a directory with usr/.
