@@ -27,6 +27,8 @@ constexpr std::array kSettings{
                 "what is logged to standard error, in all and for single areas"},
     SettingInfo{Setting::kSyncCheck, "SLUICE_SYNC_CHECK", "yes|no", "no",
                 "whether calls of libsluice-sync ask the kernel about their pages first"},
+    SettingInfo{Setting::kSyncHost, "SLUICE_SYNC_HOST", "HOST:HOSTS:SEED:EVICTIONS:DIRECTORY", "none",
+                "which simulated host a process is on; `sluice sync run` sets it"},
     SettingInfo{Setting::kUroce, "SLUICE_UROCE", "INTERFACE,... or uroceN=ADDRESS,...",
                 "lo and each interface that is up",
                 "which interfaces are uroce devices, or addresses for these, IPv4 or IPv6"},

@@ -19,6 +19,7 @@ enum class Setting {
     kDatHugePages,
     kLog,
     kSyncCheck,
+    kSyncHost,
     kUroce,
     kUroceCounters,
     kUroceFaults,

@@ -43,7 +43,7 @@ bool is_checking_locked(bool set) SLUICE_TSA(requires_capability(mutex)) {
 
 Result<const Ops*> prepare_ops() {
     warn_about_unknown_settings();
-    Result<const Ops*> ops = coherence::native_ops();
+    Result<const Ops*> ops = machine_ops();
     const bool set = is_set();
     const LockGuard guard(mutex);
     if (ops && !is_checking_locked(set)) {

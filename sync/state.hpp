@@ -18,7 +18,11 @@ using coherence::Ops;
 // table.
 extern std::atomic<const Ops*> ready_ops;
 
-// The table in any case; leaves it in ready_ops where nothing is to be checked. Errors as native_ops().
+// The table of what this process runs on, the same each time: the CPU in libsluice-sync, which native.cpp
+// has, and a simulated host in what `sluice sync run` preloads in its place (layers/hosts).
+Result<const Ops*> machine_ops();
+
+// The table in any case; leaves it in ready_ops where nothing is to be checked. Errors as machine_ops().
 Result<const Ops*> prepare_ops();
 
 // As set_checking() says, or SLUICE_SYNC_CHECK before it is called.

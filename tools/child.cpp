@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 
-#include "tools/executable.hpp"
 #include "tools/output.hpp"
 
 namespace sluice::tools {
@@ -42,14 +42,28 @@ void tell_why_not(const std::string& command, int error) {
     std::cerr << "sluice: " << command << ": " << std::strerror(error) << '\n';
 }
 
-void look_first(const std::string& command) {
-    const Obstacle obstacle = obstacle_to_preloading(command);
+void look_first(const std::string& command, const Preloaded& preloaded) {
+    const Obstacle obstacle = obstacle_to_preloading(command, preloaded);
     if (obstacle.is_final) {
         throw Failure(kExitNotExecutable, "run: " + obstacle.why);
     }
     if (!obstacle.why.empty()) {
         std::cerr << "sluice: run: " << obstacle.why << '\n';
     }
+}
+
+std::string part_for_loader(const std::string& path, const char* variable) {
+    if (path.find_first_of(" :") != std::string::npos) {
+        throw Failure(kExitFailure, "run: " + std::string(variable) + " can't name " + path +
+                                        ": move the installation to a path without spaces and colons");
+    }
+    return path;
+}
+
+std::string preload_with(const std::string& library) {
+    const char* const others = std::getenv("LD_PRELOAD");
+    return "LD_PRELOAD=" +
+           (others == nullptr || *others == '\0' ? library : std::string(others) + ":" + library);
 }
 
 pid_t start(std::vector<std::string> command, std::vector<std::string> environment,

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/executable.hpp"
+
 namespace sluice::tools {
 
 // As shells say it; what can't be executed is kExitNotExecutable.
@@ -44,7 +46,13 @@ std::vector<std::string> environment_with(std::vector<std::string> added);
 void tell_why_not(const std::string& command, int error);
 // Tells, in one line, what keeps a preloaded library out of COMMAND. Throws that as a Failure where nothing
 // can come of the command.
-void look_first(const std::string& command);
+void look_first(const std::string& command, const Preloaded& preloaded);
+
+// PATH, if VARIABLE, which the loader reads, can name it; otherwise a Failure.
+std::string part_for_loader(const std::string& path, const char* variable);
+// A variable that preloads LIBRARY, behind what is preloaded already: a sanitizer's runtime wants to be the
+// first.
+std::string preload_with(const std::string& library);
 
 struct Streams {
     int out = 1;

@@ -126,7 +126,8 @@ bool is_loader(std::string_view path) {
     return name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64");
 }
 
-Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const Elf64_Ehdr& header) {
+Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const Elf64_Ehdr& header,
+                             const Preloaded& preloaded) {
     const char* const privileges = privileges_of(path);
     if (privileges != nullptr) {
         return {path + " " + privileges +
@@ -135,8 +136,10 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
                 true};
     }
     if (!is_of_our_architecture(header)) {
-        return {path + " is built for another architecture, and the loader passes over our library: only "
-                       "programs that it starts may find uroce's devices",
+        return {path +
+                    " is built for another architecture, and the loader passes over our library: only "
+                    "programs that it starts may " +
+                    preloaded.effect,
                 false};
     }
     const std::string loader = loader_of(file, header);
@@ -144,8 +147,10 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
         return {path + " is built with musl, and our library with glibc: build the program with glibc", true};
     }
     if (loader.empty() && !is_loader(path)) {
-        return {path + " is linked statically, and has no loader that could preload our library: only "
-                       "programs that it starts may find uroce's devices; link it with libibverbs.so",
+        return {path +
+                    " is linked statically, and has no loader that could preload our library: only "
+                    "programs that it starts may " +
+                    preloaded.effect + "; " + preloaded.remedy,
                 false};
     }
     return {};
@@ -153,13 +158,13 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
 
 } // namespace
 
-Obstacle obstacle_to_preloading(const std::string& command) {
+Obstacle obstacle_to_preloading(const std::string& command, const Preloaded& preloaded) {
     std::string path = on_path(command);
     for (int i = 0; i < kScripts && !path.empty(); ++i) {
         std::ifstream file(path, std::ios::binary);
         const std::optional<Elf64_Ehdr> header = header_of(file);
         if (header) {
-            return obstacle_in_program(path, file, *header);
+            return obstacle_in_program(path, file, *header, preloaded);
         }
         file.clear();
         file.seekg(0);

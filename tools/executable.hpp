@@ -13,8 +13,16 @@ struct Obstacle {
     bool is_final = false;
 };
 
+// What a program misses into which nothing is preloaded.
+struct Preloaded {
+    const char* effect;
+    const char* remedy;
+};
+inline constexpr Preloaded kShowsUroce{"find uroce's devices", "link it with libibverbs.so"};
+inline constexpr Preloaded kSimulatesHost{"be on a simulated host", "link it dynamically"};
+
 // COMMAND is found as execvp() finds it; a script stands for its interpreter. What can't be found or read is
 // no obstacle: starting it tells why.
-Obstacle obstacle_to_preloading(const std::string& command);
+Obstacle obstacle_to_preloading(const std::string& command, const Preloaded& preloaded);
 
 } // namespace sluice::tools

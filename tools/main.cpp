@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "tools/commands.hpp"
+#include "tools/hosts.hpp"
 #include "tools/library.hpp"
 
 namespace {
@@ -30,6 +31,7 @@ struct CommandLine {
     std::string file;
     RunOptions how;
     StatOptions wanted;
+    HostOptions hosts;
     std::vector<std::string> to_run;
     std::function<int()> chosen;
 
@@ -51,6 +53,7 @@ struct CommandLine {
         add_uroce();
         add_stat();
         add_run();
+        add_sync();
     }
 
     CommandLine(const CommandLine&) = delete;
@@ -129,6 +132,21 @@ struct CommandLine {
             run->add_flag("--pair", how.pair, "Two copies over uroce, with one output and one exit status");
         run->add_option("--ranks", how.ranks, "So many copies")->check(CLI::Range(1U, 64U))->excludes(pair);
         run->add_option("--timeout", how.timeout_seconds, "End copies that run longer, in seconds")
+            ->check(CLI::Range(1U, 86400U));
+        run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
+    }
+
+    void add_sync() {
+        CLI::App* sync = app.add_subcommand("sync", "Tools for memory that hosts share without coherence");
+        sync->fallthrough();
+        sync->require_subcommand(1);
+        CLI::App* run = add(*sync, "run", "Run copies of a command as hosts with caches of their own",
+                            [this] { return run_sync_run(options, hosts, to_run); });
+        run->add_option("--hosts", hosts.hosts, "So many, 2 unless said")->check(CLI::Range(2U, 8U));
+        run->add_option("--seed", hosts.seed, "What is drawn by lot, as in an earlier run");
+        run->add_option("--evict", hosts.evictions, "Lines that each call evicts besides, 0 unless said")
+            ->check(CLI::Range(0U, 1000U));
+        run->add_option("--timeout", hosts.timeout_seconds, "End hosts that run longer, in seconds")
             ->check(CLI::Range(1U, 86400U));
         run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }

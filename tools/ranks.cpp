@@ -2,53 +2,24 @@
 //
 // The first rank is the server of most pairs, and most clients give up at once where nobody listens. So the
 // others start when the first listens at a TCP port, has ended, or has had a second.
-//
-// One thread: it waits for output, signals and time. Output is passed on in whole lines, each behind its
-// rank's number. When one fails, the others have a few seconds to notice by themselves.
 #include "tools/ranks.hpp"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <memory>
-#include <set>
-#include <sstream>
-#include <utility>
 
-#include "tools/child.hpp"
+#include "tools/copies.hpp"
 #include "tools/output.hpp"
 
 namespace sluice::tools {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr milliseconds kLookAgain{20};
-constexpr milliseconds kServersHeadStart{1000};
-constexpr seconds kTimeToNotice{5};
-constexpr seconds kTimeToEnd{2};
-constexpr int kTimedOut = 124; // as timeout(1) says it
 constexpr std::uint16_t kRocePort = 4791;
-constexpr std::size_t kLongestLine = 65536;
 
 class Socket {
   public:
@@ -106,353 +77,30 @@ std::uint16_t free_tcp_port() {
     return socket.port();
 }
 
-// What a rank is told, under its name in braces and in its variable.
-struct Fact {
-    const char* name;
-    const char* variable;
-    std::string value;
-};
-using Facts = std::vector<Fact>;
-
 Facts facts_of(unsigned rank, const std::vector<std::string>& addresses, std::uint16_t port) {
     return {{"{rank}", "UROCE_RANK", std::to_string(rank)},
             {"{ranks}", "UROCE_RANKS", std::to_string(addresses.size())},
             {"{address}", "UROCE_ADDRESS", addresses[rank]},
             {"{peer}", "UROCE_PEER", addresses[rank == 0 ? 1 % addresses.size() : 0]},
-            {"{port}", "UROCE_PORT", std::to_string(port)}};
+            {"{port}", "UROCE_PORT", std::to_string(port)},
+            {"", "SLUICE_UROCE", "uroce0=" + addresses[rank]}};
 }
-
-std::string filled_in(std::string text, const Facts& facts) {
-    for (const Fact& fact : facts) {
-        for (std::size_t at = 0; (at = text.find(fact.name, at)) != std::string::npos;
-             at += fact.value.size()) {
-            text.replace(at, std::strlen(fact.name), fact.value);
-        }
-    }
-    return text;
-}
-
-std::vector<std::vector<std::string>> parts_of(const std::vector<std::string>& command) {
-    std::vector<std::vector<std::string>> parts(1);
-    for (const std::string& word : command) {
-        if (word == ":") {
-            parts.emplace_back();
-        } else {
-            parts.back().push_back(word);
-        }
-    }
-    for (const auto& part : parts) {
-        if (part.empty()) {
-            throw Failure(kExitUsage, "run: a command is missing beside \":\"");
-        }
-    }
-    return parts;
-}
-
-// Passes on what a rank prints.
-class Labelled {
-  public:
-    Labelled(unsigned rank, int to) : label_("[" + std::to_string(rank) + "] "), to_(to) {
-        if (pipe2(ends_, O_CLOEXEC) != 0) {
-            throw Failure(kExitFailure, "run: no descriptors for a command's output; raise `ulimit -n`");
-        }
-    }
-    ~Labelled() {
-        close_end(0);
-        close_end(1);
-    }
-    Labelled(const Labelled&) = delete;
-    Labelled& operator=(const Labelled&) = delete;
-
-    int writing_end() const { return ends_[1]; }
-    int reading_end() const { return ends_[0]; }
-    void started() { close_end(1); }
-
-    // What is there. False: there will be no more.
-    bool pass_on() {
-        std::array<char, 4096> bytes{};
-        const ssize_t got = read(ends_[0], bytes.data(), bytes.size());
-        if (got <= 0) {
-            finish();
-            return false;
-        }
-        text_.append(bytes.data(), static_cast<std::size_t>(got));
-        for (std::size_t end = 0; (end = text_.find('\n')) != std::string::npos;) {
-            print(text_.substr(0, end + 1));
-            text_.erase(0, end + 1);
-        }
-        if (text_.size() > kLongestLine) {
-            print(std::exchange(text_, {}) + '\n');
-        }
-        return true;
-    }
-    // What is there, without waiting for processes that still have the other end open.
-    void finish() {
-        while (reading_end() >= 0 && is_readable() && pass_on()) {
-        }
-        if (!text_.empty()) {
-            print(std::exchange(text_, {}) + '\n');
-        }
-        close_end(0);
-    }
-
-  private:
-    bool is_readable() const {
-        pollfd wanted{.fd = ends_[0], .events = POLLIN, .revents = 0};
-        return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLIN) != 0;
-    }
-    void print(const std::string& line) const {
-        const std::string whole = label_ + line;
-        for (std::size_t done = 0; done < whole.size();) {
-            const ssize_t written = write(to_, whole.data() + done, whole.size() - done);
-            if (written < 0 && errno != EINTR) {
-                return; // whoever read us is gone
-            }
-            done += static_cast<std::size_t>(std::max<ssize_t>(written, 0));
-        }
-    }
-    void close_end(int which) {
-        if (ends_[which] >= 0) {
-            close(std::exchange(ends_[which], -1));
-        }
-    }
-
-    const std::string label_;
-    const int to_;
-    int ends_[2] = {-1, -1};
-    std::string text_; // of a line whose end hasn't come
-};
-
-struct Rank {
-    explicit Rank(unsigned its_number)
-        : number(its_number), out(its_number, STDOUT_FILENO), err(its_number, STDERR_FILENO) {}
-    unsigned number;
-    Labelled out;
-    Labelled err;
-    pid_t process = -1;
-    bool has_ended = false;
-    std::string command;
-};
-
-void add_with_children(const std::string& process, std::vector<std::string>& processes) {
-    processes.push_back(process);
-    std::ifstream list("/proc/" + process + "/task/" + process + "/children");
-    for (std::string child; list >> child;) {
-        add_with_children(child, processes);
-    }
-}
-
-// As /proc/PID/fd shows those of PROCESS's network that listen.
-std::set<std::string> listening_sockets(const std::string& process) {
-    constexpr const char* kListens = "0A";
-    std::set<std::string> sockets;
-    for (const char* table : {"/net/tcp", "/net/tcp6"}) {
-        std::ifstream lines("/proc/" + process + table);
-        for (std::string line; std::getline(lines, line);) {
-            std::istringstream words(line);
-            std::string slot, local, remote, state, queues, timer, retransmits, user, timeout, inode;
-            words >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> user >> timeout >>
-                inode;
-            if (state == kListens) {
-                sockets.insert("socket:[" + inode + "]");
-            }
-        }
-    }
-    return sockets;
-}
-
-bool listens(pid_t root) {
-    std::vector<std::string> processes;
-    add_with_children(std::to_string(root), processes);
-    for (const std::string& process : processes) {
-        const std::set<std::string> sockets = listening_sockets(process);
-        std::error_code gone;
-        for (std::filesystem::directory_iterator at("/proc/" + process + "/fd", gone), end;
-             !gone && at != end; at.increment(gone)) {
-            std::error_code unreadable;
-            if (sockets.contains(std::filesystem::read_symlink(at->path(), unreadable).string())) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-class Ranks {
-  public:
-    Ranks(const RankOptions& options, const std::vector<std::string>& command)
-        : options_(options), parts_(parts_of(command)), addresses_(free_addresses(options.ranks)),
-          port_(free_tcp_port()), signals_fd_(signalfd(-1, &signals_.blocked(), SFD_CLOEXEC)) {
-        if (options.timeout_seconds != 0) {
-            deadline_ = Clock::now() + seconds(options.timeout_seconds);
-        }
-    }
-    ~Ranks() { close(signals_fd_); }
-    Ranks(const Ranks&) = delete;
-    Ranks& operator=(const Ranks&) = delete;
-
-    int run() {
-        for (const auto& part : parts_) {
-            look_first(part.front());
-        }
-        prctl(PR_SET_CHILD_SUBREAPER, 1);
-        start_next();
-        const Clock::time_point others_start = Clock::now() + kServersHeadStart;
-        while (any_runs() || (status_ == 0 && ranks_.size() < options_.ranks)) {
-            wait_a_moment();
-            collect();
-            look_at_time();
-            const Rank& first = *ranks_.front();
-            if (ranks_.size() == 1 && status_ == 0 &&
-                (first.has_ended || Clock::now() >= others_start || listens(first.process))) {
-                while (ranks_.size() < options_.ranks) {
-                    start_next();
-                }
-            }
-        }
-        end_what_was_left();
-        for (const auto& rank : ranks_) {
-            rank->out.finish();
-            rank->err.finish();
-        }
-        return status_;
-    }
-
-  private:
-    void start_next() {
-        const auto number = static_cast<unsigned>(ranks_.size());
-        ranks_.push_back(std::make_unique<Rank>(number));
-        Rank& rank = *ranks_.back();
-        const Facts facts = facts_of(number, addresses_, port_);
-        std::vector<std::string> command = parts_[std::min<std::size_t>(number, parts_.size() - 1)];
-        std::vector<std::string> variables = options_.environment;
-        variables.push_back("SLUICE_UROCE=uroce0=" + addresses_[number]);
-        for (std::string& word : command) {
-            word = filled_in(word, facts);
-        }
-        for (const Fact& fact : facts) {
-            variables.push_back(std::string(fact.variable) + "=" + fact.value);
-        }
-        rank.command = command.front();
-        rank.process = start(command, environment_with(std::move(variables)), signals_,
-                             {.out = rank.out.writing_end(), .err = rank.err.writing_end()});
-        const int error = errno;
-        rank.out.started();
-        rank.err.started();
-        if (rank.process < 0) {
-            rank.has_ended = true;
-            fail(error == ENOENT ? kNotFound : kExitNotExecutable);
-        }
-    }
-
-    bool any_runs() const {
-        return std::ranges::any_of(ranks_, [](const auto& rank) { return !rank->has_ended; });
-    }
-
-    // Until there is output, a signal, or something to look at.
-    void wait_a_moment() {
-        std::vector<pollfd> wanted = {{.fd = signals_fd_, .events = POLLIN, .revents = 0}};
-        std::vector<Labelled*> streams;
-        for (const auto& rank : ranks_) {
-            for (Labelled* stream : {&rank->out, &rank->err}) {
-                wanted.push_back({.fd = stream->reading_end(), .events = POLLIN, .revents = 0});
-                streams.push_back(stream);
-            }
-        }
-        const bool waits = ranks_.size() < options_.ranks || deadline_ != Clock::time_point::max();
-        if (poll(wanted.data(), wanted.size(), waits ? static_cast<int>(kLookAgain.count()) : -1) <= 0) {
-            return;
-        }
-        for (std::size_t i = 0; i < streams.size(); ++i) {
-            if (wanted[i + 1].revents != 0) {
-                (void)streams[i]->pass_on();
-            }
-        }
-        signalfd_siginfo signal{};
-        if (wanted[0].revents != 0 && read(signals_fd_, &signal, sizeof signal) == sizeof signal &&
-            signal.ssi_signo != SIGCHLD) {
-            fail(kBySignal + static_cast<int>(signal.ssi_signo));
-            signal_all(static_cast<int>(signal.ssi_signo));
-        }
-    }
-
-    void collect() {
-        int status = 0;
-        for (pid_t ended = 0; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
-            for (const auto& rank : ranks_) {
-                if (rank->process == ended) {
-                    on_end(*rank, exit_status(status));
-                }
-            }
-        }
-    }
-
-    void on_end(Rank& rank, int status) {
-        rank.has_ended = true;
-        if (status == 0) {
-            return;
-        }
-        rank.out.finish();
-        rank.err.finish();
-        if (!ending_) {
-            std::cerr << "sluice: rank " << rank.number << " ended with status " << status << ": "
-                      << rank.command << '\n';
-        }
-        fail(status);
-    }
-
-    // The first failure is the run's.
-    void fail(int status) {
-        if (status_ == 0) {
-            status_ = status;
-            deadline_ = Clock::now() + kTimeToNotice;
-        }
-    }
-
-    void look_at_time() {
-        if (Clock::now() < deadline_) {
-            return;
-        }
-        if (!ending_) {
-            for (const auto& rank : ranks_) {
-                if (!rank->has_ended) {
-                    std::cerr << "sluice: rank " << rank->number << " still runs"
-                              << (status_ == 0 ? " after " + std::to_string(options_.timeout_seconds) + " s"
-                                               : std::string())
-                              << "; it is ended: " << rank->command << '\n';
-                }
-            }
-        }
-        signal_all(ending_ ? SIGKILL : SIGTERM);
-        status_ = status_ == 0 ? kTimedOut : status_;
-        ending_ = true;
-        deadline_ = Clock::now() + kTimeToEnd;
-    }
-
-    void signal_all(int number) const {
-        for (const auto& rank : ranks_) {
-            if (!rank->has_ended) {
-                kill(rank->process, number);
-            }
-        }
-    }
-
-    const RankOptions& options_;
-    const std::vector<std::vector<std::string>> parts_;
-    const std::vector<std::string> addresses_;
-    const std::uint16_t port_;
-    const BlockedSignals signals_;
-    const int signals_fd_;
-    std::vector<std::unique_ptr<Rank>> ranks_;
-    Clock::time_point deadline_ = Clock::time_point::max();
-    bool ending_ = false;
-    int status_ = 0;
-};
 
 } // namespace
 
 int run_ranks(const RankOptions& options, const std::vector<std::string>& command) {
-    return Ranks(options, command).run();
+    const std::vector<std::string> addresses = free_addresses(options.ranks);
+    const std::uint16_t port = free_tcp_port();
+    CopyOptions copies{.called = "rank",
+                       .start = Start::kFirstListens,
+                       .preloaded = kShowsUroce,
+                       .timeout_seconds = options.timeout_seconds,
+                       .environment = options.environment,
+                       .facts = {}};
+    for (unsigned rank = 0; rank < options.ranks; ++rank) {
+        copies.facts.push_back(facts_of(rank, addresses, port));
+    }
+    return run_copies(copies, command);
 }
 
 } // namespace sluice::tools

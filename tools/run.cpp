@@ -81,21 +81,6 @@ int run_with_rxe(const std::vector<std::string>& command) {
     }
 }
 
-std::string part_for_loader(const std::string& path, const char* variable) {
-    if (path.find_first_of(" :") != std::string::npos) {
-        throw Failure(kExitFailure, "run: " + std::string(variable) + " can't name " + path +
-                                        ": move the installation to a path without spaces and colons");
-    }
-    return path;
-}
-
-// Behind what is preloaded already: a sanitizer's runtime wants to be the first.
-std::string preload_with(const std::string& library) {
-    const char* const others = std::getenv("LD_PRELOAD");
-    return "LD_PRELOAD=" +
-           (others == nullptr || *others == '\0' ? library : std::string(others) + ":" + library);
-}
-
 // Whether the loader would take libibverbs or librdmacm from one of FOLDERS: somebody's own, which ours don't
 // stand for.
 bool has_libraries(const std::string& folders) {
@@ -123,7 +108,7 @@ std::vector<std::string> loader_environment() {
 }
 
 int run_with_uroce(std::vector<std::string> command, bool local) {
-    look_first(command.front());
+    look_first(command.front(), kShowsUroce);
     std::vector<std::string> variables = loader_environment();
     if (local) {
         variables.emplace_back("SLUICE_UROCE=lo");

@@ -6,12 +6,12 @@ _sluice() {
     local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root | --name | --pid) i=$((i + 1)) ;;
+            --root | --name | --pid | --hosts | --seed | --evict | --timeout) i=$((i + 1)) ;;
             -*) ;;
             *)
                 if [ -z "$command" ]; then
                     command=${COMP_WORDS[i]}
-                else
+                elif [ -z "$subcommand" ]; then
                     subcommand=${COMP_WORDS[i]}
                 fi
                 ;;
@@ -19,7 +19,7 @@ _sluice() {
     done
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; ++i)); do
-        if [ "$command" = run ] && [ "${COMP_WORDS[i]}" = -- ]; then
+        if [[ $command = run || "$command $subcommand" = "sync run" ]] && [ "${COMP_WORDS[i]}" = -- ]; then
             # From here on it is the command's own line.
             _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
             return
@@ -36,7 +36,7 @@ _sluice() {
     local words="--json --root --help" devices
     devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info dat provider config uroce stat run --version $words" ;;
+        '') words="devices info dat provider config uroce stat run sync --version $words" ;;
         info) words="$devices $words" ;;
         dat)
             case $subcommand in
@@ -46,6 +46,12 @@ _sluice() {
             esac
             ;;
         stat) words="--device --pid $words" ;;
+        sync)
+            case $subcommand in
+                '') words="run --help" ;;
+                run) words="--hosts --seed --evict --timeout --help -- " ;;
+            esac
+            ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
         provider)
             case $subcommand in

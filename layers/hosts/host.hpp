@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The simulated host on which this process is: which files it shares with others, and the lines that move
+// between its image of them and memory.
+//
+//   clean        a dirty line goes to memory, whole
+//   invalidate   the same, as no architecture has a pure one; then the line is read from memory, at once:
+//   what
+//                others write there later is news only after the next invalidate
+//
+// A range moves line by line, in an order that is drawn, and other hosts' lines move in between. Where a line
+// goes to memory that is dirty on another host, too, that one's is evicted right behind it, or stays, as is
+// drawn. Nothing else moves by itself, unless evictions are asked for. ADR 14 has the reasons.
+//
+// Which range is an image's, /proc/self/maps tells at each call: so munmap(), mremap(), MAP_FIXED and fork()
+// need no hook, and mappings that no hook could see are looked at, too.
+//
+// Thread safety: all of it, from any thread.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/coherence/cacheflush.hpp"
+#include "core/random.hpp"
+#include "core/sync.hpp"
+#include "layers/hosts/shared_file.hpp"
+#include "layers/hosts/shared_lock.hpp"
+
+namespace sluice::layers::hosts {
+
+class Host {
+  public:
+    // This process's; null where SLUICE_SYNC_HOST isn't set. The same each time.
+    static Result<Host*> find() noexcept;
+
+    // Leaves an empty file, by which `sluice sync run` sees that this host's programs use the library at all.
+    void note_use() const;
+
+    // The mapping that begins at MAPPED, which mmap() has made with these arguments, becomes one of the
+    // host's image, if hosts share FILE. An error leaves it as it is.
+    Result<void> put_image(void* mapped, std::size_t length, int protection, int flags, int file,
+                           off_t offset);
+
+    // RUN, as far as it is of an image. DROP: invalidate.
+    void move(coherence::LineRun run, bool drop) noexcept;
+
+  private:
+    Host(Place place, SharedLock lock);
+    static Result<Host*> make();
+
+    SharedFile& file_locked(const std::string& name) SLUICE_TSA(requires_capability(mutex_));
+    const SharedFile* file_at_locked(std::string_view path) const SLUICE_TSA(requires_capability(mutex_));
+    Result<void> move_mapped(coherence::LineRun run, bool drop);
+    void move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop)
+        SLUICE_TSA(requires_capability(mutex_));
+    void move_line_locked(const SharedFile& file, std::uint64_t offset, bool drop)
+        SLUICE_TSA(requires_capability(mutex_));
+    void write_back_locked(const SharedFile& file, std::uint64_t offset)
+        SLUICE_TSA(requires_capability(mutex_));
+    void evict_some_locked(const SharedFile& file) SLUICE_TSA(requires_capability(mutex_));
+
+    const Place place_;
+    Mutex mutex_; // before the SharedLock
+    SharedLock shared_ SLUICE_TSA(guarded_by(mutex_));
+    RandomStream random_ SLUICE_TSA(guarded_by(mutex_));
+    std::map<std::string, SharedFile> files_ SLUICE_TSA(guarded_by(mutex_));
+};
+
+} // namespace sluice::layers::hosts
