@@ -25,6 +25,8 @@ ExitStatus run_dat_unregister(const Options& options, const std::string& name, i
 ExitStatus run_provider_status(const Options& options);
 ExitStatus run_provider_enable(const Options& options, bool force);
 ExitStatus run_provider_disable(const Options& options);
+// COMMAND, if there is one, is looked at and run, too.
+ExitStatus run_doctor(const Options& options, const std::vector<std::string>& command);
 ExitStatus run_uroce_dump(const Options& options, const std::string& file);
 
 struct StatOptions {

@@ -19,11 +19,7 @@
 
 namespace sluice::tools {
 
-namespace {
-
-constexpr int kScripts = 4; // that a kernel follows, one the interpreter of the other
-
-std::string on_path(const std::string& command) {
+std::string file_of_command(const std::string& command) {
     if (command.find('/') != std::string::npos) {
         return command;
     }
@@ -40,6 +36,10 @@ std::string on_path(const std::string& command) {
     return {};
 }
 
+namespace {
+
+constexpr int kScripts = 4; // that a kernel follows, one the interpreter of the other
+
 std::string_view name_of_file(std::string_view path) {
     return path.substr(path.rfind('/') + 1);
 }
@@ -54,7 +54,7 @@ std::string interpreter_of(const std::string& line) {
     }
     while (words >> word) {
         if (word[0] != '-' && word.find('=') == std::string::npos) {
-            return on_path(word);
+            return file_of_command(word);
         }
     }
     return {};
@@ -133,7 +133,7 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
         return {path + " " + privileges +
                     ", so that the loader preloads nothing: run it as a user who has these rights already, "
                     "or a copy of it without them",
-                true};
+                true, true};
     }
     if (!is_of_our_architecture(header)) {
         return {path +
@@ -159,7 +159,7 @@ Obstacle obstacle_in_program(const std::string& path, std::ifstream& file, const
 } // namespace
 
 Obstacle obstacle_to_preloading(const std::string& command, const Preloaded& preloaded) {
-    std::string path = on_path(command);
+    std::string path = file_of_command(command);
     for (int i = 0; i < kScripts && !path.empty(); ++i) {
         std::ifstream file(path, std::ios::binary);
         const std::optional<Elf64_Ehdr> header = header_of(file);

@@ -7,10 +7,14 @@
 
 namespace sluice::tools {
 
+// The file that execvp() would start; empty where there is none.
+std::string file_of_command(const std::string& command);
+
 struct Obstacle {
     std::string why; // a sentence about the file, with its path; empty: there is none
     // Whether nothing can come of the command. Otherwise it may start others, which get what is preloaded.
     bool is_final = false;
+    bool is_by_rights = false; // a copy of the file, which has its caller's rights only, has no such obstacle
 };
 
 // What a program misses into which nothing is preloaded.

@@ -10,6 +10,7 @@ namespace sluice::tools {
 namespace {
 
 std::string last_error;
+KeptWarnings* keeper = nullptr;
 
 void collect(void*, int level, const char* area, const char* message) {
     if (level == SLUICE_LOG_ERROR) {
@@ -18,6 +19,10 @@ void collect(void*, int level, const char* area, const char* message) {
         const std::size_t colon = text.find(": ");
         last_error =
             text.starts_with("sluice_") && colon != std::string::npos ? text.substr(colon + 2) : text;
+        return;
+    }
+    if (keeper != nullptr) {
+        keeper->add(std::string(area) + ": " + message);
         return;
     }
     std::cerr << "sluice: " << (level == SLUICE_LOG_WARNING ? "warning: " : "") << area << ": " << message
@@ -44,6 +49,14 @@ const sluice_setting* find(const std::vector<sluice_setting>& settings, const st
 
 void listen_to_library() {
     sluice_set_log_sink(collect, nullptr);
+}
+
+KeptWarnings::KeptWarnings() {
+    keeper = this;
+}
+
+KeptWarnings::~KeptWarnings() {
+    keeper = nullptr;
 }
 
 std::vector<std::string> device_names(const Options& options) {

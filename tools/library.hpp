@@ -17,6 +17,22 @@ namespace sluice::tools {
 // to standard error.
 void listen_to_library();
 
+// While one lives, what would go to standard error is kept.
+class KeptWarnings {
+  public:
+    KeptWarnings();
+    ~KeptWarnings();
+    KeptWarnings(const KeptWarnings&) = delete;
+    KeptWarnings& operator=(const KeptWarnings&) = delete;
+
+    // Each as "area: message".
+    const std::vector<std::string>& texts() const noexcept { return texts_; }
+    void add(std::string text) { texts_.push_back(std::move(text)); }
+
+  private:
+    std::vector<std::string> texts_;
+};
+
 std::vector<std::string> device_names(const Options& options);
 // Those without a kernel; none on another machine than this.
 std::vector<sluice_uroce_device> uroce_devices(const Options& options);

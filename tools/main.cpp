@@ -48,6 +48,7 @@ struct CommandLine {
         info->add_option("DEV", device, "The device, such as mlx5_0");
         add(app, "config", "Every variable and key, what holds, and who said so",
             [this] { return run_config(options); });
+        add_doctor();
         add_dat();
         add_provider();
         add_uroce();
@@ -65,6 +66,13 @@ struct CommandLine {
         command->fallthrough();
         command->callback([this, run = std::move(run)] { chosen = run; });
         return command;
+    }
+
+    void add_doctor() {
+        CLI::App* doctor = add(app, "doctor", "What keeps RDMA from working here, and what cures it",
+                               [this] { return run_doctor(options, to_run); });
+        doctor->add_option("COMMAND", to_run,
+                           "After --: a command to look at and to run, with its arguments");
     }
 
     void add_dat() {

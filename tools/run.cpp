@@ -12,11 +12,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <sstream>
 
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
-#include "tools/parts.hpp"
+#include "tools/loader_environment.hpp"
 #include "tools/probe.hpp"
 #include "tools/ranks.hpp"
 #include "tools/rxe_device.hpp"
@@ -79,32 +78,6 @@ int run_with_rxe(const std::vector<std::string>& command) {
                       failure.what() +
                           std::string(failure.status() == kExitNoDevice ? kWithoutPrivileges : ""));
     }
-}
-
-// Whether the loader would take libibverbs or librdmacm from one of FOLDERS: somebody's own, which ours don't
-// stand for.
-bool has_libraries(const std::string& folders) {
-    std::istringstream list(folders);
-    for (std::string folder; std::getline(list, folder, ':');) {
-        for (const char* name : {"/libibverbs.so.1", "/librdmacm.so.1"}) {
-            if (access((folder + name).c_str(), F_OK) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-// What the loader needs to be told, so that a command finds uroce's devices.
-std::vector<std::string> loader_environment() {
-    std::vector<std::string> environment{preload_with(part_for_loader(find_part(kPreload), "LD_PRELOAD"))};
-    const std::string drop_ins = part_for_loader(find_part_or_nothing(kDropIns), "LD_LIBRARY_PATH");
-    const char* const others = std::getenv("LD_LIBRARY_PATH");
-    const std::string folders = others != nullptr ? others : "";
-    if (!drop_ins.empty() && !has_libraries(folders)) {
-        environment.push_back("LD_LIBRARY_PATH=" + drop_ins + (folders.empty() ? "" : ":" + folders));
-    }
-    return environment;
 }
 
 int run_with_uroce(std::vector<std::string> command, bool local) {

@@ -209,8 +209,9 @@ TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
         assert_string_equal(ran.out.c_str(), "");
         assert_true(ran.err.starts_with("sluice: ") && std::ranges::count(ran.err, '\n') == 1);
     }
-    assert_contains(run({"device"}).err,
-                    "unknown command 'device'; commands: devices info config dat provider uroce stat run");
+    assert_contains(
+        run({"device"}).err,
+        "unknown command 'device'; commands: devices info config doctor dat provider uroce stat run");
     assert_contains(run({"provider", "start"}).err,
                     "unknown command 'start'; commands: status enable disable");
 }

@@ -19,7 +19,7 @@ _sluice() {
     done
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; ++i)); do
-        if [[ $command = run || "$command $subcommand" = "sync run" ]] && [ "${COMP_WORDS[i]}" = -- ]; then
+        if [[ $command = run || $command = doctor || "$command $subcommand" = "sync run" ]] && [ "${COMP_WORDS[i]}" = -- ]; then
             # From here on it is the command's own line.
             _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
             return
@@ -36,7 +36,7 @@ _sluice() {
     local words="--json --root --help" devices
     devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info dat provider config uroce stat run sync --version $words" ;;
+        '') words="devices info dat provider config doctor uroce stat run sync --version $words" ;;
         info) words="$devices $words" ;;
         dat)
             case $subcommand in
@@ -45,6 +45,7 @@ _sluice() {
                 unregister) words="--api $words" ;;
             esac
             ;;
+        doctor) words="-- $words" ;;
         stat) words="--device --pid $words" ;;
         sync)
             case $subcommand in
