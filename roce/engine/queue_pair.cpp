@@ -326,24 +326,32 @@ bool QueuePair::has_nothing_to_send() const noexcept {
     return type_ == QpType::kRc && !responder_.has_answers() && !requester_.has_more();
 }
 
-// Answers first: the peer waits for them, and its own requests can't be refused.
+// Answers first: the peer waits for them, its own requests can't be refused, and its program expects that
+// what it sent is done when our program's reply to it comes.
 bool QueuePair::transmit_something(OutPacket& out, const Moment& now) noexcept {
-    return transmit_before_acknowledgement(out, now) || transmit_answer(out) ||
+    return (may_go_first() && transmit_request(out, now)) || transmit_answer(out) ||
            (sends_packets() && transmit_request(out, now));
 }
 
-// A plain acknowledgement lets one request go before, which the peer's program waits for; or goes with it,
-// through memory.
-bool QueuePair::transmit_before_acknowledgement(OutPacket& out, const Moment& now) noexcept {
-    if (!responder_.acknowledges_next() || std::exchange(acknowledgement_waited_, false) ||
-        !sends_packets() || !transmit_request(out, now)) {
+// A request goes before a plain acknowledgement if it takes that along; or alone, if the peer's program gets
+// no completion of it and looks for it in its memory.
+bool QueuePair::may_go_first() noexcept {
+    if (!responder_.acknowledges_next() || !sends_packets()) {
         return false;
     }
-    if (out.through_memory && responder_.answers_through_memory() &&
-        context_.room == Neighbourhood::Room::kFree) {
+    if (has_room() && requester_.leaves_through_memory()) {
+        return true;
+    }
+    acknowledgement_waited_ = !acknowledgement_waited_ && requester_.is_next_one_sided();
+    return acknowledgement_waited_;
+}
+
+bool QueuePair::transmit_reliable(OutPacket& out, const Moment& now) noexcept {
+    if (!requester_.transmit(out, now)) {
+        return false;
+    }
+    if (out.through_memory && has_room()) {
         out.acknowledged_psn = responder_.take_acknowledgement();
-    } else {
-        acknowledgement_waited_ = true;
     }
     return true;
 }
@@ -365,7 +373,7 @@ bool QueuePair::transmit_answer(OutPacket& out) noexcept {
 bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
     switch (type_) {
     case QpType::kRc:
-        return requester_.transmit(out, now);
+        return transmit_reliable(out, now);
     case QpType::kUc:
         return unreliable_.transmit(out, state_ == QpState::kReadyToSend, now);
     case QpType::kUd:

@@ -85,6 +85,7 @@ class QueuePair {
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     // Whether transmit() has given nothing because its peer has no room.
     bool lacks_room() const noexcept { return context_.room == Neighbourhood::Room::kFull; }
+    bool has_room() const noexcept { return context_.room == Neighbourhood::Room::kFree; }
     // Whether transmit() would give plain acknowledgements, and nothing that a program waits for.
     bool owes_acknowledgements_alone() const noexcept {
         return type_ == QpType::kRc && responder_.owes_acknowledgements_alone() && !requester_.has_more();
@@ -114,7 +115,8 @@ class QueuePair {
     void look_for_room() noexcept;
     bool has_nothing_to_send() const noexcept;
     bool transmit_something(OutPacket& out, const Moment& now) noexcept;
-    bool transmit_before_acknowledgement(OutPacket& out, const Moment& now) noexcept;
+    bool may_go_first() noexcept;
+    bool transmit_reliable(OutPacket& out, const Moment& now) noexcept;
     bool transmit_answer(OutPacket& out) noexcept;
     bool transmit_request(OutPacket& out, const Moment& now) noexcept;
     bool transition_is_legal(QpState to) const noexcept;

@@ -61,6 +61,9 @@ class Requester {
     void on_acknowledged(std::uint32_t psn, const Moment& now) noexcept;
     // Whether transmit() may have something to do.
     bool has_more() const noexcept { return cursor_ != end() || peer_is_gone_; }
+    // Whether the next packet would, given that there is such a way.
+    bool leaves_through_memory() const noexcept { return cursor_ == fresh_ || through_memory_; }
+    bool is_next_one_sided() noexcept { return cursor_ != end() && queue_.at(cursor_).is_one_sided(); }
     void on_deadline(Nanoseconds now) noexcept;
     void peer_is_gone() noexcept;
     void peer_answers() noexcept { ++vain_answers_; }

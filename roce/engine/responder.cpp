@@ -17,6 +17,7 @@ void Responder::start() {
     expected_psn_ = context_.attr.recv_psn & wire::kPsnMask;
     msn_ = acknowledged_msn_ = 0;
     acknowledged_psn_ = psn_add(expected_psn_, wire::kPsnMask); // one back
+    acknowledged_by_packet_.reset();
     silence_ = Silence::kNone;
     message_ = Message::kNone;
     receiving_ = false;

@@ -48,8 +48,9 @@ class Responder {
     }
     // All that is executed by now.
     void acknowledge() noexcept;
-    // The caller has seen that it is next, and sends it.
-    std::uint32_t take_acknowledgement() noexcept;
+    // What goes with a request through memory: the acknowledgement that is next, or one that has left on the
+    // other way, which the request would overtake.
+    std::optional<std::uint32_t> take_acknowledgement() noexcept;
     bool owes_acknowledgements_alone() const noexcept { return replies_.size() == 1 && acknowledges_next(); }
 
     // What happened to the peer's request that must put the queue pair into error.
@@ -124,6 +125,7 @@ class Responder {
     // The last packet of a send or write that was executed, and how many messages were then.
     std::uint32_t acknowledged_psn_ = 0;
     std::uint32_t acknowledged_msn_ = 0;
+    std::optional<std::uint32_t> acknowledged_by_packet_{}; // the last, until it goes through memory, too
     Silence silence_ = Silence::kNone;
     Message message_ = Message::kNone;
     bool receiving_ = false; // receive_ is in use

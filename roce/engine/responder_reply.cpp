@@ -3,6 +3,8 @@
 // What leaves the responder: acknowledgements, refusals, and the responses of reads and atomics.
 #include "roce/engine/responder.hpp"
 
+#include <utility>
+
 namespace sluice::roce::engine {
 
 using wire::NakCode;
@@ -92,9 +94,12 @@ std::uint8_t Responder::opcode_of(Answer answer) noexcept {
     return wire::kRcAcknowledge;
 }
 
-std::uint32_t Responder::take_acknowledgement() noexcept {
-    const std::uint32_t psn = replies_.front().psn;
-    replies_.pop_front();
+std::optional<std::uint32_t> Responder::take_acknowledgement() noexcept {
+    std::optional<std::uint32_t> psn = std::exchange(acknowledged_by_packet_, std::nullopt);
+    if (acknowledges_next()) {
+        psn = replies_.front().psn;
+        replies_.pop_front();
+    }
     return psn;
 }
 
@@ -108,6 +113,9 @@ bool Responder::transmit(OutPacket& out) noexcept {
         return true;
     }
     emit(opcode_of(reply.answer), reply, out);
+    if (reply.answer == Answer::kAck && !through_memory_) {
+        acknowledged_by_packet_ = reply.psn;
+    }
     const bool is_operation = reply.answer == Answer::kAtomic || reply.answer == Answer::kEmptyRead;
     answered_ += is_operation && !reply.again ? 1 : 0;
     replies_.pop_front();

@@ -64,6 +64,30 @@ TEST(acknowledgement__while_a_request_is_to_leave__goes_with_it) {
     assert_int_equal(two.bench.net.left.engine.counters().timeouts, 0);
 }
 
+// A way opens after a message, and the answer to it overtakes its acknowledgement.
+TEST(acknowledgement__on_the_way_that_was__comes_with_the_answer_too) {
+    Neighbours two;
+    send(two, 64);
+    while (!two.bench.received()) {
+        assert_true(two.bench.net.step());
+    }
+    OutPacket late;
+    assert_true(two.bench.net.right.engine.transmit(late, two.bench.net.now));
+    assert_true(late.packet.info().operation == wire::Operation::kAcknowledge);
+    assert_false(late.through_memory);
+    two.hosts.give_rings(two.bench.net);
+    QueuePair& answers = *two.bench.pair.right;
+    assert_true(two.bench.pair.left->post_receive({}) == Post::kPosted);
+    assert_true(answers.post_send({}) == Post::kPosted);
+    two.bench.net.right.engine.wake(answers);
+    while (!Bench::poll(two.bench.net.left.recv_cq)) {
+        assert_true(two.bench.net.step());
+    }
+    const auto sent = two.bench.sent();
+    assert_true(sent && sent->status == Status::kSuccess);
+    assert_int_equal(two.bench.net.left.engine.counters().timeouts, 0);
+}
+
 // What is on its way would be overtaken, and no repetition is allowed.
 TEST(way__that_opens_while_packets_are_unanswered__is_taken_after_the_answer) {
     QpAttributes attributes = usual_attributes();

@@ -493,8 +493,8 @@ TEST(packets__of_strangers__dropped_and_counted) {
     assert_int_equal(send_as(bench.net.left.where, qpn, 0x7fff), kAck);
 }
 
-// Its program is likely to answer what has come.
-TEST(acknowledgement__that_may_wait__waits_and_lets_one_request_pass) {
+// Its program is likely to answer what has come. The peer's expects that its message is done by then.
+void expect_order(const SendWr& wr, std::initializer_list<wire::Operation> order) {
     Bench bench;
     Engine& right = bench.net.right.engine;
     bench.answers.clear();
@@ -516,17 +516,26 @@ TEST(acknowledgement__that_may_wait__waits_and_lets_one_request_pass) {
     assert_false(right.transmit(out, 1, Engine::Acks::kHold));
     assert_true(right.owes_acks());
     for (int i = 0; i < 2; ++i) {
-        assert_true(bench.pair.right->post_send({}) == Post::kPosted);
+        assert_true(bench.pair.right->post_send(wr) == Post::kPosted);
     }
     right.wake(*bench.pair.right);
-    for (const wire::Operation expected :
-         {wire::Operation::kSend, wire::Operation::kAcknowledge, wire::Operation::kSend}) {
+    for (const wire::Operation expected : order) {
         assert_true(right.transmit(out, 1));
         assert_true(out.packet.info().operation == expected);
         assert_false(out.acknowledged_psn.has_value()); // its peer is elsewhere
     }
     assert_false(right.transmit(out, 1));
     assert_false(right.owes_acks());
+}
+
+TEST(acknowledgement__that_may_wait__waits_and_goes_before_a_message) {
+    expect_order({}, {wire::Operation::kAcknowledge, wire::Operation::kSend, wire::Operation::kSend});
+}
+
+TEST(acknowledgement__that_may_wait__lets_one_write_pass) {
+    SendWr write;
+    write.opcode = WrOpcode::kWrite;
+    expect_order(write, {wire::Operation::kWrite, wire::Operation::kAcknowledge, wire::Operation::kWrite});
 }
 
 } // namespace
