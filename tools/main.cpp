@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <span>
+#include <string_view>
 
 #include "tools/commands.hpp"
 #include "tools/hosts.hpp"
@@ -179,10 +182,31 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
     return kExitUsage;
 }
 
-int run(int argc, char** argv) {
+// What stands after "--" on the command line of a subcommand that starts commands.
+std::span<char*> arguments_of_command(std::span<char*> words) {
+    const auto mark = std::ranges::find(words, std::string_view("--"));
+    const bool starts_commands = std::any_of(
+        words.begin(), mark, [](const std::string_view word) { return word == "run" || word == "doctor"; });
+    return starts_commands && mark != words.end() ? std::span(mark + 1, words.end()) : std::span<char*>();
+}
+
+// The parser would take an argument "[a,b]" for two. It sees another one.
+void parse(CommandLine& line, std::span<char*> words) {
+    const std::span<char*> own = arguments_of_command(words);
+    std::vector<const char*> shown(words.begin(), words.end());
+    std::replace_if(
+        shown.end() - static_cast<std::ptrdiff_t>(own.size()), shown.end(),
+        [](const char* word) { return word[0] == '['; }, "[");
+    line.app.parse(static_cast<int>(shown.size()), shown.data());
+    if (own.size() <= line.to_run.size()) {
+        std::copy(own.begin(), own.end(), line.to_run.end() - static_cast<std::ptrdiff_t>(own.size()));
+    }
+}
+
+int run(std::span<char*> words) {
     CommandLine line;
     try {
-        line.app.parse(argc, argv);
+        parse(line, words);
     } catch (const CLI::Success& done) {
         return line.app.exit(done);
     } catch (const CLI::ParseError& error) {
@@ -206,7 +230,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        return run(argc, argv);
+        return run({argv, static_cast<std::size_t>(argc)});
     } catch (const Failure& failure) {
         std::cerr << "sluice: " << failure.what() << '\n';
         return failure.status();

@@ -640,6 +640,13 @@ TEST(run__local__uroce_with_the_loopback_device_alone) {
     assert_int_equal(run({"run", "--local", "--device", "rxe", "--", "true"}).status, 2);
 }
 
+TEST(run__arguments_of_any_form__the_command_has_them_as_they_are) {
+    const Ran ran = run(
+        {"run", "--device", "uroce", "--", "printf", "<%s>", "[a,b]", "", "a b", "--version", "[]", "--"});
+    assert_int_equal(ran.status, 0);
+    assert_string_equal(ran.out.c_str(), "<[a,b]><><a b><--version><[]><-->");
+}
+
 TEST(run__uroce__status_is_the_command_s) {
     assert_int_equal(run({"run", "--device", "uroce", "--", "sh", "-c", "exit 42"}).status, 42);
     const Ran missing = run({"run", "--device", "uroce", "--", "no-such-command"});
