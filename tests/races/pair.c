@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pair.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { FAILED = 2, SKIPPED = 77, REQUESTS = 64, CONNECT_MS = 5000, AWAIT_S = 10 };
+
+void must(int fine, const char* what) {
+    if (!fine) {
+        fprintf(stderr, "%s: %s\n", what, strerror(errno));
+        exit(FAILED);
+    }
+}
+
+int patience_ms(void) {
+    const char* text = getenv("RACES_PATIENCE_MS");
+    return text != NULL ? (int)strtol(text, NULL, 10) : 5000;
+}
+
+void needs_retries(const struct pair* pair) {
+    if (pair->a.id->verbs->device->transport_type == IBV_TRANSPORT_IWARP) {
+        fprintf(stderr, "skipped: iWARP ends a connection on which a message finds no receive\n");
+        exit(SKIPPED);
+    }
+}
+
+int verdict(const char* symptom) {
+    if (symptom != NULL) {
+        printf("symptom: %s\n", symptom);
+        return 1;
+    }
+    printf("all is right\n");
+    return 0;
+}
+
+const char* with_status(const char* what, enum ibv_wc_status status) {
+    static char text[200];
+    snprintf(text, sizeof text, "%s: %s", what, ibv_wc_status_str(status));
+    return text;
+}
+
+// ---- connecting
+
+static struct sockaddr_in own_address(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    const char* text = getenv("RACES_ADDRESS");
+    text = text != NULL ? text : getenv("LAB_ADDR");
+    text = text != NULL ? text : "127.0.0.1";
+    must(inet_pton(AF_INET, text, &address.sin_addr) == 1, text);
+    return address;
+}
+
+// The next event, which must be of TYPE. Returns its id.
+static struct rdma_cm_id* expect(struct pair* pair, enum rdma_cm_event_type type) {
+    struct rdma_cm_event* event = NULL;
+    must(rdma_get_cm_event(pair->events, &event) == 0, "rdma_get_cm_event");
+    if (event->event != type) {
+        fprintf(stderr, "%s in place of %s\n", rdma_event_str(event->event), rdma_event_str(type));
+        exit(FAILED);
+    }
+    struct rdma_cm_id* const id = event->id;
+    rdma_ack_cm_event(event);
+    return id;
+}
+
+static void resolve(struct pair* pair, struct sockaddr_in address) {
+    must(rdma_create_id(pair->events, &pair->a.id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+    must(rdma_resolve_addr(pair->a.id, NULL, (struct sockaddr*)&address, CONNECT_MS) == 0,
+         "rdma_resolve_addr");
+    expect(pair, RDMA_CM_EVENT_ADDR_RESOLVED);
+    must(rdma_resolve_route(pair->a.id, CONNECT_MS) == 0, "rdma_resolve_route");
+    expect(pair, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+static void make_qp(struct pair* pair, struct end* end, const struct options* options) {
+    const uint32_t requests = options->send_requests != 0 ? options->send_requests : REQUESTS;
+    const int entries = options->sent_entries != 0 ? options->sent_entries : (int)requests;
+    struct ibv_qp_init_attr init = {
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = requests, .max_recv_wr = REQUESTS, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_context* const verbs = end->id->verbs;
+    end->channel = ibv_create_comp_channel(verbs);
+    must(end->channel != NULL, "ibv_create_comp_channel");
+    end->sent = ibv_create_cq(verbs, entries, NULL, NULL, 0);
+    end->received = ibv_create_cq(verbs, REQUESTS, NULL, end->channel, 0);
+    must(end->sent != NULL && end->received != NULL, "ibv_create_cq");
+    init.send_cq = end->sent;
+    init.recv_cq = end->received;
+    must(rdma_create_qp(end->id, pair->pd, &init) == 0, "rdma_create_qp");
+    end->cap = init.cap;
+}
+
+// What each end says here is for the other end's messages.
+static struct rdma_conn_param parameters(const struct pair* pair) {
+    const struct rdma_conn_param parameters = {
+        .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = pair->retries};
+    return parameters;
+}
+
+void pair_open(struct pair* pair, const struct options* options) {
+    struct sockaddr_in address = own_address();
+    memset(pair, 0, sizeof *pair);
+    pair->retries = options->no_retries ? 0 : 7;
+    pair->events = rdma_create_event_channel();
+    must(pair->events != NULL, "rdma_create_event_channel");
+    must(rdma_create_id(pair->events, &pair->listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+    must(rdma_bind_addr(pair->listener, (struct sockaddr*)&address) == 0, "rdma_bind_addr");
+    must(rdma_listen(pair->listener, 1) == 0, "rdma_listen");
+    address.sin_port = rdma_get_src_port(pair->listener);
+    resolve(pair, address);
+    pair->pd = ibv_alloc_pd(pair->a.id->verbs);
+    must(pair->pd != NULL, "ibv_alloc_pd");
+    make_qp(pair, &pair->a, options);
+    struct rdma_conn_param ask = parameters(pair);
+    must(rdma_connect(pair->a.id, &ask) == 0, "rdma_connect");
+    pair->b.id = expect(pair, RDMA_CM_EVENT_CONNECT_REQUEST);
+    make_qp(pair, &pair->b, options);
+}
+
+// librdmacm leaves 655 ms until a message that found no receive comes again. This makes it 10 us.
+static void shorten_retries(const struct end* end) {
+    struct ibv_qp_attr attr = {.min_rnr_timer = 1};
+    if (end->id->verbs->device->transport_type != IBV_TRANSPORT_IWARP) {
+        must(ibv_modify_qp(end->id->qp, &attr, IBV_QP_MIN_RNR_TIMER) == 0, "ibv_modify_qp");
+    }
+}
+
+void pair_connect(struct pair* pair) {
+    struct rdma_conn_param accept = parameters(pair);
+    must(rdma_accept(pair->b.id, &accept) == 0, "rdma_accept");
+    expect(pair, RDMA_CM_EVENT_ESTABLISHED);
+    expect(pair, RDMA_CM_EVENT_ESTABLISHED);
+    shorten_retries(&pair->a);
+    shorten_retries(&pair->b);
+}
+
+void end_flush(struct end* end) {
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    ibv_modify_qp(end->id->qp, &attr, IBV_QP_STATE); // iWARP refuses what has happened already
+    while (end->receives != 0) {
+        await_received(end);
+    }
+}
+
+void end_destroy_qp(struct end* end) {
+    rdma_destroy_qp(end->id);
+}
+
+static void close_end(struct end* end) {
+    if (end->id->qp != NULL) {
+        rdma_disconnect(end->id); // may have happened already
+        end_flush(end);
+        end_destroy_qp(end);
+    }
+    must(ibv_destroy_cq(end->sent) == 0, "ibv_destroy_cq");
+    must(ibv_destroy_cq(end->received) == 0, "ibv_destroy_cq");
+    must(ibv_destroy_comp_channel(end->channel) == 0, "ibv_destroy_comp_channel");
+}
+
+void pair_close(struct pair* pair) {
+    close_end(&pair->a);
+    close_end(&pair->b);
+    must(ibv_dealloc_pd(pair->pd) == 0, "ibv_dealloc_pd");
+    must(rdma_destroy_id(pair->a.id) == 0, "rdma_destroy_id");
+    must(rdma_destroy_id(pair->b.id) == 0, "rdma_destroy_id");
+    must(rdma_destroy_id(pair->listener) == 0, "rdma_destroy_id");
+    rdma_destroy_event_channel(pair->events);
+}
+
+// ---- requests
+
+void* whole_pages(size_t bytes) {
+    const size_t largest_page = 65536;
+    const size_t rounded = (bytes + largest_page - 1) / largest_page * largest_page;
+    void* const memory = aligned_alloc(largest_page, rounded);
+    must(memory != NULL, "aligned_alloc");
+    return memset(memory, 0, rounded);
+}
+
+struct ibv_mr* register_memory(struct pair* pair, void* memory, size_t bytes, int more_access) {
+    const int access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | more_access;
+    struct ibv_mr* const region = ibv_reg_mr(pair->pd, memory, bytes, access);
+    must(region != NULL, "ibv_reg_mr");
+    return region;
+}
+
+int post(struct end* end, enum ibv_wr_opcode opcode, const struct ibv_mr* region, const void* local,
+         size_t bytes, struct remote remote, unsigned flags) {
+    struct ibv_sge piece = {.addr = (uintptr_t)local, .length = (uint32_t)bytes, .lkey = region->lkey};
+    struct ibv_send_wr request = {.opcode = opcode,
+                                  .sg_list = &piece,
+                                  .num_sge = 1,
+                                  .send_flags = flags,
+                                  .wr.rdma = {.remote_addr = remote.address, .rkey = remote.key}};
+    struct ibv_send_wr* bad = NULL;
+    return ibv_post_send(end->id->qp, &request, &bad);
+}
+
+void post_message(struct end* end, const struct ibv_mr* region, const void* local, size_t bytes) {
+    const struct remote nowhere = {0, 0};
+    errno = post(end, IBV_WR_SEND, region, local, bytes, nowhere, IBV_SEND_SIGNALED);
+    must(errno == 0, "ibv_post_send");
+}
+
+void post_receive(struct end* end, const struct ibv_mr* region, void* local, size_t bytes) {
+    struct ibv_sge piece = {.addr = (uintptr_t)local, .length = (uint32_t)bytes, .lkey = region->lkey};
+    struct ibv_recv_wr request = {.wr_id = (uintptr_t)local, .sg_list = &piece, .num_sge = 1};
+    struct ibv_recv_wr* bad = NULL;
+    errno = ibv_post_recv(end->id->qp, &request, &bad);
+    must(errno == 0, "ibv_post_recv");
+    ++end->receives;
+}
+
+static time_t now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static struct ibv_wc await(struct ibv_cq* queue) {
+    const time_t end_s = now_s() + AWAIT_S;
+    struct ibv_wc completion;
+    int count = 0;
+    while ((count = ibv_poll_cq(queue, 1, &completion)) == 0) {
+        errno = ETIMEDOUT;
+        must(now_s() < end_s, "awaiting a completion");
+        sched_yield();
+    }
+    must(count == 1, "ibv_poll_cq");
+    return completion;
+}
+
+struct ibv_wc await_sent(struct end* end) {
+    return await(end->sent);
+}
+
+struct ibv_wc await_received(struct end* end) {
+    const struct ibv_wc completion = await(end->received);
+    --end->receives;
+    return completion;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the programs about verbs begin and end with: two ends of a reliable connection, "a" and "b", in one
+// process and one thread. They connect by librdmacm, so that the same program runs on uroce, rxe, siw and
+// hardware. The device is the one that has the address RACES_ADDRESS, or LAB_ADDR, which `sluice run` sets,
+// or else 127.0.0.1.
+//
+// What can't go wrong without a mistake of the set-up ends the program with status 2. A device that can't do
+// what a program is about ends it with status 77. A program itself ends with 0, or with 1 if it has noticed
+// its mistake.
+#ifndef TESTS_RACES_PAIR_H
+#define TESTS_RACES_PAIR_H
+
+#include <rdma/rdma_cma.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct end {
+    struct rdma_cm_id* id; // id->qp is the queue pair
+    struct ibv_comp_channel* channel;
+    struct ibv_cq* sent;
+    struct ibv_cq* received;
+    struct ibv_qp_cap cap; // what the device has granted
+    unsigned receives;     // posted by post_receive(), and not seen by await() yet
+};
+
+struct pair {
+    struct rdma_event_channel* events;
+    struct rdma_cm_id* listener;
+    struct ibv_pd* pd; // of both ends
+    uint8_t retries;   // of a message that finds no receive; 7: without end
+    struct end a;
+    struct end b;
+};
+
+// Zero is right for most programs.
+struct options {
+    uint32_t send_requests; // for each end; 0: 64
+    int sent_entries;       // of the queue `sent`; 0: as many as send_requests
+    uint8_t no_retries;     // a message that finds no receive is an error at once
+};
+
+// Makes both ends. Receives may be posted from now on; pair_connect() connects the ends.
+void pair_open(struct pair* pair, const struct options* options);
+void pair_connect(struct pair* pair);
+// Moves both queue pairs to error, awaits the receives that are still posted, and destroys everything.
+void pair_close(struct pair* pair);
+
+// The queue pair of an end, after its requests have ended, or just so.
+void end_flush(struct end* end);
+void end_destroy_qp(struct end* end);
+
+// Zeros in whole pages of their own, on any CPU. free() takes them back.
+void* whole_pages(size_t bytes);
+// Registers BYTES at MEMORY for everything that the peer may do, and for windows where MORE_ACCESS says so.
+struct ibv_mr* register_memory(struct pair* pair, void* memory, size_t bytes, int more_access);
+
+// Posts a Send, or a Write to or a Read from REMOTE, of BYTES at LOCAL. Returns what ibv_post_send() returns.
+struct remote {
+    uint64_t address;
+    uint32_t key;
+};
+int post(struct end* end, enum ibv_wr_opcode opcode, const struct ibv_mr* region, const void* local,
+         size_t bytes, struct remote remote, unsigned flags);
+// A Send with a completion, which has to be accepted.
+void post_message(struct end* end, const struct ibv_mr* region, const void* local, size_t bytes);
+void post_receive(struct end* end, const struct ibv_mr* region, void* local, size_t bytes);
+
+// The next completion of a queue, whatever its status. Ends the program if none comes.
+struct ibv_wc await_sent(struct end* end);
+struct ibv_wc await_received(struct end* end);
+
+// How long to wait for what may never come: RACES_PATIENCE_MS, or 5000.
+int patience_ms(void);
+// Ends the program with status 2 unless FINE.
+void must(int fine, const char* what);
+// Ends it with status 77 where the device is of iWARP: a message that finds no receive ends the connection
+// there.
+void needs_retries(const struct pair* pair);
+// The program's status: 0 if SYMPTOM is null, otherwise 1, and it is printed.
+int verdict(const char* symptom);
+// For a symptom that has a status: "what: status".
+const char* with_status(const char* what, enum ibv_wc_status status);
+
+#endif
