@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the programs about <sluice/sync.h> begin with: a few records in memory that two hosts share. Host 0
+// writes them, host 1 reads them. `sluice sync run --hosts 2 -- PROGRAM FILE` runs both, as hosts whose
+// caches know nothing of each other.
+#ifndef TESTS_RACES_SHARED_H
+#define TESTS_RACES_SHARED_H
+
+#include <stdint.h>
+
+// As large as the granule of any CPU: what two hosts write shares none.
+enum { GRANULE = 2048, SLOTS = 4, RECORDS = 16 };
+
+struct record {
+    uint64_t number;
+    char padding[GRANULE - sizeof(uint64_t)];
+};
+
+struct ring {
+    uint64_t written; // host 0's: how many records it has written
+    char padding_1[GRANULE - sizeof(uint64_t)];
+    uint64_t taken; // host 1's: how many it has read
+    char padding_2[GRANULE - sizeof(uint64_t)];
+    struct record slots[SLOTS];
+};
+
+// Maps FILE, and makes it, with zeros, where it isn't there. Ends the program with status 2 if it can't.
+struct ring* map_ring(int argc, char** argv);
+// SYNC_HOST: 0 or 1.
+int own_host(void);
+// Ends the program with status 2 unless ERROR is 0, as the functions of <sluice/sync.h> return it.
+void must(int error);
+// A flag of the other host's.
+uint64_t observe(const uint64_t* flag);
+// The program's status: 0 if no record was wrong, otherwise 1, and how many is printed.
+int verdict(unsigned wrong);
+
+#endif
