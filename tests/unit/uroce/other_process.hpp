@@ -71,6 +71,12 @@ class OtherProcess {
 
     Talk talk() const { return Talk(fds_[0]); }
     pid_t pid() const { return pid_; }
+    // Stopped are all its threads, when this returns.
+    void stop() const {
+        int status = 0;
+        assert_int_equal(kill(pid_, SIGSTOP), 0);
+        assert_int_equal(waitpid(pid_, &status, WUNTRACED), pid_);
+    }
     int wait_for_end() const {
         int status = -1;
         assert_int_equal(waitpid(pid_, &status, 0), pid_);

@@ -314,15 +314,9 @@ struct Told {
     const Card card;
 };
 
-void stop(pid_t process) {
-    assert_int_equal(kill(process, SIGSTOP), 0);
-    int status = 0;
-    assert_int_equal(waitpid(process, &status, WUNTRACED), process);
-}
-
 // As with a debugger, or a processor that others have.
 void stop_for(std::chrono::milliseconds time, Told& peer) {
-    stop(peer.server.pid());
+    peer.server.stop();
     assert_int_equal(post_to(peer.end, IBV_WR_RDMA_WRITE, 0, 64, peer.card, 0), 0);
     const auto began = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - began < time) {
@@ -342,7 +336,7 @@ TEST(peer__stopped_for_longer_than_all_retries__goes_on) {
 // It is stopped before, so that it answers nothing of what was sent.
 TEST(peer_at_another_address_of_ours__killed__the_request_fails_soon) {
     Told peer(own_address(5));
-    stop(peer.server.pid());
+    peer.server.stop();
     assert_int_equal(post_to(peer.end, IBV_WR_RDMA_WRITE, 0, 64, peer.card, 0), 0);
     const auto began = std::chrono::steady_clock::now();
     assert_int_equal(kill(peer.server.pid(), SIGKILL), 0);
