@@ -71,3 +71,19 @@ int rpma_cq_ack_events(struct rpma_cq* cq, unsigned num_events) {
 int rpma_cq_arm(struct rpma_cq* cq) {
     return cq == nullptr ? RPMA_E_INVAL : code_of(object_of(cq)->arm_again());
 }
+
+int rpma_conn_cfg_set_cq_credits(struct rpma_conn_cfg* cfg, bool counted) {
+    return set(cfg, &ConnConfig::has_credits, counted);
+}
+
+int rpma_conn_cfg_get_cq_credits(const struct rpma_conn_cfg* cfg, bool* counted) {
+    return get(cfg, &ConnConfig::has_credits, counted);
+}
+
+int rpma_srq_cfg_set_rcq_credits(struct rpma_srq_cfg* cfg, bool counted) {
+    return set(cfg, &SrqConfig::has_credits, counted);
+}
+
+int rpma_srq_cfg_get_rcq_credits(const struct rpma_srq_cfg* cfg, bool* counted) {
+    return get(cfg, &SrqConfig::has_credits, counted);
+}

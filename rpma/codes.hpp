@@ -19,6 +19,7 @@ enum class Answer : std::uint8_t {
     kInvalid,       // an argument: no flags, or a range outside of its region
     kNotSupported,  // by the peer's region
     kRefused,       // by the device; the log has the errno
+    kNoRoom,        // for the completion; only where credits are counted
     kNoCompletion,  // there is none yet
     kSharedChannel, // completions are announced there, and not at this queue
     kForeign, // the device names a queue that isn't the connection's, or more completions than were asked for
@@ -34,6 +35,8 @@ constexpr int code_of(Answer answer) noexcept {
         return RPMA_E_NOSUPP;
     case Answer::kRefused: // a full queue says ENOMEM, and there is memory enough
         return RPMA_E_PROVIDER;
+    case Answer::kNoRoom:
+        return RPMA_E_AGAIN;
     case Answer::kNoCompletion:
         return RPMA_E_NO_COMPLETION;
     case Answer::kSharedChannel:

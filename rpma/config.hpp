@@ -25,12 +25,14 @@ struct ConnConfig {
     std::atomic<std::uint32_t> rq_size{10};
     std::atomic<std::uint32_t> max_pieces{1}; // of memory, in one request
     std::atomic<bool> has_shared_channel{false};
+    std::atomic<bool> has_credits{false}; // completions are counted before a request is posted
     std::atomic<Srq*> srq{nullptr};
 };
 
 struct SrqConfig {
     std::atomic<std::uint32_t> rq_size{20};
     std::atomic<std::uint32_t> rcq_size{20}; // 0: it has none
+    std::atomic<bool> has_credits{false};
 };
 
 } // namespace sluice::rpma

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The data path of a connection: no allocation, no exception, no lock of ours. Whether a request fits is the
-// device's to say.
+// The data path of a connection: no allocation, no exception, and no lock of ours but where completions are
+// counted (ADR 91). Whether a request fits is the device's to say.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -30,13 +30,26 @@ bool is_nothing(const Local& local) noexcept {
     return local.region == nullptr && local.offset == 0 && local.length == 0;
 }
 
-Answer post(const glue::QueuePair& qp, ibv_send_wr& request) noexcept {
-    ibv_send_wr* bad = nullptr;
-    const int refused = qp.post_send(&request, &bad);
-    if (refused != 0) [[unlikely]] {
-        return log_refusal(refused, {});
+// REFUSED: what the device answers, or Credits.
+Answer answer_of(int refused) noexcept {
+    if (refused == 0) [[likely]] {
+        return Answer::kDone;
     }
-    return Answer::kDone;
+    return refused == Credits::kNoRoom ? Answer::kNoRoom : log_refusal(refused, {});
+}
+
+// Posts by POST, which gives the device's answer, a request with FLAGS, if the completion queue has room.
+template<typename Post>
+Answer post(const Queues& queues, unsigned flags, Post&& post) noexcept {
+    Credits* const credits = queues.cq().credits();
+    return answer_of(credits == nullptr ? post() : credits->send((flags & IBV_SEND_SIGNALED) != 0, post));
+}
+
+Answer post(const Queues& queues, ibv_send_wr& request) noexcept {
+    return post(queues, request.send_flags, [&] {
+        ibv_send_wr* bad = nullptr;
+        return queues.qp().post_send(&request, &bad);
+    });
 }
 
 // FROM as a device takes it, in TO, which has room for that; the length of all, or nothing if a piece can't
@@ -97,7 +110,7 @@ Answer Conn::post_transfer(ibv_wr_opcode opcode, const Local& local, const Remot
         return Answer::kInvalid;
     }
     request.imm_data = htonl(immediate);
-    return post(is_->queues_->qp(), request);
+    return post(queues(), request);
 }
 
 Answer Conn::read(const Local& to, const Remote& from, const Report& report) noexcept {
@@ -125,7 +138,7 @@ Answer Conn::write_pieces(const Remote& to, std::span<const Local> from, const R
     request.send_flags = signal_of(report);
     request.wr.rdma.remote_addr = to.region->address(to.offset);
     request.wr.rdma.rkey = to.region->key();
-    return post(is_->queues_->qp(), request);
+    return post(queues(), request);
 }
 
 Answer Conn::write_many(std::span<const Write> writes, std::size_t& posted) noexcept {
@@ -139,10 +152,15 @@ Answer Conn::write_many(std::span<const Write> writes, std::size_t& posted) noex
         }
         requests[i].next = i + 1 < writes.size() ? &requests[i + 1] : nullptr;
     }
-    ibv_send_wr* bad = nullptr;
-    const int refused = is_->queues_->qp().post_send(requests.data(), &bad);
-    posted = refused == 0 ? writes.size() : static_cast<std::size_t>(bad - requests.data());
-    return refused == 0 ? Answer::kDone : log_refusal(refused, {});
+    const auto post_all = [&] {
+        ibv_send_wr* bad = nullptr;
+        const int refused = queues().qp().post_send(requests.data(), &bad);
+        posted = refused == 0 ? writes.size() : static_cast<std::size_t>(bad - requests.data());
+        return refused;
+    };
+    Credits* const credits = queues().cq().credits();
+    return answer_of(credits == nullptr ? post_all()
+                                        : credits->send({requests.data(), writes.size()}, posted, post_all));
 }
 
 Answer Conn::write_with_immediate(const Remote& to, const Local& from, std::uint32_t immediate,
@@ -171,11 +189,10 @@ Answer Conn::atomic_write(const Remote& to, const char* value, const Report& rep
     const Features features = features_.load(std::memory_order_relaxed);
     const unsigned flags =
         signal_of(report) | ((features & kFlushes) == kFlushes ? 0U : unsigned{IBV_SEND_FENCE});
-    const glue::QueuePair& qp = is_->queues_->qp();
     const glue::QueuePair::Target target{to.region->key(), to.region->address(to.offset)};
     if ((features & kAtomicWrite) != 0) {
-        const int refused = qp.post_atomic_write(id_of(report), flags, target, value);
-        return refused == 0 ? Answer::kDone : log_refusal(refused, {});
+        return post(queues(), flags,
+                    [&] { return queues().qp().post_atomic_write(id_of(report), flags, target, value); });
     }
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(value), kBytes, 0};
     ibv_send_wr request{};
@@ -186,7 +203,7 @@ Answer Conn::atomic_write(const Remote& to, const char* value, const Report& rep
     request.send_flags = flags | IBV_SEND_INLINE | IBV_SEND_FENCE;
     request.wr.rdma.remote_addr = target.address;
     request.wr.rdma.rkey = target.key;
-    return post(qp, request);
+    return post(queues(), request);
 }
 
 Answer Conn::flush(const Remote& range, std::size_t length, rpma_flush_type type,
@@ -205,10 +222,10 @@ Answer Conn::flush(const Remote& range, std::size_t length, rpma_flush_type type
     if ((features_.load(std::memory_order_relaxed) & native) == 0) {
         return post_read_as_flush(*range.region, range.offset, report);
     }
-    const int refused = is_->queues_->qp().post_flush(
-        id_of(report), signal_of(report), {range.region->key(), range.region->address(range.offset)}, length,
-        is_persistent);
-    return refused == 0 ? Answer::kDone : log_refusal(refused, {});
+    const glue::QueuePair::Target target{range.region->key(), range.region->address(range.offset)};
+    return post(queues(), signal_of(report), [&] {
+        return queues().qp().post_flush(id_of(report), signal_of(report), target, length, is_persistent);
+    });
 }
 
 // A read waits for all writes before it, wherever it reads. So near the end of the region it moves down
@@ -226,7 +243,7 @@ Answer Conn::post_read_as_flush(const RemoteRegion& region, std::size_t offset,
     request.send_flags = signal_of(report);
     request.wr.rdma.remote_addr = region.address(at);
     request.wr.rdma.rkey = region.key();
-    return post(is_->queues_->qp(), request);
+    return post(queues(), request);
 }
 
 } // namespace sluice::rpma

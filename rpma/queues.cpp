@@ -44,10 +44,10 @@ void look_for_loss(const ibv_wc* completions, int count, int fd) noexcept {
     }
 }
 
-// A receive into LENGTH bytes of TO, or into none. POST gives the device's answer.
+// A receive into LENGTH bytes of TO, or into none. POST gives the device's answer. CREDITS may be null.
 template<typename Post>
 Answer post_receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id,
-                    Post&& post) noexcept {
+                    Credits* credits, Post&& post) noexcept {
     ibv_sge piece{};
     if (to != nullptr ? !to->contains(offset, length) : (offset != 0 || length != 0)) {
         return Answer::kInvalid;
@@ -59,15 +59,21 @@ Answer post_receive(const LocalRegion* to, std::size_t offset, std::size_t lengt
         request.sg_list = &piece;
         request.num_sge = 1;
     }
+    if (credits != nullptr && !credits->take(1)) {
+        return Answer::kNoRoom;
+    }
     ibv_recv_wr* bad = nullptr;
     const int refused = post(&request, &bad);
+    if (refused != 0 && credits != nullptr) {
+        credits->give_back(1);
+    }
     return refused == 0 ? Answer::kDone : log_refusal(refused, {});
 }
 
 } // namespace
 
 Result<std::unique_ptr<Cq>> Cq::make(const glue::Context& context, std::uint32_t entries,
-                                     const glue::CompletionChannel* shared) {
+                                     const glue::CompletionChannel* shared, bool has_credits) {
     std::unique_ptr<Cq> cq(new Cq());
     if (shared == nullptr) {
         Result<glue::CompletionChannel> own = glue::CompletionChannel::make_blocking(context);
@@ -83,6 +89,9 @@ Result<std::unique_ptr<Cq>> Cq::make(const glue::Context& context, std::uint32_t
         return std::move(queue).error();
     }
     cq->queue_ = *std::move(queue);
+    if (has_credits) {
+        cq->credits_ = std::make_unique<Credits>(static_cast<std::uint32_t>(cq->queue_->entries()));
+    }
     if (Result<void> armed = glue::from_rc(cq->queue_->arm(false), "asking for notifications"); !armed) {
         return std::move(armed).error();
     }
@@ -128,6 +137,9 @@ Answer Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
     const int count = queue_->poll(completions, max);
     if (count > 0 && count <= max) {
         look_for_loss(completions, count, loss_fd_);
+        if (credits_ != nullptr) {
+            credits_->completed({completions, static_cast<std::size_t>(count)});
+        }
         if (taken != nullptr) {
             *taken = count;
         }
@@ -176,9 +188,13 @@ Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second,
 }
 
 Result<std::unique_ptr<Srq>> Srq::make(const Peer& peer, const SrqConfig& config) {
+    if (config.has_credits && config.rcq_size == 0) {
+        return Error(ErrorKind::kInvalidArgument,
+                     "receives can be counted only where they complete in a queue of their own");
+    }
     std::unique_ptr<Srq> srq(new Srq());
     if (const std::uint32_t entries = config.rcq_size; entries != 0) {
-        Result<std::unique_ptr<Cq>> rcq = Cq::make(peer.context(), entries, nullptr);
+        Result<std::unique_ptr<Cq>> rcq = Cq::make(peer.context(), entries, nullptr, config.has_credits);
         if (!rcq) {
             return std::move(rcq).error();
         }
@@ -195,7 +211,8 @@ Result<std::unique_ptr<Srq>> Srq::make(const Peer& peer, const SrqConfig& config
 }
 
 Answer Srq::receive(const LocalRegion* to, std::size_t offset, std::size_t length, const void* id) noexcept {
-    return post_receive(to, offset, length, id, [this](ibv_recv_wr* request, ibv_recv_wr** bad) {
+    Credits* const credits = rcq_ == nullptr ? nullptr : rcq_->credits();
+    return post_receive(to, offset, length, id, credits, [this](ibv_recv_wr* request, ibv_recv_wr** bad) {
         return queue_->post_recv(request, bad);
     });
 }
@@ -210,6 +227,11 @@ Result<std::unique_ptr<Queues>> Queues::make(const Peer& peer, const ConnConfig&
     if (config.has_shared_channel && srq != nullptr && srq->rcq() != nullptr) {
         return Error(ErrorKind::kInvalidArgument,
                      "a shared receive queue with a completion queue of its own has a channel of its own");
+    }
+    if (config.has_credits && srq != nullptr && srq->rcq() == nullptr) {
+        return Error(ErrorKind::kInvalidArgument,
+                     "which connection a shared receive completes at cannot be known, so that it cannot be "
+                     "counted; give the shared receive queue a completion queue of its own");
     }
     std::unique_ptr<Queues> queues(new Queues());
     Result<void> made = queues->make_completion_queues(peer, config, srq);
@@ -230,7 +252,8 @@ Result<void> Queues::make_completion_queues(const Peer& peer, const ConnConfig& 
         }
         channel_ = *std::move(channel);
     }
-    Result<std::unique_ptr<Cq>> cq = Cq::make(peer.context(), config.cq_size, shared_channel());
+    Result<std::unique_ptr<Cq>> cq =
+        Cq::make(peer.context(), config.cq_size, shared_channel(), config.has_credits);
     if (!cq) {
         return std::move(cq).error();
     }
@@ -245,7 +268,8 @@ Result<void> Queues::make_completion_queues(const Peer& peer, const ConnConfig& 
     if (receives == 0 || (srq != nullptr && srq->rcq() != nullptr)) {
         return {};
     }
-    Result<std::unique_ptr<Cq>> rcq = Cq::make(peer.context(), receives, shared_channel());
+    Result<std::unique_ptr<Cq>> rcq =
+        Cq::make(peer.context(), receives, shared_channel(), config.has_credits);
     if (!rcq) {
         return std::move(rcq).error();
     }
@@ -277,9 +301,10 @@ Result<void> Queues::make_queue_pair(const Peer& peer, const ConnConfig& config,
 
 Answer Queues::receive(const LocalRegion* to, std::size_t offset, std::size_t length,
                        const void* id) noexcept {
-    return post_receive(to, offset, length, id, [this](ibv_recv_wr* request, ibv_recv_wr** bad) {
+    const auto post = [this](ibv_recv_wr* request, ibv_recv_wr** bad) {
         return qp_->post_recv(request, bad);
-    });
+    };
+    return post_receive(to, offset, length, id, receive_credits(), post);
 }
 
 Result<void> Queues::close() noexcept {

@@ -13,6 +13,7 @@
 #include "ibverbs-glue/queue_pair.hpp"
 #include "rpma/codes.hpp"
 #include "rpma/config.hpp"
+#include "rpma/credits.hpp"
 #include "rpma/region.hpp"
 
 namespace sluice::rpma {
@@ -21,12 +22,14 @@ class Cq {
   public:
     // With a channel of its own, or with SHARED, which outlives it.
     static Result<std::unique_ptr<Cq>> make(const glue::Context& context, std::uint32_t entries,
-                                            const glue::CompletionChannel* shared);
+                                            const glue::CompletionChannel* shared, bool has_credits);
 
     bool has_own_channel() const noexcept { return own_channel_.has_value(); }
     // Of its channel, shared or not.
     int fd() const noexcept { return channel_->fd(); }
     const glue::CompletionQueue& queue() const noexcept { return *queue_; }
+    // Null where nothing is counted.
+    Credits* credits() const noexcept { return credits_.get(); }
 
     // Only with a channel of its own.
     Answer wait() noexcept;
@@ -49,7 +52,8 @@ class Cq {
     std::optional<glue::CompletionChannel> own_channel_;
     const glue::CompletionChannel* channel_ = nullptr;
     std::optional<glue::CompletionQueue> queue_; // before its channel goes
-    std::atomic<unsigned> unacknowledged_{0};    // what take_notification() took
+    std::unique_ptr<Credits> credits_;
+    std::atomic<unsigned> unacknowledged_{0}; // what take_notification() took
     int loss_fd_ = -1;
 };
 
@@ -95,6 +99,10 @@ class Queues {
     Queues() = default;
     Result<void> make_completion_queues(const Peer& peer, const ConnConfig& config, const Srq* srq);
     Result<void> make_queue_pair(const Peer& peer, const ConnConfig& config, const Srq* srq);
+    // Null for receives of a shared queue, which counts them by itself.
+    Credits* receive_credits() const noexcept {
+        return has_srq_ ? nullptr : rcq_ != nullptr ? rcq_->credits() : cq_->credits();
+    }
 
     // What is named first goes last.
     Descriptor loss_;

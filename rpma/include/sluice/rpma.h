@@ -164,6 +164,67 @@ int rpma_cq_ack_events(struct rpma_cq* cq, unsigned num_events);
  */
 int rpma_cq_arm(struct rpma_cq* cq);
 
+/**
+ * rpma_conn_cfg_set_cq_credits - refuse requests that the completion queue has no room for
+ *
+ * A completion queue that gets more completions than it has entries loses them, and the connection is over.
+ * If COUNTED is true, the library counts what can still come: one completion for each receive, and one for
+ * each other request, also without RPMA_F_COMPLETION_ALWAYS, since the request may fail. A request that may
+ * find no room is refused with RPMA_E_AGAIN, and nothing is posted. rpma_cq_get_wc() and rpma_cq_wait_wc()
+ * make room. A request that asks for no completion keeps its place until a later one of the same connection
+ * that asks for one has completed and its completion has been taken.
+ *
+ * It is false at first, because librpma's programs may post more than fits where they know that not all of it
+ * completes at the same time. Receives of a shared receive queue are counted by that queue:
+ * rpma_srq_cfg_set_rcq_credits().
+ *
+ * With COUNTED, rpma_conn_req_new() and rpma_ep_next_conn_req() answer RPMA_E_INVAL for a shared receive
+ * queue without a completion queue of its own: at which connection a receive completes cannot be known.
+ *
+ * Returns: 0, or the error below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cfg is NULL
+ */
+int rpma_conn_cfg_set_cq_credits(struct rpma_conn_cfg* cfg, bool counted);
+
+/**
+ * rpma_conn_cfg_get_cq_credits - whether completions are counted
+ *
+ * See rpma_conn_cfg_set_cq_credits().
+ *
+ * Returns: 0, or the error below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cfg or counted is NULL
+ */
+int rpma_conn_cfg_get_cq_credits(const struct rpma_conn_cfg* cfg, bool* counted);
+
+/**
+ * rpma_srq_cfg_set_rcq_credits - refuse shared receives that the completion queue has no room for
+ *
+ * As rpma_conn_cfg_set_cq_credits(), for rpma_srq_recv() and the completion queue that belongs to the shared
+ * receive queue. With COUNTED, rpma_srq_new() answers RPMA_E_INVAL if there is no such queue.
+ *
+ * Returns: 0, or the error below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cfg is NULL
+ */
+int rpma_srq_cfg_set_rcq_credits(struct rpma_srq_cfg* cfg, bool counted);
+
+/**
+ * rpma_srq_cfg_get_rcq_credits - whether completions of shared receives are counted
+ *
+ * See rpma_srq_cfg_set_rcq_credits().
+ *
+ * Returns: 0, or the error below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: cfg or counted is NULL
+ */
+int rpma_srq_cfg_get_rcq_credits(const struct rpma_srq_cfg* cfg, bool* counted);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
