@@ -87,3 +87,10 @@ int rpma_srq_cfg_set_rcq_credits(struct rpma_srq_cfg* cfg, bool counted) {
 int rpma_srq_cfg_get_rcq_credits(const struct rpma_srq_cfg* cfg, bool* counted) {
     return get(cfg, &SrqConfig::has_credits, counted);
 }
+
+int rpma_conn_reconnect(const struct rpma_conn* conn, struct rpma_conn** new_conn_ptr) {
+    if (conn == nullptr || new_conn_ptr == nullptr) {
+        return RPMA_E_INVAL;
+    }
+    return give(new_conn_ptr, [&] { return object_of(conn)->reconnect(); });
+}

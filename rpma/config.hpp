@@ -13,26 +13,36 @@ namespace sluice::rpma {
 
 class Srq;
 
+// One that copies as it is found.
+template<typename T>
+class Setting : public std::atomic<T> {
+  public:
+    constexpr Setting(T value) noexcept : std::atomic<T>(value) {} // NOLINT(google-explicit-constructor)
+    Setting(const Setting& other) noexcept : std::atomic<T>(other.load()) {}
+    Setting& operator=(const Setting&) = delete;
+    using std::atomic<T>::operator=;
+};
+
 struct PeerConfig {
-    std::atomic<bool> direct_write_to_pmem{false};
+    Setting<bool> direct_write_to_pmem{false};
 };
 
 struct ConnConfig {
-    std::atomic<int> timeout_ms{RPMA_DEFAULT_TIMEOUT_MS};
-    std::atomic<std::uint32_t> cq_size{10};
-    std::atomic<std::uint32_t> rcq_size{0}; // 0: receives complete in the other queue
-    std::atomic<std::uint32_t> sq_size{10};
-    std::atomic<std::uint32_t> rq_size{10};
-    std::atomic<std::uint32_t> max_pieces{1}; // of memory, in one request
-    std::atomic<bool> has_shared_channel{false};
-    std::atomic<bool> has_credits{false}; // completions are counted before a request is posted
-    std::atomic<Srq*> srq{nullptr};
+    Setting<int> timeout_ms{RPMA_DEFAULT_TIMEOUT_MS};
+    Setting<std::uint32_t> cq_size{10};
+    Setting<std::uint32_t> rcq_size{0}; // 0: receives complete in the other queue
+    Setting<std::uint32_t> sq_size{10};
+    Setting<std::uint32_t> rq_size{10};
+    Setting<std::uint32_t> max_pieces{1}; // of memory, in one request
+    Setting<bool> has_shared_channel{false};
+    Setting<bool> has_credits{false}; // completions are counted before a request is posted
+    Setting<Srq*> srq{nullptr};
 };
 
 struct SrqConfig {
-    std::atomic<std::uint32_t> rq_size{20};
-    std::atomic<std::uint32_t> rcq_size{20}; // 0: it has none
-    std::atomic<bool> has_credits{false};
+    Setting<std::uint32_t> rq_size{20};
+    Setting<std::uint32_t> rcq_size{20}; // 0: it has none
+    Setting<bool> has_credits{false};
 };
 
 } // namespace sluice::rpma

@@ -55,8 +55,8 @@ std::optional<rpma_conn_event> name_of(glue::ConnectionEventKind kind) noexcept 
     return std::nullopt;
 }
 
-Result<void> Request::prepare(const ConnConfig& config) {
-    Result<std::unique_ptr<Queues>> queues = Queues::make(peer_, config);
+Result<void> Request::prepare() {
+    Result<std::unique_ptr<Queues>> queues = Queues::make(peer_, config_);
     if (!queues) {
         return std::move(queues).error();
     }
@@ -76,8 +76,13 @@ Result<std::unique_ptr<Request>> Request::make(Peer& peer, const char* address, 
     if (!to) {
         return std::move(to).error();
     }
-    std::unique_ptr<Request> request(new Request(peer));
-    if (Result<void> prepared = request->prepare(config); !prepared) {
+    return make(peer, *to, config);
+}
+
+Result<std::unique_ptr<Request>> Request::make(Peer& peer, const glue::Address& to,
+                                               const ConnConfig& config) {
+    std::unique_ptr<Request> request(new Request(peer, config));
+    if (Result<void> prepared = request->prepare(); !prepared) {
         return std::move(prepared).error();
     }
     Result<std::unique_ptr<glue::Connection>> connection = request->service_->make_connection(nullptr);
@@ -85,17 +90,17 @@ Result<std::unique_ptr<Request>> Request::make(Peer& peer, const char* address, 
         return std::move(connection).error();
     }
     request->connection_ = *std::move(connection);
-    if (Result<void> found = request->connection_->resolve(*to, config.timeout_ms); !found) {
+    if (Result<void> found = request->connection_->resolve(to, config.timeout_ms); !found) {
         return std::move(found).error();
     }
-    request->to_ = *to;
+    request->to_ = to;
     return request;
 }
 
 Result<std::unique_ptr<Request>> Request::answer(Peer& peer, glue::ConnectionEvent event,
                                                  const ConnConfig& config) {
-    std::unique_ptr<Request> request(new Request(peer));
-    Result<void> done = request->prepare(config);
+    std::unique_ptr<Request> request(new Request(peer, config));
+    Result<void> done = request->prepare();
     if (done) {
         // The endpoint may go before the request is answered.
         done = event.request->move_to(*request->service_);
@@ -112,6 +117,7 @@ Result<std::unique_ptr<Request>> Request::answer(Peer& peer, glue::ConnectionEve
 
 Result<std::unique_ptr<Conn>> Request::connect(std::unique_ptr<Request> request, PrivateData from_program) {
     Request& is = *request;
+    is.from_program_.assign(from_program.begin(), from_program.end());
     const glue::PrivateDataLimits limits = is.service_->limits();
     const bool is_active = is.to_.is_set();
     const std::vector<std::byte> data =
@@ -249,6 +255,7 @@ std::optional<rpma_conn_event> Conn::told(glue::ConnectionEvent& event) {
     if (!name || is_known) {
         return std::nullopt;
     }
+    is_lost_ = is_lost_ || name == RPMA_CONN_LOST;
     log_message(RPMA_LOG_LEVEL_NOTICE, {}, rpma_utils_conn_event_2str(*name));
     return name;
 }
@@ -279,6 +286,22 @@ Result<void> Conn::disconnect() {
     // The peer's wish may have come first, and its event not have been looked at.
     const bool is_over = !asked && asked.error().os_errno() == EINVAL && is_established_ && !is_second;
     return is_over ? Result<void>() : std::move(asked);
+}
+
+Result<std::unique_ptr<Conn>> Conn::reconnect() const {
+    if (!is_->to_.is_set()) {
+        return Error(ErrorKind::kNotSupported,
+                     "the peer has asked for the connection, so that only the peer can ask for it again");
+    }
+    if (!is_ended_ && !is_refused_ && !is_lost_ && !was_left_) {
+        return Error(ErrorKind::kInvalidArgument,
+                     "the connection has neither ended nor failed; disconnect it first");
+    }
+    Result<std::unique_ptr<Request>> request = Request::make(is_->peer_, is_->to_, is_->config_);
+    if (!request) {
+        return std::move(request).error();
+    }
+    return Request::connect(*std::move(request), is_->from_program_);
 }
 
 Result<void> Conn::close() noexcept {

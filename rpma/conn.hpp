@@ -43,16 +43,20 @@ class Request {
   private:
     friend class Conn;
 
-    explicit Request(Peer& peer) noexcept : peer_(peer) {}
-    Result<void> prepare(const ConnConfig& config);
+    Request(Peer& peer, const ConnConfig& config) noexcept : peer_(peer), config_(config) {}
+    static Result<std::unique_ptr<Request>> make(Peer& peer, const glue::Address& to,
+                                                 const ConnConfig& config);
+    Result<void> prepare();
 
     Peer& peer_;
+    const ConnConfig config_; // as it was
     // What is named first goes last.
     std::unique_ptr<Queues> queues_;
     std::unique_ptr<glue::ConnectionService> service_;
     std::unique_ptr<glue::Connection> connection_;
-    glue::Address to_; // unset for the peer's
-    std::vector<std::byte> private_data_;
+    glue::Address to_;                    // unset for the peer's
+    std::vector<std::byte> private_data_; // the peer's
+    std::vector<std::byte> from_program_; // this side's, without an offer
     Features peers_offer_ = kNoFeature;
 };
 
@@ -132,6 +136,9 @@ class Conn {
     PrivateData private_data() noexcept;
     void trust_direct_writes(bool peer_has) noexcept { has_direct_write_.store(peer_has); }
     Result<void> disconnect();
+    // A new one to the same place, with the same configuration and private data. Blocks as Request::make().
+    // kInvalidArgument: it may still be in use. kNotSupported: the peer has asked for it.
+    Result<std::unique_ptr<Conn>> reconnect() const;
     Result<void> close() noexcept;
 
     // The data path. Unless the answer is kDone, nothing is posted.
@@ -168,6 +175,7 @@ class Conn {
     std::atomic<bool> is_established_{false};
     std::atomic<bool> is_refused_{false}; // has told RPMA_CONN_REJECTED or RPMA_CONN_UNREACHABLE
     std::atomic<bool> is_ended_{false};   // has told RPMA_CONN_CLOSED, or that the peer died
+    std::atomic<bool> is_lost_{false};    // has told RPMA_CONN_LOST
     std::atomic<bool> was_left_{false};   // by this side
     Mutex mutex_;
     std::vector<std::byte> private_data_ SLUICE_TSA(guarded_by(mutex_)); // set once, so that it stays

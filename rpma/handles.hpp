@@ -135,7 +135,7 @@ int take_back(Handle** handle) noexcept {
 
 // A member of a configuration.
 template<typename Handle, typename T, typename Value>
-int set(Handle* handle, std::atomic<T> ObjectOf<Handle>::Type::*member, Value value) noexcept {
+int set(Handle* handle, Setting<T> ObjectOf<Handle>::Type::*member, Value value) noexcept {
     if (handle == nullptr) {
         return RPMA_E_INVAL;
     }
@@ -143,7 +143,7 @@ int set(Handle* handle, std::atomic<T> ObjectOf<Handle>::Type::*member, Value va
     return 0;
 }
 template<typename Handle, typename T, typename Value>
-int get(const Handle* handle, std::atomic<T> ObjectOf<Handle>::Type::*member, Value* value) noexcept {
+int get(const Handle* handle, Setting<T> ObjectOf<Handle>::Type::*member, Value* value) noexcept {
     if (handle == nullptr || value == nullptr) {
         return RPMA_E_INVAL;
     }

@@ -225,6 +225,33 @@ int rpma_srq_cfg_set_rcq_credits(struct rpma_srq_cfg* cfg, bool counted);
  */
 int rpma_srq_cfg_get_rcq_credits(const struct rpma_srq_cfg* cfg, bool* counted);
 
+/**
+ * rpma_conn_reconnect - connect again where a connection has ended or failed
+ *
+ * CONN is one that this side has asked for, and that rpma_conn_next_event() has called closed, lost, rejected
+ * or unreachable, or that this side has disconnected. The new connection goes to the same address and port,
+ * from the same peer object, with the configuration and the private data that CONN was made with. A shared
+ * receive queue of the configuration must still be there. What comes of it is an event of the new connection,
+ * as for rpma_conn_req_connect().
+ *
+ * CONN stays as it is until it is deleted, and nothing of it is taken over: receives must be posted again,
+ * and if the peer's program is a new one, so are its regions. rpma_conn_apply_remote_peer_cfg() must be
+ * called again, too.
+ *
+ * The function blocks as rpma_conn_req_new(): for up to the configuration's timeout for the address and again
+ * for the path.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: conn or new_conn_ptr is NULL
+ * - RPMA_E_INVAL: the connection has neither ended nor failed
+ * - RPMA_E_NOSUPP: the peer has asked for the connection
+ * - RPMA_E_PROVIDER: the way to the peer was not found, or the device refuses
+ * - RPMA_E_NOMEM: out of memory
+ */
+int rpma_conn_reconnect(const struct rpma_conn* conn, struct rpma_conn** new_conn_ptr);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
