@@ -35,6 +35,8 @@ namespace sluice::glue {
 
 enum class ConnectionEventKind {
     kRequest,      // somebody wants to connect to a listener
+    kAddressFound, // after start_resolving(): the peer's address leads through the device
+    kPathFound,    // after start_resolving(): connect() only asks the peer
     kEstablished,  // both sides are ready
     kRejected,     // by the peer's program or by what stands before it
     kUnreachable,  // there is no way to the peer, or nobody answered in time
@@ -81,6 +83,9 @@ class Connection {
     // Finds the way to PEER now instead of after connect(), which then only asks the peer. Blocks for up to
     // TIMEOUT_MS for the address and again for the path.
     virtual Result<void> resolve(const Address& peer, int timeout_ms) = 0;
+    // The same without blocking. True: there is nothing to find, and no event tells so. False: kAddressFound
+    // and kPathFound follow, or kUnreachable in place of either.
+    virtual Result<bool> start_resolving(const Address& peer, int timeout_ms) = 0;
     // Its events, also those that wait, arrive at SERVICE from now on, which is one of the same device. No
     // thread takes events of its former service meanwhile.
     virtual Result<void> move_to(ConnectionService& service) = 0;

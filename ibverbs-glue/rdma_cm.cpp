@@ -90,6 +90,7 @@ class RdmaCmConnection final : public Connection, public IdUser {
 
     void set_owner(void* owner) noexcept override { owner_.store(owner, std::memory_order_relaxed); }
     Result<void> resolve(const Address& peer, int timeout_ms) override;
+    Result<bool> start_resolving(const Address& peer, int timeout_ms) override;
     Result<void> move_to(ConnectionService& service) override;
     Result<void> connect(const Address& peer, const QueuePair& qp, const ConnectionOptions& options) override;
     Result<void> accept(const QueuePair& qp, const ConnectionOptions& options) override;
@@ -122,7 +123,9 @@ class RdmaCmConnection final : public Connection, public IdUser {
     void move_to_error() const;
 
     std::optional<ConnectionEvent> after(const Result<void>& step, ConnectionEventKind failure);
+    std::optional<ConnectionEvent> address_resolved();
     std::optional<ConnectionEvent> route_resolved();
+    bool is_of_device() const noexcept;
     std::optional<ConnectionEvent> ended(ConnectionEventKind kind, int os_errno);
     std::optional<ConnectionEvent> responded(const rdma_cm_event& event);
     std::optional<ConnectionEvent> rejected(const rdma_cm_event& event);
@@ -131,7 +134,9 @@ class RdmaCmConnection final : public Connection, public IdUser {
     rdma_event_channel* channel_;
     std::atomic<void*> owner_; // read by the thread that takes events
     std::atomic<std::uint16_t> local_port_{0};
-    bool is_resolved_ = false;
+    // Written by the thread that takes events where the way is looked for without blocking.
+    std::atomic<bool> is_resolved_{false};
+    std::atomic<int> resolving_ms_{0}; // how long each step may take; 0: connect() finds the way
     const QueuePair* qp_ = nullptr;
     ConnectionOptions options_{};
     std::vector<std::byte> private_data_; // what options_ shows
@@ -243,6 +248,14 @@ Result<void> RdmaCmConnection::resolve(const Address& peer, int timeout_ms) {
     return resolved;
 }
 
+Result<bool> RdmaCmConnection::start_resolving(const Address& peer, int timeout_ms) {
+    resolving_ms_ = std::max(timeout_ms, 1);
+    if (Result<void> asked = resolve_address(peer, timeout_ms); !asked) {
+        return std::move(asked).error();
+    }
+    return false;
+}
+
 Result<void> RdmaCmConnection::resolve_here(const Address& peer, int timeout_ms) {
     if (Result<void> found = resolve_address(peer, timeout_ms); !found) {
         return found;
@@ -301,10 +314,36 @@ std::optional<ConnectionEvent> RdmaCmConnection::ended(ConnectionEventKind kind,
     return ConnectionEvent{kind, owner_, os_errno};
 }
 
+bool RdmaCmConnection::is_of_device() const noexcept {
+    if (device_.is_of(*id_)) {
+        return true;
+    }
+    SLUICE_LOG(kWarning, "cm", "rdma_cm would connect through another device than %s at the same address",
+               device_.name.c_str());
+    return false;
+}
+
+std::optional<ConnectionEvent> RdmaCmConnection::address_resolved() {
+    note_port();
+    const int resolving_ms = resolving_ms_;
+    if (resolving_ms != 0 && !is_of_device()) {
+        return ended(ConnectionEventKind::kUnreachable, ENODEV);
+    }
+    const Result<void> asked = done(
+        from_minus_one(rdma_resolve_route(id_.get(), resolving_ms != 0 ? resolving_ms : kResolveTimeoutMs),
+                       "resolving a path"));
+    if (asked && resolving_ms != 0) {
+        return ConnectionEvent{ConnectionEventKind::kAddressFound, owner_};
+    }
+    return after(asked, ConnectionEventKind::kUnreachable);
+}
+
 std::optional<ConnectionEvent> RdmaCmConnection::route_resolved() {
-    if (!device_.is_of(*id_)) {
-        SLUICE_LOG(kWarning, "cm", "rdma_cm would connect through another device than %s at the same address",
-                   device_.name.c_str());
+    if (resolving_ms_ != 0) {
+        is_resolved_ = true;
+        return ConnectionEvent{ConnectionEventKind::kPathFound, owner_};
+    }
+    if (!is_of_device()) {
         return ended(ConnectionEventKind::kUnreachable, ENODEV);
     }
     const Result<void> asked = ask_peer();
@@ -342,10 +381,7 @@ std::optional<ConnectionEvent> RdmaCmConnection::rejected(const rdma_cm_event& e
 std::optional<ConnectionEvent> RdmaCmConnection::handle(const rdma_cm_event& event) {
     switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        note_port();
-        return after(
-            done(from_minus_one(rdma_resolve_route(id_.get(), kResolveTimeoutMs), "resolving a path")),
-            ConnectionEventKind::kUnreachable);
+        return address_resolved();
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         return route_resolved();
     case RDMA_CM_EVENT_CONNECT_RESPONSE:

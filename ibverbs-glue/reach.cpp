@@ -56,20 +56,46 @@ Result<ibv_context*> device_of(const Id& id, const Address& address) {
     return id->verbs;
 }
 
+// 0, or a code of getaddrinfo()'s.
+int find_address(const char* host, const char* service, int flags, Address& address) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = flags;
+    addrinfo* found = nullptr;
+    if (const int status = getaddrinfo(host, service, &hints, &found); status != 0) {
+        return status;
+    }
+    const std::unique_ptr<addrinfo, decltype([](addrinfo* list) { freeaddrinfo(list); })> list(found);
+    const Result<Address> copy = Address::from(list->ai_addr);
+    if (!copy) {
+        return EAI_FAMILY;
+    }
+    address = *copy;
+    return 0;
+}
+
 } // namespace
 
 Result<Address> look_up(const char* host, const char* service, bool for_listening) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = for_listening ? AI_PASSIVE : 0;
-    addrinfo* found = nullptr;
-    if (const int status = getaddrinfo(host, service, &hints, &found); status != 0) {
+    Address address;
+    if (const int status = find_address(host, service, for_listening ? AI_PASSIVE : 0, address);
+        status != 0) {
         const int why = status == EAI_SYSTEM ? errno : status == EAI_MEMORY ? ENOMEM : ENOENT;
         return Error::format(ErrorKind::kNotFound, why, "'%s' port '%s': %s", host,
                              service == nullptr ? "" : service, gai_strerror(status));
     }
-    const std::unique_ptr<addrinfo, decltype([](addrinfo* list) { freeaddrinfo(list); })> list(found);
-    return Address::from(list->ai_addr);
+    return address;
+}
+
+Result<Address> address_from_numbers(const char* host, const char* service) {
+    Address address;
+    if (const int status = find_address(host, service, AI_NUMERICHOST | AI_NUMERICSERV, address);
+        status != 0) {
+        return Error::format(ErrorKind::kInvalidArgument, 0,
+                             "'%s' port '%s': %s; only numbers can be taken at once", host, service,
+                             gai_strerror(status));
+    }
+    return address;
 }
 
 Result<ibv_context*> context_at(const Address& local) {

@@ -15,6 +15,9 @@ namespace sluice::glue {
 // machine. May ask name servers. kNotFound when they mean nothing.
 Result<Address> look_up(const char* host, const char* service, bool for_listening);
 
+// The same for numbers alone, at once: kInvalidArgument for names.
+Result<Address> address_from_numbers(const char* host, const char* service);
+
 // The device that LOCAL is an address of. It is opened once for the process and stays open: every
 // call gives the same one. Loopback addresses, and those that a uroce device was given, are uroce's.
 Result<ibv_context*> context_at(const Address& local);

@@ -72,6 +72,9 @@ class UroceConnection final : public Connection, public IdUser {
     void set_owner(void* owner) noexcept override { owner_.store(owner, std::memory_order_relaxed); }
     // There is nothing to find: packets leave from the device's address.
     Result<void> resolve(const Address& peer, int timeout_ms) override;
+    Result<bool> start_resolving(const Address& peer, int timeout_ms) override {
+        return resolve(peer, timeout_ms).and_then([] { return Result<bool>(true); });
+    }
     Result<void> move_to(ConnectionService& service) override;
     Result<void> connect(const Address& peer, const QueuePair& qp, const ConnectionOptions& options) override;
     Result<void> accept(const QueuePair& qp, const ConnectionOptions& options) override;

@@ -94,3 +94,42 @@ int rpma_conn_reconnect(const struct rpma_conn* conn, struct rpma_conn** new_con
     }
     return give(new_conn_ptr, [&] { return object_of(conn)->reconnect(); });
 }
+
+int rpma_conn_req_new_async(struct rpma_peer* peer, const char* addr, const char* port,
+                            const struct rpma_conn_cfg* cfg, struct rpma_conn_req** req_ptr) {
+    if (peer == nullptr || addr == nullptr || port == nullptr || req_ptr == nullptr) {
+        return RPMA_E_INVAL;
+    }
+    return give(req_ptr, [&] { return Request::start(*object_of(peer), addr, port, config_of(cfg)); });
+}
+
+int rpma_conn_req_get_event_fd(const struct rpma_conn_req* req, int* fd) {
+    if (req == nullptr || fd == nullptr || object_of(req)->event_fd() < 0) {
+        return RPMA_E_INVAL;
+    }
+    *fd = object_of(req)->event_fd();
+    return 0;
+}
+
+int rpma_conn_req_next_step(struct rpma_conn_req* req, enum rpma_conn_req_step* step) {
+    if (req == nullptr || step == nullptr) {
+        return RPMA_E_INVAL;
+    }
+    std::optional<rpma_conn_req_step> next;
+    const int code = Rpma::answer([&]() -> sluice::Result<void> {
+        sluice::Result<std::optional<rpma_conn_req_step>> done = object_of(req)->next_step();
+        if (!done) {
+            return std::move(done).error();
+        }
+        next = *done;
+        return {};
+    });
+    if (code != 0) {
+        return code;
+    }
+    if (!next) {
+        return RPMA_E_NO_EVENT;
+    }
+    *step = *next;
+    return 0;
+}

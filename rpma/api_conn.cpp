@@ -11,12 +11,7 @@ using sluice::Result;
 namespace {
 
 // For callers that give no configuration.
-const ConnConfig kDefaultConfig;
 const SrqConfig kDefaultSrqConfig;
-
-const ConnConfig& config_of(const rpma_conn_cfg* config) noexcept {
-    return config == nullptr ? kDefaultConfig : *object_of(config);
-}
 
 void show(PrivateData data, rpma_conn_private_data& to) noexcept {
     to.ptr = data.empty() ? nullptr : const_cast<std::byte*>(data.data());

@@ -50,6 +50,8 @@ std::optional<rpma_conn_event> name_of(glue::ConnectionEventKind kind) noexcept 
     case glue::ConnectionEventKind::kTimedWait:
         return RPMA_CONN_CLOSED;
     case glue::ConnectionEventKind::kRequest:
+    case glue::ConnectionEventKind::kAddressFound:
+    case glue::ConnectionEventKind::kPathFound:
         break;
     }
     return std::nullopt;
@@ -117,6 +119,12 @@ Result<std::unique_ptr<Request>> Request::answer(Peer& peer, glue::ConnectionEve
 
 Result<std::unique_ptr<Conn>> Request::connect(std::unique_ptr<Request> request, PrivateData from_program) {
     Request& is = *request;
+    if (is.way_ != Way::kFound) {
+        return Error(ErrorKind::kInvalidArgument,
+                     "the way to the peer is not found yet; take the request's steps first");
+    }
+    is.waiter_.reset();
+    is.steps_.reset();
     is.from_program_.assign(from_program.begin(), from_program.end());
     const glue::PrivateDataLimits limits = is.service_->limits();
     const bool is_active = is.to_.is_set();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/sync.hpp"
+#include "rpma/include/sluice/rpma.h"
 #include "rpma/queues.hpp"
 #include "rpma/waiter.hpp"
 
@@ -28,6 +29,9 @@ class Request {
     // Blocks while the way to ADDRESS is found.
     static Result<std::unique_ptr<Request>> make(Peer& peer, const char* address, const char* port,
                                                  const ConnConfig& config);
+    // Only starts to look for the way to ADDRESS, which is in numbers.
+    static Result<std::unique_ptr<Request>> start(Peer& peer, const char* address, const char* port,
+                                                  const ConnConfig& config);
     // Of a peer's; rejects it where that fails.
     static Result<std::unique_ptr<Request>> answer(Peer& peer, glue::ConnectionEvent event,
                                                    const ConnConfig& config);
@@ -35,7 +39,13 @@ class Request {
     Queues& queues() const noexcept { return *queues_; }
     PrivateData private_data() const noexcept { return private_data_; }
 
-    // The request is used up in any case.
+    // Of one that was started; -1 of others.
+    int event_fd() const noexcept { return waiter_ ? waiter_->fd() : -1; }
+    // The step that was done meanwhile, or nothing, as Waiter::next() says. kInvalidArgument: none is left to
+    // do.
+    Result<std::optional<rpma_conn_req_step>> next_step();
+
+    // The request is used up in any case. kInvalidArgument: it was started, and its way is not found.
     static Result<std::unique_ptr<Conn>> connect(std::unique_ptr<Request> request, PrivateData from_program);
     // Rejects, if it is the peer's.
     Result<void> close();
@@ -47,6 +57,9 @@ class Request {
     static Result<std::unique_ptr<Request>> make(Peer& peer, const glue::Address& to,
                                                  const ConnConfig& config);
     Result<void> prepare();
+    Result<void> start_resolving();
+    Result<std::optional<rpma_conn_req_step>> step_of(const glue::ConnectionEvent& event);
+    rpma_conn_req_step step_done() noexcept;
 
     Peer& peer_;
     const ConnConfig config_; // as it was
@@ -54,7 +67,11 @@ class Request {
     std::unique_ptr<Queues> queues_;
     std::unique_ptr<glue::ConnectionService> service_;
     std::unique_ptr<glue::Connection> connection_;
-    glue::Address to_;                    // unset for the peer's
+    glue::Address to_; // unset for the peer's
+    enum class Way : std::uint8_t { kFound, kAddressWanted, kPathWanted, kNotFound };
+    Way way_ = Way::kFound;
+    Descriptor steps_; // an eventfd with a step for each look, where there is nothing to find
+    std::optional<Waiter> waiter_;
     std::vector<std::byte> private_data_; // the peer's
     std::vector<std::byte> from_program_; // this side's, without an offer
     Features peers_offer_ = kNoFeature;

@@ -73,6 +73,12 @@ Handle* handle_of(typename ObjectOf<Handle>::Type* object) noexcept {
     return reinterpret_cast<Handle*>(object);
 }
 
+// The default one for callers that give none.
+inline const ConnConfig& config_of(const rpma_conn_cfg* config) noexcept {
+    static const ConnConfig standard;
+    return config == nullptr ? standard : *object_of(config);
+}
+
 // The arguments of what takes completions; who asks for one may not want to be told how many there were.
 inline bool can_take(const rpma_cq* cq, int max, const ibv_wc* completions, const int* taken) noexcept {
     return cq != nullptr && completions != nullptr && max >= 1 && (max == 1 || taken != nullptr);

@@ -364,6 +364,8 @@ void EpConnection::on_event(glue::ConnectionEvent& event) {
         return;
     case glue::ConnectionEventKind::kTimedWait:
     case glue::ConnectionEventKind::kRequest:
+    case glue::ConnectionEventKind::kAddressFound:
+    case glue::ConnectionEventKind::kPathFound:
         return; // nothing for an endpoint
     }
 }

@@ -252,6 +252,67 @@ int rpma_srq_cfg_get_rcq_credits(const struct rpma_srq_cfg* cfg, bool* counted);
  */
 int rpma_conn_reconnect(const struct rpma_conn* conn, struct rpma_conn** new_conn_ptr);
 
+/* What rpma_conn_req_next_step() has found. */
+enum rpma_conn_req_step {
+    RPMA_CONN_REQ_ADDRESS_FOUND, /* the peer is reached through the device; the path is looked for */
+    RPMA_CONN_REQ_PATH_FOUND     /* the last step: rpma_conn_req_connect() */
+};
+
+/**
+ * rpma_conn_req_new_async - make a request to connect without waiting for the way to the peer
+ *
+ * As rpma_conn_req_new(), but the function returns when it has begun to look for the way. The descriptor of
+ * rpma_conn_req_get_event_fd() is readable when rpma_conn_req_next_step() has something to tell. When that
+ * has told RPMA_CONN_REQ_PATH_FOUND, the request is like that of rpma_conn_req_new(). Before that,
+ * rpma_conn_req_connect() uses the request up and answers RPMA_E_INVAL. Receives can be posted at once, and
+ * rpma_conn_req_delete() gives up at any time.
+ *
+ * ADDR and PORT are numbers: to look up a name would block.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: peer, addr, port or req_ptr is NULL
+ * - RPMA_E_INVAL: addr is no address in numbers, or port no number
+ * - RPMA_E_INVAL: the configuration has a shared channel, and a shared receive queue with a completion queue
+ * - RPMA_E_NOMEM: out of memory
+ * - RPMA_E_PROVIDER: the device refuses, or there is no way to the address
+ */
+int rpma_conn_req_new_async(struct rpma_peer* peer, const char* addr, const char* port,
+                            const struct rpma_conn_cfg* cfg, struct rpma_conn_req** req_ptr);
+
+/**
+ * rpma_conn_req_get_event_fd - the descriptor that tells when a step can be taken
+ *
+ * It can be polled, and O_NONBLOCK can be set on it. It is gone when the request is used up or deleted.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: req or fd is NULL
+ * - RPMA_E_INVAL: the request was not made by rpma_conn_req_new_async()
+ */
+int rpma_conn_req_get_event_fd(const struct rpma_conn_req* req, int* fd);
+
+/**
+ * rpma_conn_req_next_step - take the next step on the way to the peer
+ *
+ * Two steps succeed: first RPMA_CONN_REQ_ADDRESS_FOUND, then RPMA_CONN_REQ_PATH_FOUND. Each may take as long
+ * as the configuration's timeout, and the function waits for it unless the descriptor does not block. A step
+ * that fails is the last; the program deletes the request.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: req or step is NULL
+ * - RPMA_E_INVAL: there is no step left, or the request was not made by rpma_conn_req_new_async()
+ * - RPMA_E_NO_EVENT: the step is not done, and the descriptor does not block, or a signal came
+ * - RPMA_E_PROVIDER: the step has failed: the address is not reached through the device, there is no path to
+ *   it, or the time is over
+ * - RPMA_E_NOMEM: out of memory
+ */
+int rpma_conn_req_next_step(struct rpma_conn_req* req, enum rpma_conn_req_step* step);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

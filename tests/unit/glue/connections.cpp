@@ -293,6 +293,7 @@ void check_moving(ConnectionService& service, const Context& context, const Prot
     const Address to = address.with_port(listener->port());
     active.connection = must(own_of_active->make_connection(&active), "a connection");
     check(!active.connection->resolve(Address(), kPatienceMs).ok(), "no address can't be resolved");
+    check(!active.connection->start_resolving(Address(), kPatienceMs).ok(), "nor can it be without waiting");
     must(active.connection->resolve(to, kPatienceMs), "resolving before connecting");
     must(active.connection->connect(to, active.qp, {.has_flow_control = true}), "connecting");
     passive.connection = next(service, "the request").request;
@@ -306,6 +307,27 @@ void check_moving(ConnectionService& service, const Context& context, const Prot
     check(next(*own_of_active, "the end").kind == ConnectionEventKind::kDisconnected, "a side is told");
     active.connection.reset();
     passive.connection.reset();
+}
+
+// The way is found by events, where it has to be found.
+void check_resolving(ConnectionService& service, const Context& context, const ProtectionDomain& pd,
+                     const Address& address) {
+    End active(context, pd);
+    const auto listener = must(service.listen(0, 8, nullptr), "listening");
+    const Address to = address.with_port(listener->port());
+    active.connection = must(service.make_connection(&active), "a connection");
+    if (!must(active.connection->start_resolving(to, kPatienceMs), "resolving without waiting")) {
+        for (const ConnectionEventKind step :
+             {ConnectionEventKind::kAddressFound, ConnectionEventKind::kPathFound}) {
+            const ConnectionEvent event = next(service, "a step");
+            check(event.kind == step && event.owner == &active, "the steps come in their order");
+        }
+    }
+    must(active.connection->connect(to, active.qp, {}), "connecting");
+    ConnectionEvent event = next(service, "the request");
+    check(event.kind == ConnectionEventKind::kRequest, "the peer is asked");
+    must(event.request->reject({}), "rejecting");
+    check(next(service, "the rejection").kind == ConnectionEventKind::kRejected, "and answers");
 }
 
 void check_objects(const Context& context, const ProtectionDomain& pd) {
@@ -342,6 +364,7 @@ void use(const char* name, const std::string& netdev, const char* ip) {
     check(!must(service->next_event(), "events").has_value(), "no event waits");
     check_connection(*service, context, pd, address);
     check_moving(*service, context, pd, address);
+    check_resolving(*service, context, pd, address);
     check_rejection(*service, context, pd, address);
 }
 

@@ -436,6 +436,8 @@ TEST(events__of_the_fabric__have_these_names) {
     assert_true(name_of(ConnectionEventKind::kDisconnected) == RPMA_CONN_CLOSED);
     assert_true(name_of(ConnectionEventKind::kTimedWait) == RPMA_CONN_CLOSED);
     assert_false(name_of(ConnectionEventKind::kRequest).has_value());
+    assert_false(name_of(ConnectionEventKind::kAddressFound).has_value());
+    assert_false(name_of(ConnectionEventKind::kPathFound).has_value());
 }
 
 struct Logged {
