@@ -133,3 +133,38 @@ int rpma_conn_req_next_step(struct rpma_conn_req* req, enum rpma_conn_req_step* 
     *step = *next;
     return 0;
 }
+
+int rpma_responder_new(struct rpma_peer* peer, struct rpma_mr_local* mr, uint32_t depth, int flags,
+                       struct rpma_responder** responder_ptr) {
+    if (peer == nullptr || mr == nullptr || responder_ptr == nullptr || depth == 0 ||
+        depth > RPMA_RESPONDER_MAX_DEPTH || (flags & ~RPMA_RESPONDER_ANY_MEMORY) != 0) {
+        return RPMA_E_INVAL;
+    }
+    const bool may_be_volatile = (flags & RPMA_RESPONDER_ANY_MEMORY) != 0;
+    return give(responder_ptr,
+                [&] { return Responder::make(*object_of(peer), *object_of(mr), depth, may_be_volatile); });
+}
+
+int rpma_responder_start(struct rpma_responder* responder, struct rpma_conn_req* req) {
+    return responder == nullptr || req == nullptr
+               ? RPMA_E_INVAL
+               : code_of(object_of(responder)->start(object_of(req)->queues()));
+}
+
+int rpma_responder_handle_wc(struct rpma_responder* responder, struct rpma_conn* conn,
+                             const struct ibv_wc* wc, struct rpma_responder_request* request) {
+    if (responder == nullptr || conn == nullptr || wc == nullptr) {
+        return RPMA_E_INVAL;
+    }
+    std::optional<FlushRequest> answered;
+    const Answer answer = object_of(responder)->handle(*object_of(conn), *wc, answered);
+    if (answer == Answer::kDone && request != nullptr) {
+        const FlushRequest was = answered.value_or(FlushRequest());
+        *request = {answered.has_value(), was.offset, was.length, was.op_context};
+    }
+    return code_of(answer);
+}
+
+int rpma_responder_delete(struct rpma_responder** responder_ptr) {
+    return take_back(responder_ptr, [](Responder& responder) { return responder.close(); });
+}

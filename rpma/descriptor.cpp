@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "rpma/little_endian.hpp"
+
 namespace sluice::rpma {
 
 namespace {
@@ -10,22 +12,6 @@ namespace {
 constexpr std::size_t kLengthAt = 8;
 constexpr std::size_t kKeyAt = 16;
 constexpr std::size_t kUsageAt = 20;
-
-template<typename T>
-void put(T value, std::byte* to) noexcept {
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-        to[i] = static_cast<std::byte>(value >> (8 * i));
-    }
-}
-
-template<typename T>
-T get(const std::byte* from) noexcept {
-    T value = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-        value |= std::to_integer<T>(from[i]) << (8 * i);
-    }
-    return value;
-}
 
 // An offer: a mark, its features, and these once more the other way round, so that no program's data that
 // happens to end there is taken for one.
@@ -37,9 +23,9 @@ constexpr std::byte kAllFeatures{kAtomicWrite | kFlushVisibility | kFlushPersist
 
 std::array<std::byte, kRegionDescriptorBytes> to_bytes(const RegionDescriptor& region) noexcept {
     std::array<std::byte, kRegionDescriptorBytes> bytes{};
-    put(region.address, bytes.data());
-    put(region.length, bytes.data() + kLengthAt);
-    put(region.key, bytes.data() + kKeyAt);
+    put_little_endian(region.address, bytes.data());
+    put_little_endian(region.length, bytes.data() + kLengthAt);
+    put_little_endian(region.key, bytes.data() + kKeyAt);
     bytes[kUsageAt] = std::byte{region.usage};
     return bytes;
 }
@@ -48,9 +34,9 @@ std::optional<RegionDescriptor> region_from(std::span<const std::byte> bytes) no
     if (bytes.size() < kRegionDescriptorBytes) {
         return std::nullopt;
     }
-    const RegionDescriptor region{.address = get<std::uint64_t>(bytes.data()),
-                                  .length = get<std::uint64_t>(bytes.data() + kLengthAt),
-                                  .key = get<std::uint32_t>(bytes.data() + kKeyAt),
+    const RegionDescriptor region{.address = get_little_endian<std::uint64_t>(bytes.data()),
+                                  .length = get_little_endian<std::uint64_t>(bytes.data() + kLengthAt),
+                                  .key = get_little_endian<std::uint32_t>(bytes.data() + kKeyAt),
                                   .usage = std::to_integer<std::uint8_t>(bytes[kUsageAt])};
     if (region.usage == 0 || region.length == 0 || region.length - 1 > UINT64_MAX - region.address) {
         return std::nullopt;

@@ -10,6 +10,7 @@
 #include "core/boundary.hpp"
 #include "rpma/conn.hpp"
 #include "rpma/log.hpp"
+#include "rpma/responder.hpp"
 
 namespace sluice::rpma {
 
@@ -54,6 +55,10 @@ struct ObjectOf<rpma_conn_req> {
 template<>
 struct ObjectOf<rpma_conn> {
     using Type = Conn;
+};
+template<>
+struct ObjectOf<rpma_responder> {
+    using Type = Responder;
 };
 template<>
 struct ObjectOf<rpma_ep> {

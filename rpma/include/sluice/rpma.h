@@ -313,6 +313,109 @@ int rpma_conn_req_get_event_fd(const struct rpma_conn_req* req, int* fd);
  */
 int rpma_conn_req_next_step(struct rpma_conn_req* req, enum rpma_conn_req_step* step);
 
+/* Answers the requests of one connection to make memory persistent. */
+struct rpma_responder;
+
+/* For rpma_responder_new(): the region may be of ordinary memory. */
+#define RPMA_RESPONDER_ANY_MEMORY 1
+
+/* The most requests that a responder takes at the same time. */
+#define RPMA_RESPONDER_MAX_DEPTH 4096
+
+/**
+ * rpma_responder_new - make what makes memory persistent for a peer
+ *
+ * Where a device's writes do not go to persistent memory by themselves, the general purpose server
+ * persistency method makes them persistent: after its writes the peer sends a request, the server's CPU
+ * writes its caches back, and answers. A responder is the server's side of it, for one connection. The
+ * messages are those of librpma's examples 09 and of fio: protobuf's GPSPM_flush_request (fixed64 offset = 1,
+ * length = 2, op_context = 3) and GPSPM_flush_response (fixed64 op_context = 1). Offsets are in MR. DEPTH
+ * requests can be under way.
+ *
+ *     rpma_responder_new(peer, mr, 8, 0, &responder);
+ *     rpma_responder_start(responder, req);
+ *     rpma_conn_req_connect(&req, &pdata, &conn);
+ *     while (rpma_cq_wait_wc(cq, 1, &wc, NULL) == 0)
+ *         rpma_responder_handle_wc(responder, conn, &wc, NULL);
+ *
+ * An answer means that the data survive a loss of power. So MR must be of persistent memory, as
+ * rpma_utils_is_pmem() tells. With RPMA_RESPONDER_ANY_MEMORY in FLAGS it may be of any; then an answer means
+ * no more than that the data are visible.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: peer, mr or responder_ptr is NULL, flags has unknown bits
+ * - RPMA_E_INVAL: depth is 0 or more than RPMA_RESPONDER_MAX_DEPTH
+ * - RPMA_E_NOSUPP: the memory is not persistent; libpmem2, which can tell, is not installed; or the CPU has
+ * no instruction to that end
+ * - RPMA_E_NOMEM: out of memory
+ * - RPMA_E_PROVIDER: the device refuses, or a mapped file cannot be looked at
+ */
+int rpma_responder_new(struct rpma_peer* peer, struct rpma_mr_local* mr, uint32_t depth, int flags,
+                       struct rpma_responder** responder_ptr);
+
+/**
+ * rpma_responder_start - post the receives of a responder
+ *
+ * Once, before the request is accepted, so that no message of the peer's comes too early. The connection
+ * needs DEPTH receives, as many sends, and room for the completions of both.
+ *
+ * Returns: 0, or one of the errors below. After an error the request is to be deleted, and then the
+ * responder.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: responder or req is NULL, or the responder was started before
+ * - RPMA_E_AGAIN: completions are counted, and the queue is too small
+ * - RPMA_E_PROVIDER: the device refuses: the receive queue is too small
+ */
+int rpma_responder_start(struct rpma_responder* responder, struct rpma_conn_req* req);
+
+/* What rpma_responder_handle_wc() has done. */
+struct rpma_responder_request {
+    bool answered; /* the completion was that of a request; the others describe it */
+    uint64_t offset;
+    uint64_t len;
+    uint64_t op_context; /* the peer's */
+};
+
+/**
+ * rpma_responder_handle_wc - do what a completion asks a responder for
+ *
+ * The program takes completions of CONN by rpma_cq_get_wc() or rpma_cq_wait_wc(), and gives all of them, or
+ * those that are not its own. For a request the range is made persistent and the answer sent; the function
+ * runs as long as that takes. For the completion of an answer the receive is posted again. REQUEST may be
+ * NULL.
+ *
+ * A request of no length is answered at once. In fio's protocol one at offset 0 is the last.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: responder, conn or wc is NULL
+ * - RPMA_E_INVAL: the peer's message is wrong, or names what is not in the region; nothing was made
+ * persistent and nothing answered, and the program should disconnect
+ * - RPMA_E_INVAL: the completion is of another connection, or was given before
+ * - RPMA_E_NO_COMPLETION: it is none of the responder's
+ * - RPMA_E_PROVIDER: the message has failed, which is the end of the connection; or the device refuses
+ * - RPMA_E_AGAIN: completions are counted, and the queue may be full; give the same completion again
+ */
+int rpma_responder_handle_wc(struct rpma_responder* responder, struct rpma_conn* conn,
+                             const struct ibv_wc* wc, struct rpma_responder_request* request);
+
+/**
+ * rpma_responder_delete - delete a responder
+ *
+ * After its connection, or the request, was deleted. *responder_ptr becomes NULL. The region stays.
+ *
+ * Returns: 0, or one of the errors below.
+ *
+ * Errors:
+ * - RPMA_E_INVAL: responder_ptr is NULL
+ * - RPMA_E_PROVIDER: the device refuses
+ */
+int rpma_responder_delete(struct rpma_responder** responder_ptr);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
