@@ -4,8 +4,9 @@
 //
 // Posting an 8-byte write and polling its completion, once by rpma_write() and rpma_cq_get_wc() and once by
 // ibv_post_send() and ibv_poll_cq(), between the same two uroce devices of this process, in turn. The
-// yardstick runs twice: what the two differ by is what this machine can't tell apart.
-#include <librpma.h>
+// yardstick runs twice: what the two differ by is what this machine can't tell apart. A second connection
+// counts completions (ADR 91).
+#include <sluice/rpma.h>
 
 #include "tests/bench/uroce_end.hpp"
 
@@ -48,11 +49,12 @@ struct Host {
 
 class Connection {
   public:
-    Connection() {
+    explicit Connection(bool counted) {
         rpma_conn_cfg* config = nullptr;
         must(rpma_conn_cfg_new(&config), "rpma_conn_cfg_new");
         must(rpma_conn_cfg_set_sq_size(config, kDepth), "sizes");
         must(rpma_conn_cfg_set_cq_size(config, kDepth + 1), "sizes");
+        must(rpma_conn_cfg_set_cq_credits(config, counted), "counting");
         rpma_ep* ep = nullptr;
         must(rpma_ep_listen(server_.peer, server_.address.c_str(), kPort, &ep), "rpma_ep_listen");
         rpma_conn_req* request = nullptr;
@@ -125,7 +127,8 @@ int main(int argc, char** argv) {
     constexpr double kGoalNs = 30;
     Report report("rpma: what it adds to verbs", argc, argv);
     {
-        const Connection connection;
+        const Connection connection(false);
+        const Connection counted(true);
         Raw first;
         Raw second;
         const auto nothing = [] {};
@@ -136,9 +139,11 @@ int main(int argc, char** argv) {
                 }
             };
         };
-        const std::vector<double> ns =
-            interleave({{nothing, many(first)}, {nothing, many(connection)}, {nothing, many(second)}},
-                       report.rounds(kRounds), 1);
+        const std::vector<double> ns = interleave({{nothing, many(first)},
+                                                   {nothing, many(connection)},
+                                                   {nothing, many(second)},
+                                                   {nothing, many(counted)}},
+                                                  report.rounds(kRounds), 1);
         report.add({.name = "8-byte write, post to completion, verbs", .value = ns[0] / kEach, .unit = "ns"});
         report.add({.name = "the same, librpma", .value = ns[1] / kEach, .unit = "ns"});
         report.add({.name = "librpma over verbs",
@@ -147,6 +152,8 @@ int main(int argc, char** argv) {
                     .kind = Goal::kAtMost,
                     .goal = kGoalNs});
         report.add({.name = "verbs over verbs", .value = (ns[2] - ns[0]) / kEach, .unit = "ns"});
+        report.add(
+            {.name = "counting completions over librpma", .value = (ns[3] - ns[1]) / kEach, .unit = "ns"});
     }
     return report.finish();
 }
