@@ -15,6 +15,7 @@ namespace sluice {
 
 enum class Setting {
     kCacheflush,
+    kCheck,
     kCoherence,
     kDatHugePages,
     kLog,

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/report/finding.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/boundary.hpp"
+#include "core/descriptor.hpp"
+#include "core/log.hpp"
+#include "core/settings.hpp"
+#include "core/sync.hpp"
+
+namespace sluice::report {
+
+namespace {
+
+struct Wish {
+    Depth depth = Depth::kNothing;
+    std::string file;
+};
+
+// SLUICE_CHECK is DEPTH:FILE.
+Wish read_wish() {
+    const char* const value = setting_value(Setting::kCheck);
+    const std::string_view text = value != nullptr ? value : "";
+    for (const auto& [word, depth] : {std::pair{std::string_view("quick:"), Depth::kQuick},
+                                      std::pair{std::string_view("full:"), Depth::kFull}}) {
+        if (text.starts_with(word)) {
+            return {.depth = depth, .file = std::string(text.substr(word.size()))};
+        }
+    }
+    return {};
+}
+
+// As it was when the program began, as programs change their environment.
+const Wish& wish() noexcept {
+    static const Wish read = [] {
+        const Result<Wish> found = at_boundary("SLUICE_CHECK", []() -> Result<Wish> { return read_wish(); });
+        return found ? *found : Wish();
+    }();
+    return read;
+}
+
+// A text of one line.
+void add_line(std::string& to, std::string_view word, std::string_view text) {
+    to.append(word).append(" ");
+    std::ranges::transform(text, std::back_inserter(to),
+                           [](char each) { return static_cast<unsigned char>(each) < ' ' ? ' ' : each; });
+    to.append("\n");
+}
+
+struct Place {
+    std::uintptr_t offset = 0;
+    std::string function;
+    std::string file;
+};
+
+std::string program_path() {
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "?";
+}
+
+Place place_of(const void* address) {
+    Dl_info info{};
+    link_map* library = nullptr;
+    const auto number = reinterpret_cast<std::uintptr_t>(address);
+    // A call at a function's end returns behind it.
+    if (dladdr1(static_cast<const char*>(address) - 1, &info, reinterpret_cast<void**>(&library),
+                RTLD_DL_LINKMAP) == 0 ||
+        library == nullptr) {
+        return {.offset = number, .function = "?", .file = "?"};
+    }
+    return {.offset = number - library->l_addr,
+            .function = info.dli_sname != nullptr ? info.dli_sname : "?",
+            .file = library->l_name[0] != '\0' ? library->l_name : program_path()};
+}
+
+// The library that this code is in: whose own frames tell a program's author nothing.
+const void* own_library() noexcept {
+    Dl_info info{};
+    return dladdr(reinterpret_cast<const void*>(&own_library), &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+bool is_ours(const void* address) noexcept {
+    Dl_info info{};
+    return dladdr(address, &info) != 0 && info.dli_fbase == own_library();
+}
+
+// From the first frame that isn't ours.
+std::span<const void* const> frames_of_program(const Stack& stack) noexcept {
+    const std::span<const void* const> all = stack.frames();
+    const auto first = std::ranges::find_if_not(all, is_ours);
+    return first == all.end() ? all : all.subspan(static_cast<std::size_t>(first - all.begin()));
+}
+
+void add_side(std::string& to, const Side& side) {
+    add_line(to, "side", side.title);
+    for (const void* address : frames_of_program(*side.stack)) {
+        const Place place = place_of(address);
+        char offset[24];
+        (void)std::snprintf(offset, sizeof offset, "0x%zx", static_cast<std::size_t>(place.offset));
+        add_line(to, "frame", std::string(offset) + " " + place.function + " " + place.file);
+    }
+}
+
+std::string text_of(const Finding& finding) {
+    std::string text;
+    add_line(text, "finding", "1");
+    add_line(text, "pid", std::to_string(getpid()));
+    add_line(text, "rule", finding.rule);
+    add_line(text, "object", finding.object);
+    add_line(text, "what", finding.what);
+    add_line(text, "remedy", finding.remedy);
+    for (const Side& side : finding.sides) {
+        if (side.stack != nullptr && side.stack->count != 0) {
+            add_side(text, side);
+        }
+    }
+    return text + "end\n";
+}
+
+// In one piece: other processes append, too.
+void append(const std::string& text) noexcept {
+    const Descriptor file(open(wish().file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+    if (file.get() < 0 ||
+        ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+        SLUICE_LOG(kError, "check", "%s can't be written: %s", wish().file.c_str(), std::strerror(errno));
+    }
+}
+
+// Of what was written already.
+class Written {
+  public:
+    static Written& instance() noexcept {
+        static auto* const written = new Written; // never destroyed: destructors of programs call us
+        return *written;
+    }
+
+    bool add(std::string key) {
+        const LockGuard lock(mutex_);
+        return keys_.size() < kMost && keys_.insert(std::move(key)).second;
+    }
+
+  private:
+    static constexpr std::size_t kMost = 10'000; // more than anybody reads
+
+    Mutex mutex_;
+    std::set<std::string> keys_ SLUICE_TSA(guarded_by(mutex_));
+};
+
+std::string key_of(const Finding& finding) {
+    std::string key(finding.rule);
+    for (const Side& side : finding.sides) {
+        const std::span<const void* const> frames =
+            side.stack != nullptr ? frames_of_program(*side.stack) : std::span<const void* const>();
+        key += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(frames.empty() ? nullptr : frames[0]));
+    }
+    return key;
+}
+
+} // namespace
+
+Depth depth() noexcept {
+    return wish().depth;
+}
+
+void write(const Finding& finding) noexcept {
+    if (depth() == Depth::kNothing) {
+        return;
+    }
+    const int former_errno = errno;
+    (void)at_boundary("write", [&]() -> Result<void> {
+        if (Written::instance().add(key_of(finding))) {
+            append(text_of(finding));
+        }
+        return {};
+    });
+    errno = former_errno;
+}
+
+void write_blind_spot(std::string_view text) noexcept {
+    if (depth() == Depth::kNothing) {
+        return;
+    }
+    const int former_errno = errno;
+    (void)at_boundary("write_blind_spot", [&]() -> Result<void> {
+        if (Written::instance().add("blind " + std::string(text))) {
+            std::string line;
+            add_line(line, "blind", text);
+            append(line);
+        }
+        return {};
+    });
+    errno = former_errno;
+}
+
+} // namespace sluice::report
