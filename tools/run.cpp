@@ -7,7 +7,6 @@
 // For an rxe device we stay. Signals are blocked from before the device is made until after it has gone, so
 // that none can leave it behind: they wait, and are handed on to the command.
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +17,7 @@
 #include "tools/loader_environment.hpp"
 #include "tools/probe.hpp"
 #include "tools/ranks.hpp"
+#include "tools/running_command.hpp"
 #include "tools/rxe_device.hpp"
 
 namespace sluice::tools {
@@ -27,34 +27,16 @@ namespace {
 constexpr const char* kWithoutPrivileges =
     "\nWithout a kernel module and privileges there is uroce: sluice run --device uroce -- COMMAND";
 
-// Waits for CHILD, hands signals on to it, and gives its wait status.
-int wait_for(pid_t child, const BlockedSignals& signals) {
-    for (;;) {
-        int status = 0;
-        for (pid_t ended = 0; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
-            if (ended == child) {
-                return status;
-            }
-        }
-        siginfo_t received{};
-        const int number = sigwaitinfo(&signals.blocked(), &received);
-        // What a terminal sends, it sends to the command, too.
-        if (number > 0 && number != SIGCHLD && received.si_code != SI_KERNEL) {
-            kill(child, number);
-        }
-    }
-}
-
 int run_command(const std::vector<std::string>& command, std::vector<std::string> environment,
                 const BlockedSignals& signals) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const pid_t child = start(command, environment_with(std::move(environment)), signals);
-    if (child < 0) {
-        return errno == ENOENT ? kNotFound : kExitNotExecutable;
+    RunningCommand running(signals, Reaps::kAll);
+    if (const int failed = running.start(command, environment_with(std::move(environment))); failed != 0) {
+        return failed;
     }
-    const int status = wait_for(child, signals);
+    running.wait_for_end();
     end_what_was_left(); // a process that keeps the device open would keep it from going
-    return exit_status(status);
+    return exit_status(running.wait_status());
 }
 
 // Our provider, unless somebody has chosen; naming one that is not installed would only make
