@@ -15,6 +15,7 @@
 #include "tools/child.hpp"
 #include "tools/copies.hpp"
 #include "tools/parts.hpp"
+#include "tools/scratch.hpp"
 
 namespace sluice::tools {
 
@@ -26,10 +27,9 @@ namespace fs = std::filesystem;
 class ImageDirectory {
   public:
     ImageDirectory() {
-        const char* const chosen = std::getenv("TMPDIR");
-        for (const std::string parent : {chosen != nullptr ? chosen : "", "/dev/shm", "/tmp"}) {
+        for (const std::string& parent : scratch_folders()) {
             std::string path = parent + "/sluice-hosts-XXXXXX";
-            if (path.front() == '/' && mkdtemp(path.data()) != nullptr) {
+            if (mkdtemp(path.data()) != nullptr) {
                 path_ = path;
                 return;
             }

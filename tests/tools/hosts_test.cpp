@@ -181,6 +181,17 @@ TEST(images__gone_after_the_run) {
     assert_false(std::filesystem::exists(path));
 }
 
+TEST(images__without_TMPDIR__in_memory) {
+    const char* const chosen = std::getenv("TMPDIR");
+    const std::string former = chosen != nullptr ? chosen : "";
+    unsetenv("TMPDIR");
+    const Ran ran = run({"sync", "run", "--", "sh", "-c", "echo ${SLUICE_SYNC_HOST##*:}"});
+    if (chosen != nullptr) {
+        setenv("TMPDIR", former.c_str(), 1);
+    }
+    assert_contains(ran.out, "[0] /dev/shm/sluice-hosts-");
+}
+
 TEST(wrong_command_line__2) {
     const std::vector<std::vector<std::string>> wrong = {
         {"--"},
