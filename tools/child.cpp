@@ -6,15 +6,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include "tools/output.hpp"
 
 namespace sluice::tools {
+
+namespace {
+
+bool is_runtime_of_sanitizer(const std::string& library) {
+    const std::string name = library.substr(library.rfind('/') + 1);
+    return std::ranges::any_of(
+        std::array{"libasan.", "libhwasan.", "liblsan.", "libtsan.", "libubsan.", "libclang_rt."},
+        [&name](const char* start) { return name.starts_with(start); });
+}
+
+} // namespace
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     std::vector<char*> pointers;
@@ -45,16 +58,16 @@ void tell_why_not(const std::string& command, int error) {
 void look_first(const std::string& command, const Preloaded& preloaded) {
     const Obstacle obstacle = obstacle_to_preloading(command, preloaded);
     if (obstacle.is_final) {
-        throw Failure(kExitNotExecutable, "run: " + obstacle.why);
+        throw Failure(kExitNotExecutable, std::string(preloaded.subcommand) + ": " + obstacle.why);
     }
     if (!obstacle.why.empty()) {
-        std::cerr << "sluice: run: " << obstacle.why << '\n';
+        std::cerr << "sluice: " << preloaded.subcommand << ": " << obstacle.why << '\n';
     }
 }
 
 std::string part_for_loader(const std::string& path, const char* variable) {
     if (path.find_first_of(" :") != std::string::npos) {
-        throw Failure(kExitFailure, "run: " + std::string(variable) + " can't name " + path +
+        throw Failure(kExitFailure, std::string(variable) + " can't name " + path +
                                         ": move the installation to a path without spaces and colons");
     }
     return path;
@@ -64,6 +77,24 @@ std::string preload_with(const std::string& library) {
     const char* const others = std::getenv("LD_PRELOAD");
     return "LD_PRELOAD=" +
            (others == nullptr || *others == '\0' ? library : std::string(others) + ":" + library);
+}
+
+std::string preload_in_front(const std::string& library) {
+    const char* const set = std::getenv("LD_PRELOAD");
+    std::string before;
+    std::string behind;
+    // The loader takes both for a separator.
+    std::string others = set != nullptr ? set : "";
+    std::ranges::replace(others, ' ', ':');
+    std::istringstream list(others);
+    for (std::string other; std::getline(list, other, ':');) {
+        if (behind.empty() && is_runtime_of_sanitizer(other)) {
+            before += other + ":";
+        } else if (!other.empty()) {
+            behind += ":" + other;
+        }
+    }
+    return "LD_PRELOAD=" + before + library + behind;
 }
 
 pid_t start(std::vector<std::string> command, std::vector<std::string> environment,

@@ -53,6 +53,8 @@ std::string part_for_loader(const std::string& path, const char* variable);
 // A variable that preloads LIBRARY, behind what is preloaded already: a sanitizer's runtime wants to be the
 // first.
 std::string preload_with(const std::string& library);
+// The same, in front of what is preloaded already. Only the runtimes of sanitizers stay before it.
+std::string preload_in_front(const std::string& library);
 
 struct Streams {
     int out = 1;

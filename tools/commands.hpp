@@ -45,4 +45,14 @@ struct RunOptions {
 // Gives the command's own status where there is one.
 int run_run(const Options& options, const RunOptions& how, const std::vector<std::string>& command);
 
+struct CheckOptions {
+    bool quick = false;
+    std::string json;         // a file for one object a line, "-" for standard output; empty: none
+    std::string suppressions; // a file; empty: none
+    int exit_code = 66;       // where something was found and the command ended with 0
+    unsigned limit = 1;       // reports for one place
+};
+// Gives the command's own status where it isn't 0.
+int run_check(const Options& options, const CheckOptions& how, const std::vector<std::string>& command);
+
 } // namespace sluice::tools

@@ -19,11 +19,13 @@ struct Obstacle {
 
 // What a program misses into which nothing is preloaded.
 struct Preloaded {
+    const char* subcommand; // that preloads it
     const char* effect;
     const char* remedy;
 };
-inline constexpr Preloaded kShowsUroce{"find uroce's devices", "link it with libibverbs.so"};
-inline constexpr Preloaded kSimulatesHost{"be on a simulated host", "link it dynamically"};
+inline constexpr Preloaded kShowsUroce{"run", "find uroce's devices", "link it with libibverbs.so"};
+inline constexpr Preloaded kSimulatesHost{"sync run", "be on a simulated host", "link it dynamically"};
+inline constexpr Preloaded kChecksProgram{"check", "be checked", "link it dynamically"};
 
 // COMMAND is found as execvp() finds it; a script stands for its interpreter. What can't be found or read is
 // no obstacle: starting it tells why.

@@ -35,6 +35,7 @@ struct CommandLine {
     RunOptions how;
     StatOptions wanted;
     HostOptions hosts;
+    CheckOptions checked;
     std::vector<std::string> to_run;
     std::function<int()> chosen;
 
@@ -57,6 +58,7 @@ struct CommandLine {
         add_uroce();
         add_stat();
         add_run();
+        add_check();
         add_sync();
     }
 
@@ -147,6 +149,23 @@ struct CommandLine {
         run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }
 
+    void add_check() {
+        CLI::App* check = add(app, "check", "Run a command and report mistakes in its use of verbs",
+                              [this] { return run_check(options, checked, to_run); });
+        check->add_flag("--quick", checked.quick, "Only what costs next to nothing");
+        check->add_option("--json", checked.json, "One JSON object a line; - is standard output")
+            ->type_name("FILE");
+        check->add_option("--suppressions", checked.suppressions, "Findings that are not reported")
+            ->type_name("FILE");
+        check
+            ->add_option("--exit-code", checked.exit_code,
+                         "Where there are mistakes and the command ends with 0, 66 unless said")
+            ->check(CLI::Range(0, 255));
+        check->add_option("--limit", checked.limit, "So many reports for one place, 1 unless said")
+            ->check(CLI::Range(1U, 1000U));
+        check->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
+    }
+
     void add_sync() {
         CLI::App* sync = app.add_subcommand("sync", "Tools for memory that hosts share without coherence");
         sync->fallthrough();
@@ -185,8 +204,9 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
 // What stands after "--" on the command line of a subcommand that starts commands.
 std::span<char*> arguments_of_command(std::span<char*> words) {
     const auto mark = std::ranges::find(words, std::string_view("--"));
-    const bool starts_commands = std::any_of(
-        words.begin(), mark, [](const std::string_view word) { return word == "run" || word == "doctor"; });
+    const bool starts_commands = std::any_of(words.begin(), mark, [](const std::string_view word) {
+        return word == "run" || word == "doctor" || word == "check";
+    });
     return starts_commands && mark != words.end() ? std::span(mark + 1, words.end()) : std::span<char*>();
 }
 
