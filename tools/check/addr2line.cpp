@@ -13,13 +13,8 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <utility>
-
-#include "tools/check/record.hpp"
 
 namespace sluice::tools::check {
 
@@ -42,28 +37,6 @@ std::size_t end_of_answer(const std::string& text) {
     return rest.starts_with(kNothing) && rest.find('\n', kNothing.size()) != std::string_view::npos
                ? at
                : std::string::npos;
-}
-
-std::string_view take_answer_line(std::string_view& text) {
-    const std::size_t at = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, at);
-    text.remove_prefix(std::min(at + 1, text.size()));
-    return line;
-}
-
-// "FILE:LINE", and maybe " (discriminator N)".
-void take_source(std::string_view text, Place& place) {
-    text = text.substr(0, text.find(" (discriminator "));
-    const std::size_t colon = text.rfind(':');
-    if (colon == std::string_view::npos || text.starts_with("??")) {
-        return;
-    }
-    const std::string_view number = text.substr(colon + 1);
-    unsigned line = 0;
-    if (std::from_chars(number.data(), number.data() + number.size(), line).ec == std::errc() && line != 0) {
-        place.line = line;
-        place.file = std::filesystem::path(printable(text.substr(0, colon))).lexically_normal().string();
-    }
 }
 
 } // namespace
@@ -127,24 +100,6 @@ bool Addr2Line::ask(std::uint64_t address, RunningCommand& meanwhile, std::strin
     }
     answer = text.substr(0, end_of_answer(text));
     return true;
-}
-
-std::vector<Place> places_in(std::string_view answer) {
-    std::vector<Place> places;
-    (void)take_answer_line(answer); // the address
-    while (!answer.empty() && places.size() < kMostFrames) {
-        Place place;
-        place.function = printable(take_answer_line(answer));
-        take_source(take_answer_line(answer), place);
-        if (place.function == "??") {
-            place.function = "?";
-        }
-        places.push_back(std::move(place));
-    }
-    for (std::size_t i = 0; i + 1 < places.size(); ++i) {
-        places[i].is_inlined = true;
-    }
-    return places;
 }
 
 } // namespace sluice::tools::check

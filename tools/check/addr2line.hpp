@@ -7,10 +7,7 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "tools/check/report.hpp"
 #include "tools/running_command.hpp"
 
 namespace sluice::tools::check {
@@ -33,8 +30,5 @@ class Addr2Line {
     pid_t child_ = -1;
     bool was_silent_ = false;
 };
-
-// The places in an answer; offset and module are left to the caller. Empty: it knows nothing.
-std::vector<Place> places_in(std::string_view answer);
 
 } // namespace sluice::tools::check

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "tools/check/addr2line.hpp"
+#include "tools/check/answer.hpp"
 
 namespace sluice::tools::check {
 
