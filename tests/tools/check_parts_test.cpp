@@ -149,7 +149,8 @@ TEST(answer__inlined_functions__each_a_place) {
 }
 
 TEST(answer__nothing_known__no_line) {
-    for (const char* text : {"0x1\n??\n??:0\n", "0x1\n??\n??:?\n", "0x1\n??\n", "0x1\n??\n/a.c:?\n"}) {
+    for (const char* text :
+         {"0x1\n??\n??:0\n", "0x1\n??\n??:?\n", "0x1\n??\n", "0x1\n??\n/a.c:?\n", "0x1\n??\n:30\n"}) {
         const std::vector<Place> places = places_in(text);
         assert_int_equal(places.size(), 1);
         assert_equal(places[0].function, "?");

@@ -23,7 +23,7 @@ std::string_view take_answer_line(std::string_view& text) {
 void take_source(std::string_view text, Place& place) {
     text = text.substr(0, text.find(" (discriminator "));
     const std::size_t colon = text.rfind(':');
-    if (colon == std::string_view::npos || text.starts_with("??")) {
+    if (colon == std::string_view::npos || colon == 0 || text.starts_with("??")) {
         return;
     }
     const std::string_view number = text.substr(colon + 1);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What `sluice check` reads: records of findings, answers of addr2line, suppressions. The first byte says
+// which.
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "tests/fuzz/input.hpp"
+#include "tools/check/answer.hpp"
+#include "tools/check/record.hpp"
+#include "tools/check/report.hpp"
+#include "tools/check/suppressions.hpp"
+#include "tools/check/tally.hpp"
+#include "tools/output.hpp"
+
+using namespace sluice::tools::check;
+using sluice::fuzz::must;
+
+namespace {
+
+void must_be_printable(const std::string& text) {
+    must(printable(text) == text);
+}
+
+Report report_of(const Finding& finding) {
+    Report report{.pid = finding.pid,
+                  .rule = finding.rule,
+                  .object = finding.object,
+                  .what = finding.what,
+                  .remedy = finding.remedy,
+                  .sides = {}};
+    must(finding.sides.size() <= kMostSides);
+    for (const Side& side : finding.sides) {
+        must(side.frames.size() <= kMostFrames);
+        NamedSide named{.title = side.title, .places = {}};
+        for (const Frame& frame : side.frames) {
+            named.places.push_back({.function = frame.function,
+                                    .file = frame.module,
+                                    .line = static_cast<unsigned>(frame.offset & 1),
+                                    .module = frame.module,
+                                    .offset = frame.offset,
+                                    .is_inlined = (frame.offset & 2) != 0});
+        }
+        report.sides.push_back(std::move(named));
+    }
+    return report;
+}
+
+// Strict: a text that is no UTF-8 is thrown.
+void must_be_json(const nlohmann::json& object) {
+    must(!object.dump().empty());
+}
+
+void read_records(std::string_view text) {
+    RecordReader whole;
+    const RecordReader::Batch batch = whole.feed(text);
+    Tally tally({}, 1);
+    for (const Finding& finding : batch.findings) {
+        must(!finding.rule.empty());
+        const Report report = report_of(finding);
+        std::string shown = text_of(report);
+        std::erase(shown, '\n');
+        must_be_printable(shown);
+        must_be_json(json_of(report));
+        (void)tally.add(report);
+    }
+    must_be_json(tally.json());
+    RecordReader in_pieces;
+    std::size_t findings = 0;
+    for (std::size_t at = 0; at < text.size(); at += 3) {
+        findings += in_pieces.feed(text.substr(at, 3)).findings.size();
+    }
+    must(findings == batch.findings.size() && in_pieces.unreadable() == whole.unreadable());
+}
+
+void read_answer(std::string_view text) {
+    const std::vector<Place> places = places_in(text);
+    must(places.size() <= kMostFrames);
+    for (const Place& place : places) {
+        must_be_printable(place.function);
+        must_be_printable(place.file);
+        must((place.line == 0) == place.file.empty());
+    }
+}
+
+void read_suppressions(const std::string& text) {
+    std::istringstream lines(text);
+    try {
+        Suppressions suppressions(lines, "input");
+        Report report{.pid = 0, .rule = "a", .object = "", .what = "", .remedy = "", .sides = {}};
+        report.sides.push_back(
+            {.title = "",
+             .places = {
+                 {.function = "f(int*)", .file = "/b/c.c", .line = 1, .module = "/d/e.so", .offset = 1}}});
+        (void)suppressions.cover(report);
+    } catch (const sluice::tools::Failure& failure) {
+        must_be_printable(failure.what());
+    }
+}
+
+} // namespace
+
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer names it
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string text(reinterpret_cast<const char*>(data) + (size == 0 ? 0 : 1),
+                           size == 0 ? 0 : size - 1);
+    switch (size == 0 ? 0 : data[0]) {
+    case 'a':
+        read_answer(text);
+        break;
+    case 's':
+        read_suppressions(text);
+        break;
+    default:
+        read_records(text);
+    }
+    return 0;
+}
