@@ -149,14 +149,21 @@ struct CommandLine {
         run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }
 
+    // The parser would take the mark before the command for the name.
+    static std::string check_file_name(const std::string& name) {
+        return name == "--" ? "the name of a file is missing" : "";
+    }
+
     void add_check() {
         CLI::App* check = add(app, "check", "Run a command and report mistakes in its use of verbs",
                               [this] { return run_check(options, checked, to_run); });
         check->add_flag("--quick", checked.quick, "Only what costs next to nothing");
         check->add_option("--json", checked.json, "One JSON object a line; - is standard output")
-            ->type_name("FILE");
+            ->type_name("FILE")
+            ->check(check_file_name, "");
         check->add_option("--suppressions", checked.suppressions, "Findings that are not reported")
-            ->type_name("FILE");
+            ->type_name("FILE")
+            ->check(check_file_name, "");
         check
             ->add_option("--exit-code", checked.exit_code,
                          "Where there are mistakes and the command ends with 0, 66 unless said")
