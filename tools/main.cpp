@@ -22,7 +22,7 @@ using namespace sluice::tools;
 
 constexpr const char* kFooter =
     "Exit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device, or none "
-    "at all.\n`run` ends with its command's status. Manual: man sluice";
+    "at all.\n`run` and `check` end with their command's status. Manual: man sluice";
 
 struct CommandLine {
     CLI::App app{"Tells what the memory of RDMA devices does, and who drives them.", "sluice"};

@@ -59,11 +59,7 @@ class JsonLines {
                  << std::flush;
         }
     }
-    void finish() {
-        if (!name_.empty() && !to()) {
-            throw Failure(kExitFailure, "check: " + name_ + " can't be written");
-        }
-    }
+    bool is_whole() { return name_.empty() || to(); }
 
   private:
     std::ostream& to() { return file_.is_open() ? file_ : std::cout; }
@@ -101,6 +97,9 @@ class Run {
         take_what_is_there();
         finish();
         const int status = exit_status(running_.wait_status());
+        if (status == 0 && !json_.is_whole()) {
+            throw Failure(kExitFailure, "check: " + how_.json + " can't be written");
+        }
         return status == 0 && tally_.has_mistakes() ? how_.exit_code : status;
     }
 
@@ -143,7 +142,6 @@ class Run {
         }
         print(tally_.text());
         json_.add(tally_.json());
-        json_.finish();
     }
 
     const CheckOptions& how_;

@@ -13,10 +13,10 @@ namespace sluice::tools::check {
 namespace {
 
 // Limits to what a program can cost us that names files of its own choice.
-constexpr std::size_t kMostChildren = 16;   // at a time
-constexpr std::size_t kMostStarts = 512;    // in a run
-constexpr std::size_t kMostSilent = 3;      // after which nobody is asked any more
-constexpr std::size_t kMostKnown = 100'000; // places that are kept
+constexpr std::size_t kMostChildren = 16;  // at a time
+constexpr std::size_t kMostStarts = 512;   // in a run
+constexpr std::size_t kMostSilent = 3;     // after which nobody is asked any more
+constexpr std::size_t kMostKnown = 10'000; // addresses whose places are kept
 
 bool is_regular_file(const std::string& path) {
     struct stat status {};
@@ -51,19 +51,23 @@ const std::vector<Place>& Symbols::places_of(const Frame& frame) {
         known_.clear();
     }
     const auto [at, is_new] = known_.try_emplace({frame.module, frame.offset});
-    std::vector<Place>& places = at->second;
     if (is_new) {
-        places = places_in(answer_for(frame));
-        if (places.empty()) {
-            places.resize(1);
-        }
-        for (Place& place : places) {
-            place.module = frame.module;
-            place.offset = frame.offset;
-        }
-        if (places.back().function.empty() || places.back().function == "?") {
-            places.back().function = frame.function;
-        }
+        at->second = find_places(frame);
+    }
+    return at->second;
+}
+
+std::vector<Place> Symbols::find_places(const Frame& frame) {
+    std::vector<Place> places = places_in(answer_for(frame));
+    if (places.empty()) {
+        places.resize(1);
+    }
+    for (Place& place : places) {
+        place.module = frame.module;
+        place.offset = frame.offset;
+    }
+    if (places.back().function.empty() || places.back().function == "?") {
+        places.back().function = frame.function;
     }
     return places;
 }

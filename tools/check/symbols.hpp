@@ -34,6 +34,7 @@ class Symbols {
 
   private:
     const std::vector<Place>& places_of(const Frame& frame);
+    std::vector<Place> find_places(const Frame& frame);
     std::string answer_for(const Frame& frame);
     Addr2Line* child_for(const std::string& module);
 

@@ -7,7 +7,9 @@ namespace sluice::tools::check {
 
 namespace {
 
-constexpr std::size_t kMostShown = 10'000; // nobody reads more
+// Nobody reads more. A program that writes findings at random shall not take all memory by them.
+constexpr std::size_t kMostShown = 10'000;
+constexpr std::size_t kMostBytes = 64 << 20;
 constexpr std::size_t kMostBlindSpots = 1'000;
 
 std::string counted(std::size_t number, const char* one, const char* many) {
@@ -29,17 +31,19 @@ bool Tally::add(const Report& report) {
         ++shown_[same->second].more;
         return false;
     }
-    std::vector<std::size_t>& at_place = by_place_[place_key_of(report)];
-    if (at_place.size() >= limit_) {
-        ++shown_[at_place.back()].more;
+    const std::string place_key = place_key_of(report);
+    const auto at_place = by_place_.find(place_key);
+    if (at_place != by_place_.end() && at_place->second.size() >= limit_) {
+        ++shown_[at_place->second.back()].more;
         return false;
     }
-    if (shown_.size() >= kMostShown) {
+    bytes_ += key.size() + place_key.size();
+    if (shown_.size() >= kMostShown || bytes_ > kMostBytes) {
         ++too_many_;
         return false;
     }
     by_key_[key] = shown_.size();
-    at_place.push_back(shown_.size());
+    by_place_[place_key].push_back(shown_.size());
     shown_.push_back({.rule = report.rule, .place = place_of(report), .more = 0});
     kinds_.insert(report.rule);
     return true;

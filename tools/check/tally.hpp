@@ -45,6 +45,7 @@ class Tally {
     std::vector<Shown> shown_;
     std::map<std::string, std::size_t> by_key_; // indices into shown_
     std::map<std::string, std::vector<std::size_t>> by_place_;
+    std::size_t bytes_ = 0; // of keys
     std::set<std::string> kinds_;
     std::size_t suppressed_ = 0;
     std::size_t too_many_ = 0; // to remember which they were
