@@ -6,7 +6,8 @@ _sluice() {
     local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root | --name | --pid | --hosts | --seed | --evict | --timeout) i=$((i + 1)) ;;
+            --root | --name | --pid | --hosts | --seed | --evict | --timeout | --suppressions | --exit-code | --limit) i=$((i + 1)) ;;
+            --json) if [ "$command" = check ]; then i=$((i + 1)); fi ;;
             -*) ;;
             *)
                 if [ -z "$command" ]; then
@@ -19,7 +20,7 @@ _sluice() {
     done
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; ++i)); do
-        if [[ $command = run || $command = doctor || "$command $subcommand" = "sync run" ]] && [ "${COMP_WORDS[i]}" = -- ]; then
+        if [[ $command = run || $command = doctor || $command = check || "$command $subcommand" = "sync run" ]] && [ "${COMP_WORDS[i]}" = -- ]; then
             # From here on it is the command's own line.
             _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
             return
@@ -33,10 +34,14 @@ _sluice() {
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
     fi
+    if [[ $command = check && ${COMP_WORDS[COMP_CWORD - 1]} = @(--json|--suppressions) ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+    fi
     local words="--json --root --help" devices
     devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info dat provider config doctor uroce stat run sync --version $words" ;;
+        '') words="devices info dat provider config doctor uroce stat run check sync --version $words" ;;
         info) words="$devices $words" ;;
         dat)
             case $subcommand in
@@ -54,6 +59,7 @@ _sluice() {
             esac
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
+        check) words="--quick --json --suppressions --exit-code --limit --help -- " ;;
         provider)
             case $subcommand in
                 '') words="status enable disable $words" ;;
