@@ -230,7 +230,8 @@ TEST(tally__same_finding_again__shown_once) {
     assert_false(tally.add(report_at("r", {"post", "main"})));
     assert_true(tally.add(report_at("other", {"post", "main"})));
     const std::string text = tally.text();
-    assert_non_null(std::strstr(text.c_str(), "r: post at /src/net/pair.c:1 (libpair.so.1): 1 more\n"));
+    assert_non_null(
+        std::strstr(text.c_str(), "r: post at /src/net/pair.c:1 (libpair.so.1): found 1 more time\n"));
     assert_non_null(std::strstr(text.c_str(), "2 mistakes of 2 kinds\n"));
 }
 

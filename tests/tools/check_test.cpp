@@ -137,7 +137,7 @@ TEST(check__same_in_children__shown_once_and_counted) {
     assert_status(ran, 66);
     assert_one_report(ran);
     assert_contains(ran.err, "sluice: check: buffer-changed-while-sent: post_message at ");
-    assert_contains(ran.err, ": 3 more\n");
+    assert_contains(ran.err, ": found 3 more times\n");
     assert_contains(ran.err, "1 mistake of 1 kind\n");
 }
 
@@ -172,10 +172,10 @@ TEST(check__ten_thousand_findings__all_are_counted) {
 TEST(check__limit__so_many_stacks_to_one_place) {
     const Ran one = check({}, {"stacks", "10"});
     assert_int_equal(count_of(one.err, "sluice: check: many: o\n"), 1);
-    assert_contains(one.err, ": 9 more\n");
+    assert_contains(one.err, ": found with 9 other stacks; --limit shows more\n");
     const Ran three = check({"--limit", "3"}, {"stacks", "10"});
     assert_int_equal(count_of(three.err, "sluice: check: many: o\n"), 3);
-    assert_contains(three.err, ": 7 more\n");
+    assert_contains(three.err, ": found with 7 other stacks; --limit shows more\n");
 }
 
 TEST(check__json__python_reads_each_line) {

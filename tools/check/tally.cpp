@@ -28,13 +28,13 @@ bool Tally::add(const Report& report) {
     }
     const std::string key = key_of(report);
     if (const auto same = by_key_.find(key); same != by_key_.end()) {
-        ++shown_[same->second].more;
+        ++shown_[same->second].again;
         return false;
     }
     const std::string place_key = place_key_of(report);
     const auto at_place = by_place_.find(place_key);
     if (at_place != by_place_.end() && at_place->second.size() >= limit_) {
-        ++shown_[at_place->second.back()].more;
+        ++shown_[at_place->second.back()].others;
         return false;
     }
     bytes_ += key.size() + place_key.size();
@@ -44,7 +44,7 @@ bool Tally::add(const Report& report) {
     }
     by_key_[key] = shown_.size();
     by_place_[place_key].push_back(shown_.size());
-    shown_.push_back({.rule = report.rule, .place = place_of(report), .more = 0});
+    shown_.push_back({.rule = report.rule, .place = place_of(report), .again = 0, .others = 0});
     kinds_.insert(report.rule);
     return true;
 }
@@ -64,9 +64,13 @@ std::string Tally::text() const {
 std::string Tally::text_of_counts() const {
     std::string text;
     for (const Shown& each : shown_) {
-        if (each.more != 0) {
-            text += "sluice: check: " + each.rule + ": " + each.place + ": " + std::to_string(each.more) +
-                    " more\n";
+        const std::string start = "sluice: check: " + each.rule + ": " + each.place + ": ";
+        if (each.again != 0) {
+            text += start + "found " + counted(each.again, "more time", "more times") + "\n";
+        }
+        if (each.others != 0) {
+            text += start + "found with " + counted(each.others, "other stack", "other stacks") +
+                    "; --limit shows more\n";
         }
     }
     for (const Suppression& each : suppressions_.all()) {
@@ -84,8 +88,11 @@ std::string Tally::text_of_counts() const {
 nlohmann::json Tally::json() const {
     nlohmann::json repeated = nlohmann::json::array();
     for (const Shown& each : shown_) {
-        if (each.more != 0) {
-            repeated.push_back({{"rule", each.rule}, {"place", each.place}, {"more", each.more}});
+        if (each.again != 0 || each.others != 0) {
+            repeated.push_back({{"rule", each.rule},
+                                {"place", each.place},
+                                {"again", each.again},
+                                {"other-stacks", each.others}});
         }
     }
     nlohmann::json suppressions = nlohmann::json::array();

@@ -37,7 +37,8 @@ class Tally {
     struct Shown {
         std::string rule;
         std::string place;
-        std::size_t more = 0; // that were like it
+        std::size_t again = 0;  // with the same stacks
+        std::size_t others = 0; // at the same place, with other stacks, that the limit hides
     };
 
     Suppressions suppressions_;
