@@ -16,7 +16,9 @@
 
 #include "core/boundary.hpp"
 #include "core/descriptor.hpp"
+#include "core/file_tree.hpp"
 #include "core/log.hpp"
+#include "core/mappings.hpp"
 #include "core/settings.hpp"
 #include "core/sync.hpp"
 
@@ -71,6 +73,28 @@ std::string program_path() {
     return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "?";
 }
 
+// The file that ADDRESS is in, as the kernel knows it: the loader has the path by which somebody opened it,
+// maybe from a working directory that is another now.
+std::string mapped_file(std::uintptr_t address) {
+    const Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
+    std::string_view rest = maps ? std::string_view(*maps) : std::string_view();
+    for (Mapping mapping; take_mapping(rest, mapping);) {
+        if (address >= mapping.first && address < mapping.end) {
+            return std::string(mapping.path);
+        }
+    }
+    return {};
+}
+
+std::string path_of(const link_map& library, std::uintptr_t address) {
+    const std::string_view name = library.l_name;
+    if (name.empty()) {
+        return program_path();
+    }
+    const std::string mapped = name.starts_with('/') ? std::string() : mapped_file(address);
+    return mapped.starts_with('/') ? mapped : std::string(name);
+}
+
 Place place_of(const void* address) {
     Dl_info info{};
     link_map* library = nullptr;
@@ -83,7 +107,7 @@ Place place_of(const void* address) {
     }
     return {.offset = number - library->l_addr,
             .function = info.dli_sname != nullptr ? info.dli_sname : "?",
-            .file = library->l_name[0] != '\0' ? library->l_name : program_path()};
+            .file = path_of(*library, number)};
 }
 
 // The library that this code is in: whose own frames tell a program's author nothing.

@@ -108,6 +108,14 @@ TEST(check__source_in_the_working_directory__by_a_short_path) {
     assert_contains(ran.err, "    #0 post_message at finding_program.c:");
 }
 
+TEST(check__plugin_by_a_relative_path__functions_and_lines) {
+    const std::string folder = std::filesystem::path(TEST_FINDING_PROGRAM).parent_path();
+    const Ran ran = check({}, {"plugin", folder});
+    assert_status(ran, 66);
+    assert_contains(ran.err, "    #0 plugin_be_wrong at ");
+    assert_contains(ran.err, "/finding_plugin.c:10 (libfinding_plugin.so)\n");
+}
+
 TEST(check__found_and_command_fails__its_own_status) {
     const Ran ran = check({}, {"once", "3"});
     assert_status(ran, 3);

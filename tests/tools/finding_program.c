@@ -2,6 +2,7 @@
 //
 // A program about which things are found: finding_program WHAT [ARGUMENT]. It prints "FUNCTION:LINE" for each
 // place that a finding has to name.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -112,6 +113,18 @@ static void leave_grandchild(void) {
     printf("grandchild:%d\n", (int)child);
 }
 
+// Loaded as "./NAME", and the working directory is another one when something is found.
+static void load_plugin(const char* folder) {
+    void* const plugin = chdir(folder) == 0 ? dlopen("./libfinding_plugin.so", RTLD_NOW) : NULL;
+    void (*be_wrong_there)(void) = NULL;
+    void* const found = plugin != NULL ? dlsym(plugin, "plugin_be_wrong") : NULL;
+    if (found == NULL || chdir("/") != 0) {
+        abort();
+    }
+    memcpy(&be_wrong_there, &found, sizeof found);
+    be_wrong_there();
+}
+
 static void await_signal(void) {
     sigset_t wanted;
     int number = 0;
@@ -155,6 +168,8 @@ int main(int argc, char** argv) {
         write_many(number, 0);
     } else if (strcmp(what, "signal") == 0) {
         await_signal();
+    } else if (strcmp(what, "plugin") == 0) {
+        load_plugin(argv[2]);
     } else if (strcmp(what, "blind") == 0) {
         finder_find_blind_spot("memory of a GPU");
         finder_find_blind_spot("memory of a GPU");
