@@ -154,8 +154,10 @@ std::string text_of(const Finding& finding) {
     return text + "end\n";
 }
 
-// In one piece: other processes append, too.
-void append(const std::string& text) noexcept {
+// In one piece: other processes append, too. Behind the end of a line: what stands there may have been cut
+// off.
+void append(const std::string& record) {
+    const std::string text = "\n" + record;
     const Descriptor file(open(wish().file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
     if (file.get() < 0 ||
         ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {

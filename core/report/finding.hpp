@@ -6,6 +6,7 @@
 // lines, and shows it. So a process that crashes, or closes all its descriptors, has still told. The form is
 // one of lines, each a word and a text:
 //
+//                                     an empty line, as the record before may have been cut off
 //     finding 1                       the number is the form's own
 //     pid 4711
 //     rule region-ended-in-use

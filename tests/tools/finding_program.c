@@ -58,7 +58,8 @@ static void write_garbage(void) {
     if (write(file, bytes, sizeof bytes) < 0) {
         abort();
     }
-    write_text(file, "\nend\nfinding 99999999999999999999\nfinding 1\nrule cut-off\n");
+    write_text(file,
+               "\nend\nfinding 99999999999999999999\nfinding 1\nrule cut-off\nside cut off\nframe 0x1 f");
     close(file);
 }
 
