@@ -38,8 +38,13 @@ static void be_wrong(void) {
 
 // As a program would that writes at random: to the file itself.
 static int findings_file(void) {
-    const char* const name = strchr(getenv("SLUICE_CHECK"), ':');
-    return open(name + 1, O_WRONLY | O_APPEND);
+    const char* const told = getenv("SLUICE_CHECK");
+    const char* const name = told != NULL ? strchr(told, ':') : NULL;
+    const int file = name != NULL ? open(name + 1, O_WRONLY | O_APPEND) : -1;
+    if (file < 0) {
+        abort();
+    }
+    return file;
 }
 
 static void write_text(int file, const char* text) {
@@ -139,7 +144,7 @@ static void await_signal(void) {
 
 int main(int argc, char** argv) {
     const char* const what = argc > 1 ? argv[1] : "";
-    const int number = argc > 2 ? atoi(argv[2]) : 0;
+    const int number = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (strcmp(what, "once") == 0) {
         be_wrong();
     } else if (strcmp(what, "twice") == 0) {
