@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kFlags = "VmFlags:";
 constexpr std::string_view kSynchronous = "sf";
+constexpr std::string_view kSpecial[] = {"ht", "io", "pf"};
 
 // What stands before the next STOP, which goes.
 std::string_view take_until(std::string_view& text, char stop) noexcept {
@@ -33,6 +34,7 @@ bool parse(std::string_view line, Mapping& mapping) noexcept {
     mapping = {};
     mapping.is_readable = rights.starts_with('r');
     mapping.is_writable = rights.find('w') != std::string_view::npos;
+    mapping.is_executable = rights.find('x') != std::string_view::npos;
     mapping.is_shared = rights.ends_with('s');
     mapping.device = take_until(line, ' ');
     const std::string_view inode = take_until(line, ' ');
@@ -66,6 +68,8 @@ bool take_mapping(std::string_view& text, Mapping& mapping) noexcept {
             found = true;
         } else if (found && line.starts_with(kFlags)) {
             mapping.is_synchronous = has_word(line, kSynchronous);
+            mapping.is_special =
+                std::ranges::any_of(kSpecial, [&](std::string_view word) { return has_word(line, word); });
         }
         text = rest;
     }

@@ -20,8 +20,10 @@ struct Mapping {
     std::uint64_t end = 0;
     bool is_readable = false;
     bool is_writable = false;
+    bool is_executable = false;
     bool is_shared = false;
     bool is_synchronous = false; // MAP_SYNC; smaps alone tells
+    bool is_special = false;     // a device's memory, or pages of hugetlbfs; smaps alone tells
     std::uint64_t offset = 0;
     // What is mapped; the three point into the text.
     std::string_view device; // as the kernel spells it: "08:01"

@@ -38,12 +38,14 @@ TEST(take_mapping__maps__each_in_turn) {
     assert_true(take_mapping(text, mapping));
     assert_true(mapping.first == 0x55d0c0a00000 && mapping.end == 0x55d0c0a02000);
     assert_false(mapping.is_shared);
+    assert_true(mapping.is_executable);
     assert_true(mapping.offset == 0x1000 && mapping.inode == 173521);
     assert_text(mapping.device, "08:02");
     assert_true(mapping.is_readable && !mapping.is_writable);
     assert_text(mapping.path, "/usr/bin/a b");
     assert_true(take_mapping(text, mapping));
     assert_true(mapping.is_shared && mapping.is_readable && mapping.is_writable);
+    assert_false(mapping.is_executable);
     assert_text(mapping.path, "/dev/zero (deleted)");
     assert_true(take_mapping(text, mapping));
     assert_true(mapping.first == 0xffffffffff600000 && mapping.inode == 0);
@@ -61,6 +63,22 @@ TEST(take_mapping__smaps__flags_belong_to_their_mapping) {
     assert_true(mapping.offset == 0x400000);
     assert_false(mapping.is_synchronous);
     assert_false(take_mapping(text, mapping));
+}
+
+TEST(take_mapping__smaps_of_devices_and_huge_pages__special) {
+    std::string_view text = "7f2c1a000000-7f2c1a200000 rw-s 00200000 00:05 12 /dev/mem\n"
+                            "VmFlags: rd wr sh mr mw me ms io dc\n"
+                            "7f2c1a200000-7f2c1a400000 rw-s 00400000 00:05 13 /dev/infiniband/uverbs0\n"
+                            "VmFlags: rd wr pf\n"
+                            "7f2c1a400000-7f2c1a600000 rw-p 00000000 00:0f 14 /anon_hugepage (deleted)\n"
+                            "VmFlags: rd wr mr mw me de ht sd\n"
+                            "7f2c1a600000-7f2c1a800000 rw-p 00000000 00:00 0\n"
+                            "VmFlags: rd wr mr mw me ac sd hg\n";
+    Mapping mapping;
+    for (const bool is_special : {true, true, true, false}) {
+        assert_true(take_mapping(text, mapping));
+        assert_int_equal(mapping.is_special, is_special);
+    }
 }
 
 // Nothing of another mapping stays behind.
