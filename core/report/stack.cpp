@@ -59,7 +59,35 @@ bool still_holds(const Walk& walk) noexcept {
     return walk.stack.count != 0;
 }
 
+struct FaultWalk {
+    Stack stack;
+    bool is_past_handler = false;
+};
+
+_Unwind_Reason_Code take_interrupted(_Unwind_Context* context, void* argument) {
+    auto& walk = *static_cast<FaultWalk*>(argument);
+    int is_interrupted = 0; // by a signal, and not left by a call
+    _Unwind_Ptr address = _Unwind_GetIPInfo(context, &is_interrupted);
+    walk.is_past_handler = walk.is_past_handler || is_interrupted != 0;
+    if (!walk.is_past_handler) {
+        return _URC_NO_REASON;
+    }
+    if (address == 0 || walk.stack.count == Stack::kMost) {
+        return _URC_END_OF_STACK;
+    }
+    address += is_interrupted != 0 ? 1 : 0;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    walk.stack.addresses[walk.stack.count++] = reinterpret_cast<const void*>(address);
+    return _URC_NO_REASON;
+}
+
 } // namespace
+
+Stack capture_fault() noexcept {
+    FaultWalk walk;
+    (void)_Unwind_Backtrace(take_interrupted, &walk);
+    return walk.stack;
+}
 
 // Not inlined: its own frame is the first.
 [[gnu::noinline]] Stack capture() noexcept {

@@ -30,4 +30,9 @@ struct Stack {
 // Of the calling thread, its caller first. Cuts what is deeper.
 Stack capture() noexcept;
 
+// In the handler of a fault: of what the fault interrupted, the faulting instruction's function first. As if
+// a call had returned right behind that place, since frames are return addresses. Unwinds each time. Nothing
+// where the unwinder can't pass the handler's frame.
+Stack capture_fault() noexcept;
+
 } // namespace sluice::report
