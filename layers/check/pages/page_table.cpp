@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layers/check/pages/page_table.hpp"
+
+#include <sys/mman.h>
+
+namespace sluice::layers::check::pages {
+
+Page* PageTable::make(std::uint64_t number) noexcept {
+    const std::uint64_t leaf = number / kLeafPages;
+    if (leaf >= kLeaves) {
+        return nullptr;
+    }
+    if (leaves_[leaf] == nullptr) {
+        void* const memory = mmap(nullptr, kLeafPages * sizeof(Page), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) {
+            return nullptr;
+        }
+        leaves_[leaf] = static_cast<Page*>(memory);
+    }
+    return &leaves_[leaf][number % kLeafPages];
+}
+
+} // namespace sluice::layers::check::pages

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layers/check/pages/pages.hpp"
+
+#include <pthread.h>
+
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "core/boundary.hpp"
+#include "core/file_tree.hpp"
+#include "core/log.hpp"
+#include "core/report/finding.hpp"
+#include "layers/check/pages/fault.hpp"
+#include "layers/check/pages/protection.hpp"
+#include "layers/check/pages/rights.hpp"
+
+namespace sluice::layers::check::pages {
+
+namespace {
+
+// Of the stack that the calling thread is on, whoever has made it: what is written to next, and what the
+// frames of some calls may hold.
+constexpr std::uintptr_t kBelowStackPointer = std::uintptr_t{64} << 10;
+constexpr std::uintptr_t kAboveStackPointer = std::uintptr_t{256} << 10;
+
+PageRange whole_pages(const void* memory, std::size_t bytes) noexcept {
+    const auto first = reinterpret_cast<std::uintptr_t>(memory);
+    if (bytes > UINTPTR_MAX - first) {
+        return {};
+    }
+    const PageRange whole{.first = first / page_bytes() + (first % page_bytes() != 0 ? 1 : 0),
+                          .end = (first + bytes) / page_bytes()};
+    return whole.first < whole.end ? whole : PageRange();
+}
+
+PageRange touched_pages(const void* memory, std::size_t bytes) noexcept {
+    const auto first = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uintptr_t last = bytes > UINTPTR_MAX - first ? UINTPTR_MAX : first + bytes - 1;
+    return {.first = first / page_bytes(), .end = last / page_bytes() + 1};
+}
+
+bool is_near_stack_pointer(PageRange pages) noexcept {
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    return pages.first * page_bytes() < here + kAboveStackPointer &&
+           here - kBelowStackPointer < pages.end * page_bytes();
+}
+
+// As the kernel's documentation has it, if it can't be read.
+std::size_t most_mappings() {
+    std::size_t most = 65530;
+    const std::string text = FileTree().read_line("/proc/sys/vm/max_map_count");
+    (void)std::from_chars(text.data(), text.data() + text.size(), most);
+    return most / 4;
+}
+
+bool start() noexcept {
+    const Result<void> started = at_boundary("start", []() -> Result<void> {
+        Protection::instance().limit_mappings(most_mappings());
+        if (pthread_atfork([] { Protection::instance().before_fork(); },
+                           [] { Protection::instance().after_fork_in_parent(); },
+                           [] { Protection::instance().after_fork_in_child(); }) != 0) {
+            return Error(ErrorKind::kInsufficientResources, "no memory for a handler of fork()");
+        }
+        return {};
+    });
+    return started.ok();
+}
+
+bool is_ready() noexcept {
+    static const bool has_started = start();
+    const Result<void> caught = at_boundary("catch_faults", [] { return catch_faults(); });
+    if (!caught) {
+        report::write_blind_spot(
+            "the program installs so many handlers of SIGSEGV that pages aren't protected");
+    }
+    return has_started && caught.ok();
+}
+
+void learn_pages(PageRange pages) noexcept {
+    const Result<void> learned = at_boundary("learn", [&]() -> Result<void> {
+        const Result<std::vector<KnownRange>> known = read_rights(pages);
+        if (known) {
+            Protection::instance().learn(*known);
+        }
+        return {};
+    });
+    if (!learned) {
+        SLUICE_LOG(kWarning, "check", "%s", learned.error().text());
+    }
+}
+
+void tell_of_limit(Added added) noexcept {
+    if (added == Added::kMappings) {
+        report::write_blind_spot(
+            "buffers that would have needed more than a quarter of vm.max_map_count weren't protected");
+    } else if (added == Added::kRequests) {
+        report::write_blind_spot(
+            "buffers of more requests than fit into the checker's table weren't protected");
+    }
+}
+
+} // namespace
+
+void learn(const void* memory, std::size_t bytes) noexcept {
+    const PageRange pages = whole_pages(memory, bytes);
+    if (pages.first != pages.end) {
+        learn_pages(pages);
+    }
+}
+
+bool protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept {
+    const PageRange pages = whole_pages(memory, bytes);
+    if (pages.first == pages.end || is_near_stack_pointer(pages) || !is_ready()) {
+        return false;
+    }
+    Added added = Protection::instance().add(tag, pages, forbidden);
+    if (added == Added::kUnknown) {
+        learn_pages(pages);
+        added = Protection::instance().add(tag, pages, forbidden);
+    }
+    if (added != Added::kYes) {
+        tell_of_limit(added);
+    }
+    return added == Added::kYes;
+}
+
+void change(std::uint64_t tag, Forbidden forbidden) noexcept {
+    Protection::instance().change(tag, forbidden);
+}
+
+void lift(std::uint64_t tag) noexcept {
+    Protection::instance().remove(tag);
+}
+
+void lift_range(const void* memory, std::size_t bytes) noexcept {
+    if (bytes != 0) {
+        Protection::instance().forget(touched_pages(memory, bytes));
+    }
+}
+
+bool take_touch(Touch& touch) noexcept {
+    if (!Protection::instance().take_touch(touch)) {
+        return false;
+    }
+    if (Protection::instance().has_lost_touches()) {
+        report::write_blind_spot(
+            "more accesses to memory in use than could be kept until they were asked for");
+    }
+    return true;
+}
+
+} // namespace sluice::layers::check::pages

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layers/check/pages/protection.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace sluice::layers::check::pages {
+
+namespace {
+
+constinit Protection the_protection;
+
+bool is_known(Rights rights) noexcept {
+    return rights == Rights::kRead || rights == Rights::kReadWrite;
+}
+
+int kernels_rights(Rights rights, Level level) noexcept {
+    if (level == Level::kNothing) {
+        return PROT_NONE;
+    }
+    return rights == Rights::kReadWrite && level == Level::kOpen ? PROT_READ | PROT_WRITE : PROT_READ;
+}
+
+Level wanted_level(const Page& page) noexcept {
+    if (page.nothing != 0) {
+        return Level::kNothing;
+    }
+    return page.no_stores != 0 ? Level::kNoStores : Level::kOpen;
+}
+
+// Whether the fault is due to us: without us, the access would be allowed.
+bool forbids_access(const Page& page, Access access) noexcept {
+    switch (access) {
+    case Access::kLoad:
+        return page.level == Level::kNothing;
+    case Access::kStore:
+        return page.level != Level::kOpen && page.rights == Rights::kReadWrite;
+    case Access::kUnknown: // what faults where loads are allowed is a store
+        return page.level == Level::kNothing ||
+               (page.level == Level::kNoStores && page.rights == Rights::kReadWrite);
+    }
+    return false;
+}
+
+bool request_forbids(const Request& request, Access access) noexcept {
+    return request.forbidden == Forbidden::kEverything || access != Access::kLoad;
+}
+
+// Whether it goes from the same level to the same.
+bool is_alike(const Page* page, const Page& other) noexcept {
+    return page != nullptr && page->rights == other.rights && page->level == other.level &&
+           wanted_level(*page) == wanted_level(other);
+}
+
+// The page that a fault of this thread was last answered for by a repetition alone. A handler of signals
+// reads it.
+struct Repeated {
+    std::uint64_t number;
+    std::uint64_t opened_at;
+};
+[[gnu::tls_model("initial-exec")]] constinit thread_local Repeated repeated = {};
+
+std::size_t ask_page_bytes() noexcept {
+    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+void* address_of(std::uint64_t number) noexcept {
+    return reinterpret_cast<void*>(number * page_bytes()); // NOLINT(performance-no-int-to-ptr)
+}
+
+void block_signals(sigset_t& before) noexcept {
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGSEGV);
+    (void)sigdelset(&all, SIGBUS);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+}
+
+} // namespace
+
+std::size_t page_bytes() noexcept {
+    static const std::size_t bytes = ask_page_bytes();
+    return bytes;
+}
+
+// The lock, held for a scope.
+class SLUICE_TSA(scoped_lockable) Protection::Section {
+  public:
+    explicit Section(SpinLock& lock) noexcept SLUICE_TSA(acquire_capability(lock)) : lock_(lock) {
+        block_signals(before_);
+        lock_.lock();
+    }
+    ~Section() SLUICE_TSA(release_capability()) {
+        lock_.unlock();
+        (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+
+  private:
+    SpinLock& lock_;
+    sigset_t before_;
+};
+
+Protection& Protection::instance() noexcept {
+    return the_protection;
+}
+
+void Protection::limit_mappings(std::size_t most) noexcept {
+    const Section section(lock_);
+    most_mappings_ = most;
+}
+
+void Protection::learn(std::span<const KnownRange> ranges) noexcept {
+    const Section section(lock_);
+    const std::uint64_t now = ++moment_;
+    for (const KnownRange& range : ranges) {
+        for (std::uint64_t number = range.pages.first; number < range.pages.end; ++number) {
+            Page* const page = table_.make(number);
+            if (page != nullptr && page->rights == Rights::kUnknown) {
+                page->rights = range.rights;
+                page->cleared_at = now;
+            }
+        }
+    }
+}
+
+Added Protection::add(std::uint64_t tag, PageRange pages, Forbidden forbidden) noexcept {
+    const Section section(lock_);
+    for (std::uint64_t number = pages.first; number < pages.end; ++number) {
+        const Page* const page = table_.find(number);
+        if (page == nullptr || page->rights == Rights::kUnknown) {
+            return Added::kUnknown;
+        }
+    }
+    if (is_off_) {
+        return Added::kNoPage;
+    }
+    if (requests_.is_full()) {
+        return Added::kRequests;
+    }
+    const Request request{.tag = tag, .pages = pages, .since = ++moment_, .forbidden = forbidden};
+    if (!count(request)) {
+        return Added::kNoPage;
+    }
+    if (boundaries_ + 2 > most_mappings_ || !apply(pages)) {
+        uncount(request);
+        (void)apply(pages);
+        return Added::kMappings;
+    }
+    requests_.add(request);
+    return Added::kYes;
+}
+
+void Protection::change(std::uint64_t tag, Forbidden forbidden) noexcept {
+    const Section section(lock_);
+    for (Request* request = requests_.find(tag); request != nullptr;
+         request = requests_.find_next(*request)) {
+        const Request former = *request;
+        uncount(former);
+        request->forbidden = forbidden;
+        // With its old moment: what was opened meanwhile stays so.
+        (void)count(*request);
+        (void)apply(request->pages);
+    }
+}
+
+void Protection::remove(std::uint64_t tag) noexcept {
+    const Section section(lock_);
+    while (Request* const request = requests_.find(tag)) {
+        const Request former = *request;
+        requests_.erase(*request);
+        uncount(former);
+        (void)apply(former.pages);
+    }
+}
+
+void Protection::forget(PageRange pages) noexcept {
+    pages.end = std::min(pages.end, PageTable::kMostPages);
+    const Section section(lock_);
+    for (std::uint64_t number = pages.first; number < pages.end;) {
+        Page* const page = table_.find(number);
+        if (page == nullptr) {
+            number = PageTable::behind_leaf(number);
+            continue;
+        }
+        if (page->rights != Rights::kUnknown) {
+            clear(*page);
+        }
+        ++number;
+    }
+    (void)apply(pages);
+    for (std::uint64_t number = pages.first; number < pages.end;) {
+        Page* const page = table_.find(number);
+        if (page == nullptr) {
+            number = PageTable::behind_leaf(number);
+            continue;
+        }
+        if (page->rights != Rights::kUnknown) {
+            set_level(number, *page, Level::kOpen);
+            page->rights = Rights::kUnknown;
+        }
+        ++number;
+    }
+}
+
+// True: at least one page counts it.
+bool Protection::count(const Request& request) noexcept {
+    bool is_counted = false;
+    for (std::uint64_t number = request.pages.first; number < request.pages.end; ++number) {
+        Page* const page = table_.find(number);
+        if (page != nullptr && is_known(page->rights) && page->cleared_at < request.since) {
+            ++(request.forbidden == Forbidden::kEverything ? page->nothing : page->no_stores);
+            is_counted = true;
+        }
+    }
+    return is_counted;
+}
+
+// Rights that have changed since have cleared the page.
+void Protection::uncount(const Request& request) noexcept {
+    for (std::uint64_t number = request.pages.first; number < request.pages.end; ++number) {
+        Page* const page = table_.find(number);
+        if (page != nullptr && is_known(page->rights) && page->cleared_at < request.since) {
+            --(request.forbidden == Forbidden::kEverything ? page->nothing : page->no_stores);
+        }
+    }
+}
+
+void Protection::clear(Page& page) noexcept {
+    page.no_stores = 0;
+    page.nothing = 0;
+    page.cleared_at = ++moment_;
+}
+
+Level Protection::level_of(std::uint64_t number) const noexcept {
+    const Page* const page = table_.find(number);
+    return page != nullptr ? page->level : Level::kOpen;
+}
+
+void Protection::set_level(std::uint64_t number, Page& page, Level level) noexcept {
+    const Level before = level_of(number - 1);
+    const Level behind = level_of(number + 1);
+    boundaries_ -=
+        static_cast<std::size_t>(before != page.level) + static_cast<std::size_t>(behind != page.level);
+    boundaries_ += static_cast<std::size_t>(before != level) + static_cast<std::size_t>(behind != level);
+    if (level < page.level) {
+        page.opened_at = ++moment_;
+    }
+    page.level = level;
+}
+
+// False: the kernel refused some of it. A page's level is never less than what the kernel has.
+bool Protection::apply(PageRange pages) noexcept {
+    bool is_done = true;
+    for (std::uint64_t number = pages.first; number < pages.end;) {
+        const Page* const page = table_.find(number);
+        if (page == nullptr || !is_known(page->rights) || wanted_level(*page) == page->level) {
+            number = page == nullptr ? PageTable::behind_leaf(number) : number + 1;
+            continue;
+        }
+        const Page like = *page;
+        const Level level = wanted_level(like);
+        std::uint64_t end = number + 1;
+        for (; end < pages.end && is_alike(table_.find(end), like); ++end) {
+        }
+        const int wanted = kernels_rights(like.rights, level);
+        if (wanted == kernels_rights(like.rights, like.level) ||
+            mprotect(address_of(number), (end - number) * page_bytes(), wanted) == 0) {
+            for (; number < end; ++number) {
+                set_level(number, *table_.find(number), level);
+            }
+        } else {
+            is_done = false;
+            // Some of them may have been protected before it failed.
+            for (; number < end && level > like.level; ++number) {
+                set_level(number, *table_.find(number), level);
+            }
+            number = end;
+        }
+    }
+    return is_done;
+}
+
+// As far as the level reaches.
+bool Protection::open_all_around(std::uint64_t number) noexcept {
+    const Level level = level_of(number);
+    PageRange all{.first = number, .end = number + 1};
+    while (level_of(all.first - 1) == level) {
+        --all.first;
+    }
+    while (level_of(all.end) == level) {
+        ++all.end;
+    }
+    for (std::uint64_t each = all.first; each < all.end; ++each) {
+        clear(*table_.find(each));
+    }
+    return apply(all);
+}
+
+bool Protection::forbids(std::uint64_t number, Access access) noexcept {
+    const Section section(lock_);
+    const Page* const page = table_.find(number);
+    return page != nullptr && is_known(page->rights) && forbids_access(*page, access);
+}
+
+bool Protection::open(std::uint64_t number, Access access, Touch* touch) noexcept {
+    const Section section(lock_);
+    Page* const page = table_.find(number);
+    if (page == nullptr || !is_known(page->rights)) {
+        return false;
+    }
+    if (forbids_access(*page, access)) {
+        if (touch != nullptr) {
+            remember(number, *page, access, *touch);
+        }
+        clear(*page);
+        // Where the kernel has no place for a further mapping, there is one if the neighbours are opened,
+        // too.
+        return apply({.first = number, .end = number + 1}) || open_all_around(number);
+    }
+    if (page->opened_at == 0 || (repeated.number == number && repeated.opened_at == page->opened_at)) {
+        return false;
+    }
+    repeated = {.number = number, .opened_at = page->opened_at};
+    return true;
+}
+
+// The newest of those that forbid it: it is the least likely to have ended already.
+void Protection::remember(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept {
+    std::uint64_t newest = 0;
+    for (const Request& request : requests_.places()) {
+        const bool has_it = request.pages.first <= number && number < request.pages.end &&
+                            page.cleared_at < request.since && newest < request.since;
+        if (has_it && request_forbids(request, access)) {
+            newest = request.since;
+            touch.tag = request.tag;
+        }
+    }
+    const std::size_t waiting = touch_count_.load(std::memory_order_relaxed);
+    if (newest == 0) {
+        return;
+    }
+    if (waiting == kMostTouches) {
+        has_lost_.store(true, std::memory_order_relaxed);
+        return;
+    }
+    touch.is_store =
+        access == Access::kStore || (access == Access::kUnknown && page.level == Level::kNoStores);
+    touch.is_known_kind = access != Access::kUnknown || page.level == Level::kNoStores;
+    touches_[(first_touch_ + waiting) % kMostTouches] = touch;
+    touch_count_.store(waiting + 1, std::memory_order_relaxed);
+}
+
+bool Protection::take_touch(Touch& touch) noexcept {
+    if (touch_count_.load(std::memory_order_relaxed) == 0) {
+        return false;
+    }
+    const Section section(lock_);
+    const std::size_t waiting = touch_count_.load(std::memory_order_relaxed);
+    if (waiting == 0) {
+        return false;
+    }
+    touch = touches_[first_touch_];
+    first_touch_ = (first_touch_ + 1) % kMostTouches;
+    touch_count_.store(waiting - 1, std::memory_order_relaxed);
+    return true;
+}
+
+void Protection::before_fork() noexcept {
+    sigset_t before;
+    block_signals(before);
+    lock_.lock();
+    mask_around_fork_ = before;
+}
+
+void Protection::after_fork_in_parent() noexcept {
+    const sigset_t before = mask_around_fork_;
+    lock_.unlock();
+    (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Protection::after_fork_in_child() noexcept {
+    for (const Request& request : requests_.places()) {
+        uncount(request);
+        (void)apply(request.pages);
+    }
+    requests_.clear();
+    touch_count_.store(0, std::memory_order_relaxed);
+    is_off_ = true;
+    after_fork_in_parent();
+}
+
+} // namespace sluice::layers::check::pages

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Which pages the requests forbid, and the kernel's rights of these pages, which follow.
+//
+// A page counts its requests by what they forbid; the strictest holds. A page that is opened for good drops
+// its counts and notes the moment: requests that began before have no part in it any more.
+//
+// Locks: one spin lock, which the handler of faults takes, too. Under it nothing touches memory of the
+// program's, and signals are blocked, since the handler of one could run into a protected page in the same
+// thread.
+//
+// Thread safety: everything may be called in any thread at any time; what says so, in a fault's handler.
+#pragma once
+
+#include <csignal>
+
+#include <array>
+#include <atomic>
+#include <span>
+
+#include "core/sync.hpp"
+#include "layers/check/pages/page_table.hpp"
+#include "layers/check/pages/pages.hpp"
+#include "layers/check/pages/requests.hpp"
+
+namespace sluice::layers::check::pages {
+
+enum class Access : std::uint8_t { kLoad, kStore, kUnknown };
+
+struct KnownRange {
+    PageRange pages;
+    Rights rights = Rights::kUnknown;
+};
+
+enum class Added : std::uint8_t {
+    kYes,
+    kNoPage,   // there is none that may be protected
+    kUnknown,  // some aren't known yet: nothing is done
+    kRequests, // as many as the table has places
+    kMappings, // of the kernel's: as many as we allow ourselves
+};
+
+class Protection {
+  public:
+    // The process's.
+    static Protection& instance() noexcept;
+
+    // 0 until it is called: nothing can be added.
+    void limit_mappings(std::size_t most) noexcept;
+
+    // Has no effect on pages that are known already.
+    void learn(std::span<const KnownRange> ranges) noexcept;
+    Added add(std::uint64_t tag, PageRange pages, Forbidden forbidden) noexcept;
+    void change(std::uint64_t tag, Forbidden forbidden) noexcept;
+    void remove(std::uint64_t tag) noexcept;
+    // Opens the pages for all, and knows nothing of them any more.
+    void forget(PageRange pages) noexcept;
+    bool take_touch(Touch& touch) noexcept;
+    // Touches that found no room.
+    bool has_lost_touches() const noexcept { return has_lost_.load(std::memory_order_relaxed); }
+
+    // In a fault's handler, too: whether the page is protected against that access.
+    bool forbids(std::uint64_t number, Access access) noexcept;
+    // In a fault's handler, too: opens the page for good; the touch, if there is one, is remembered with the
+    // tag of a request that forbids it. True: the access is to be repeated. That is so also where the page
+    // was opened since the fault, but once for a thread: then the fault has another reason.
+    bool open(std::uint64_t number, Access access, Touch* touch) noexcept;
+
+    // Around fork().
+    void before_fork() noexcept SLUICE_TSA(no_thread_safety_analysis);
+    void after_fork_in_parent() noexcept SLUICE_TSA(no_thread_safety_analysis);
+    void after_fork_in_child() noexcept SLUICE_TSA(no_thread_safety_analysis);
+
+  private:
+    class Section;
+
+    static constexpr std::size_t kMostTouches = 64;
+
+    bool count(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
+    void uncount(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
+    bool open_all_around(std::uint64_t number) noexcept SLUICE_TSA(requires_capability(lock_));
+    void clear(Page& page) noexcept SLUICE_TSA(requires_capability(lock_));
+    bool apply(PageRange pages) noexcept SLUICE_TSA(requires_capability(lock_));
+    Level level_of(std::uint64_t number) const noexcept SLUICE_TSA(requires_capability(lock_));
+    void set_level(std::uint64_t number, Page& page, Level level) noexcept
+        SLUICE_TSA(requires_capability(lock_));
+    void remember(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept
+        SLUICE_TSA(requires_capability(lock_));
+
+    SpinLock lock_;
+    sigset_t mask_around_fork_ SLUICE_TSA(guarded_by(lock_)) = {}; // of the thread that forks
+    PageTable table_ SLUICE_TSA(guarded_by(lock_));
+    Requests requests_ SLUICE_TSA(guarded_by(lock_));
+    std::uint64_t moment_ SLUICE_TSA(guarded_by(lock_)) = 0;
+    // Neighbours of different levels: the mappings that we have made of one.
+    std::size_t boundaries_ SLUICE_TSA(guarded_by(lock_)) = 0;
+    std::size_t most_mappings_ SLUICE_TSA(guarded_by(lock_)) = 0;
+    bool is_off_ SLUICE_TSA(guarded_by(lock_)) = false; // in a child of fork()
+    std::array<Touch, kMostTouches> touches_ SLUICE_TSA(guarded_by(lock_)) = {};
+    std::size_t first_touch_ SLUICE_TSA(guarded_by(lock_)) = 0;
+    std::atomic<std::size_t> touch_count_ = 0; // read without the lock, where a late answer does no harm
+    std::atomic<bool> has_lost_ = false;
+};
+
+// Of all pages.
+std::size_t page_bytes() noexcept;
+
+} // namespace sluice::layers::check::pages
