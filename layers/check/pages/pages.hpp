@@ -26,19 +26,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/report/stack.hpp"
+#include "layers/check/pages/touch.hpp"
 
 namespace sluice::layers::check::pages {
-
-enum class Forbidden : std::uint8_t { kStores, kEverything };
-
-struct Touch {
-    std::uint64_t tag = 0;
-    const void* address = nullptr;
-    bool is_store = false;
-    bool is_known_kind = false; // the fault told a load from a store
-    report::Stack stack;
-};
 
 // Looks up what the program may do with the pages that lie wholly in that memory. To be called where memory
 // is registered: it takes the time of reading /proc/self/maps, which protect() takes otherwise.

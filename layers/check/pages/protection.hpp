@@ -20,8 +20,8 @@
 
 #include "core/sync.hpp"
 #include "layers/check/pages/page_table.hpp"
-#include "layers/check/pages/pages.hpp"
 #include "layers/check/pages/requests.hpp"
+#include "layers/check/pages/touch.hpp"
 
 namespace sluice::layers::check::pages {
 

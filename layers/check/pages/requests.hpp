@@ -12,7 +12,7 @@
 #include <span>
 
 #include "layers/check/pages/page_table.hpp"
-#include "layers/check/pages/pages.hpp"
+#include "layers/check/pages/touch.hpp"
 
 namespace sluice::layers::check::pages {
 
