@@ -40,6 +40,18 @@ bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
 
 } // namespace
 
+FaultChain::Order FaultChain::Order::with_last(std::size_t known) const noexcept {
+    std::uint64_t word = 0;
+    std::size_t places = 0;
+    for (std::size_t place = 0; place < count(); ++place) {
+        if (at(place) != known) {
+            word |= std::uint64_t{at(place)} << (kBits * ++places);
+        }
+    }
+    word |= std::uint64_t{known} << (kBits * ++places);
+    return Order(word | places);
+}
+
 void FaultChain::pass_on(siginfo_t* info, void* context, Passing& passing) const noexcept {
     const int saved_errno = errno;
     const void* frame = __builtin_frame_address(0);
@@ -48,9 +60,10 @@ void FaultChain::pass_on(siginfo_t* info, void* context, Passing& passing) const
     const bool again = passing.info == info && frame < passing.frame;
     const std::size_t depth = again ? passing.depth + 1 : 0;
     // Partner: the release in take_front().
-    const std::size_t count = count_.load(std::memory_order_acquire);
+    const Order order(order_.load(std::memory_order_acquire));
     const bool is_fault = info->si_code > 0;
-    const struct sigaction* const next = depth < count ? &replaced_[count - 1 - depth] : nullptr;
+    const struct sigaction* const next =
+        depth < order.count() ? &known_[order.at(order.count() - 1 - depth)] : nullptr;
     if (next == nullptr || next->sa_handler == SIG_DFL || (is_fault && next->sa_handler == SIG_IGN)) {
         default_action(signal_, is_fault);
     } else if (next->sa_handler != SIG_IGN) {
@@ -74,6 +87,15 @@ Result<void> FaultChain::install() const {
     return {};
 }
 
+// Where it is, or will be.
+std::size_t FaultChain::index_of(const struct sigaction& action) const noexcept {
+    std::size_t index = 0;
+    while (index < known_count_ && !is_same(known_[index], action)) {
+        ++index;
+    }
+    return index;
+}
+
 Result<void> FaultChain::take_front() {
     const LockGuard lock(mutex_);
     struct sigaction now = {};
@@ -83,19 +105,18 @@ Result<void> FaultChain::take_front() {
     if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == ours_) {
         return {};
     }
-    const std::size_t count = count_.load(std::memory_order_relaxed);
-    // A program that comes and goes with the same handler replaces ours each time.
-    if (count != 0 && is_same(replaced_[count - 1], now)) {
-        return install();
-    }
-    if (count == kMost) {
+    const std::size_t found = index_of(now);
+    if (found == kMost) {
         return Error::format(ErrorKind::kInsufficientResources, 0,
                              "the program has had %zu handlers of signal %d in turn, and more aren't kept; "
                              "let it keep one",
-                             count, signal_);
+                             found, signal_);
     }
-    replaced_[count] = now;
-    count_.store(count + 1, std::memory_order_release); // partner: pass_on()
+    if (found == known_count_) {
+        known_[known_count_++] = now;
+    }
+    const Order order(order_.load(std::memory_order_relaxed));
+    order_.store(order.with_last(found).word(), std::memory_order_release); // partner: pass_on()
     return install();
 }
 

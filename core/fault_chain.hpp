@@ -21,6 +21,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 
 #include <array>
 #include <atomic>
@@ -56,14 +57,36 @@ class FaultChain {
   private:
     static constexpr std::size_t kMost = 8;
 
+    // Which of the known handlers are in which order, in one word, so that a handler of signals always sees
+    // all of it: their number, then one place of four bits for each, oldest first.
+    class Order {
+      public:
+        constexpr explicit Order(std::uint64_t word) noexcept : word_(word) {}
+
+        std::uint64_t word() const noexcept { return word_; }
+        std::size_t count() const noexcept { return word_ & kMask; }
+        std::size_t at(std::size_t place) const noexcept { return word_ >> (kBits * (place + 1)) & kMask; }
+        // Without it, and with it as the last one.
+        Order with_last(std::size_t known) const noexcept;
+
+      private:
+        static constexpr unsigned kBits = 4;
+        static constexpr std::uint64_t kMask = 15;
+
+        std::uint64_t word_;
+    };
+
     Result<void> install() const;
+    std::size_t index_of(const struct sigaction& action) const noexcept;
 
     const int signal_;
     Handler* const ours_;
     Mutex mutex_; // of those that install
-    // The handlers that ours was put in front of, oldest first.
-    std::array<struct sigaction, kMost> replaced_ = {};
-    std::atomic<std::size_t> count_ = 0; // released after the entry below it is written
+    // The handlers that ours was put in front of, each once. Two libraries that both put theirs in front, and
+    // a program that comes and goes with its own, find each other's again and again.
+    std::array<struct sigaction, kMost> known_ = {};
+    std::size_t known_count_ = 0;          // of those that install
+    std::atomic<std::uint64_t> order_ = 0; // released after an entry is written
 };
 
 } // namespace sluice

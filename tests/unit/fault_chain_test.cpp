@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "tests/cmocka.hpp"
 
@@ -189,14 +190,40 @@ TEST(pass_on__errno__is_kept) {
     assert_int_equal(WEXITSTATUS(status), kHandled);
 }
 
-TEST(take_front__more_handlers_in_turn_than_are_kept__an_error) {
+// As a program does that sets its handler for the time of some calls, and a library that comes in between.
+TEST(take_front__the_same_handlers_in_turn__found_again_for_ever) {
     const int status = in_child([] {
-        bool is_refused = false;
-        for (int i = 0; i < 10; ++i) {
-            must(signal(SIGSEGV, i % 2 == 0 ? SIG_IGN : SIG_DFL) != SIG_ERR);
-            is_refused = !one.take_front().ok() || is_refused;
+        make_pages();
+        for (int i = 0; i < 100; ++i) {
+            must(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
+            must(one.take_front().ok());
+            install(expect_fault_of_none);
+            must(one.take_front().ok());
+            must(two.take_front().ok());
+            must(one.take_front().ok());
         }
-        _exit(is_refused ? kHandled : kWrong);
+        must(mprotect(page_of_one, kPage, PROT_NONE) == 0);
+        store(page_of_one);
+        store(page_of_two);
+        store(page_of_none);
+    });
+    assert_int_equal(WEXITSTATUS(status), kHandled);
+}
+
+template<int kNumber>
+void handler_of_many(int /*signal*/) {
+    _exit(kNumber);
+}
+
+template<int... kNumbers>
+bool takes_all(std::integer_sequence<int, kNumbers...>) {
+    return ((signal(SIGSEGV, handler_of_many<kNumbers>) != SIG_ERR && one.take_front().ok()) && ...);
+}
+
+TEST(take_front__more_different_handlers_than_are_kept__an_error) {
+    const int status = in_child([] {
+        must(takes_all(std::make_integer_sequence<int, 7>()));
+        _exit(takes_all(std::make_integer_sequence<int, 10>()) ? kWrong : kHandled);
     });
     assert_int_equal(WEXITSTATUS(status), kHandled);
 }

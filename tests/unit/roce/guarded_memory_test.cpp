@@ -402,7 +402,12 @@ void handler__always_another_one__an_error_that_says_so(void**) {
             must(prepare_guard().ok());
         }
         for (int i = 0; i < 10; ++i) {
-            set_default(SIGSEGV, i % 2 == 0 ? SIG_IGN : SIG_DFL);
+            // The same handler with other flags is another one.
+            struct sigaction action = {};
+            action.sa_handler = SIG_IGN;
+            action.sa_flags = (i % 2 != 0 ? SA_RESTART : 0) | (i / 2 % 2 != 0 ? SA_NODEFER : 0) |
+                              (i / 4 % 2 != 0 ? SA_ONSTACK : 0) | (i / 8 % 2 != 0 ? SA_SIGINFO : 0);
+            must(sigaction(SIGSEGV, &action, nullptr) == 0);
             const auto prepared = prepare_guard();
             refused = refused || !prepared.ok();
             must(prepared.ok() ||
