@@ -3,9 +3,12 @@
 
 #include <csetjmp>
 #include <csignal>
+#include <dlfcn.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 
 #include "core/fault_chain.hpp"
 
@@ -17,6 +20,19 @@ namespace {
 [[gnu::tls_model("initial-exec")]] constinit thread_local sigjmp_buf* landing = nullptr;
 [[gnu::tls_model("initial-exec")]] constinit thread_local FaultChain::Passing passing = {};
 
+// The checker's. Null: there is none.
+using OpenPage = bool(void* address);
+constinit std::atomic<OpenPage*> open_page = nullptr;
+
+bool is_accessing() {
+    return landing != nullptr;
+}
+
+bool open_by_checker(void* address) noexcept {
+    OpenPage* const open = open_page.load(std::memory_order_relaxed); // code, which is there before us
+    return open != nullptr && open(address);
+}
+
 void on_fault(int signal, siginfo_t* info, void* context);
 
 constinit std::array<FaultChain, 2> chains = {FaultChain(SIGSEGV, on_fault), FaultChain(SIGBUS, on_fault)};
@@ -24,6 +40,9 @@ constinit std::array<FaultChain, 2> chains = {FaultChain(SIGSEGV, on_fault), Fau
 void on_fault(int signal, siginfo_t* info, void* context) {
     sigjmp_buf* const jump_to = landing;
     if (jump_to != nullptr && info->si_code > 0) { // 0 and below: somebody sent it
+        if (signal == SIGSEGV && open_by_checker(info->si_addr)) {
+            return;
+        }
         landing = nullptr;
         // A layer between the kernel and us, as a sanitizer's, may have blocked signals for our time.
         (void)pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
@@ -35,7 +54,37 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 } // namespace
 
+// It is preloaded, and so there from the beginning. Its own handler may be in front of ours: it asks us
+// whether an access is the device's.
+void look_for_checker() noexcept {
+    [[maybe_unused]] static const bool has_looked = [] {
+        auto* const open = reinterpret_cast<OpenPage*>(dlsym(RTLD_DEFAULT, "sluice_check_lift_page"));
+        auto* const know =
+            reinterpret_cast<void (*)(bool (*)())>(dlsym(RTLD_DEFAULT, "sluice_check_know_device"));
+        if (open != nullptr && know != nullptr) {
+            know(is_accessing);
+            open_page.store(open, std::memory_order_relaxed);
+        }
+        return true;
+    }();
+}
+
+bool opened_by_checker(const void* memory, std::size_t bytes) noexcept {
+    if (open_page.load(std::memory_order_relaxed) == nullptr || bytes == 0) {
+        return false;
+    }
+    static const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<std::uintptr_t>(memory);
+    bool is_opened = false;
+    for (std::uintptr_t page = first / page_bytes; page <= (first + bytes - 1) / page_bytes; ++page) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr)
+        is_opened = open_by_checker(reinterpret_cast<void*>(page * page_bytes)) || is_opened;
+    }
+    return is_opened;
+}
+
 Result<void> prepare_guard() {
+    look_for_checker();
     for (FaultChain& chain : chains) {
         Result<void> taken = chain.take_front();
         if (!taken) {

@@ -12,14 +12,23 @@
 // know; and a thread that blocks SIGSEGV or SIGBUS dies of a fault, in here as anywhere, because the
 // kernel delivers no blocked fault. docs/adr/0060 says when to take system calls instead.
 //
+// A checker in the same process (`sluice check`) protects pages that are in use from the program. It is found
+// by the names of its functions, and asked to open a page where an access meets one: then the access goes on.
+//
 // Thread safety: everything may run in any thread at any time, but not within a guarded access.
 #pragma once
 
+#include <cstddef>
 #include <type_traits>
 
 #include "core/result.hpp"
 
 namespace sluice::roce::socket {
+
+// Whether there is a checker; prepare_guard() looks, too. A system call that fails for its pages may ask it
+// to open all pages of that memory. True: it has opened one, and the call is to be repeated.
+void look_for_checker() noexcept;
+bool opened_by_checker(const void* memory, std::size_t bytes) noexcept;
 
 // Puts our handler in place, in front of the program's. Cheap when it is there already.
 Result<void> prepare_guard();

@@ -44,13 +44,22 @@ void read_pages(std::uintptr_t addr, std::size_t len_bytes) noexcept {
     }
 }
 
-// The kernel's copy, which fails where a page isn't there. LOCAL is ours.
-bool copy_by_kernel(bool write, void* local, void* remote, std::size_t len_bytes) noexcept {
+bool copy_at_once(bool write, void* local, void* remote, std::size_t len_bytes) noexcept {
     const iovec ours = {local, len_bytes};
     const iovec theirs = {remote, len_bytes};
     const ssize_t copied = write ? process_vm_writev(getpid(), &ours, 1, &theirs, 1, 0)
                                  : process_vm_readv(getpid(), &ours, 1, &theirs, 1, 0);
     return copied >= 0 && static_cast<std::size_t>(copied) == len_bytes;
+}
+
+// The kernel's copy, which fails where a page isn't there. LOCAL may be a neighbour's memory, too.
+bool copy_by_kernel(bool write, void* local, void* remote, std::size_t len_bytes) noexcept {
+    if (copy_at_once(write, local, remote, len_bytes)) {
+        return true;
+    }
+    const bool is_remote_open = opened_by_checker(remote, len_bytes);
+    return (opened_by_checker(local, len_bytes) || is_remote_open) &&
+           copy_at_once(write, local, remote, len_bytes);
 }
 
 // Makes the pages present; fails where they can't be, or not for this kind of access.
@@ -77,7 +86,8 @@ bool pages_are_there(std::uint64_t addr, std::size_t len_bytes, bool for_writing
     const std::uintptr_t first = page_of(static_cast<std::uintptr_t>(addr));
     const std::size_t whole = static_cast<std::uintptr_t>(addr) - first + len_bytes;
     if (kernel_populates()) {
-        return populate(first, whole, for_writing);
+        return populate(first, whole, for_writing) ||
+               (opened_by_checker(at<void>(addr), len_bytes) && populate(first, whole, for_writing));
     }
     std::uint8_t byte = 0;
     for (std::uintptr_t offset = 0; offset < whole; offset += page_bytes()) {
@@ -116,6 +126,7 @@ Result<void> GuardedMemory::prepare() const {
     if (method_ == GuardMethod::kSignal) {
         return prepare_guard();
     }
+    look_for_checker();
     std::uint64_t from = 1;
     std::uint64_t to = 0;
     if (!copy_by_kernel(true, &from, &to, sizeof from) || to != from) {
