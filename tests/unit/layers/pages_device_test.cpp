@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "layers/check/pages/pages.hpp"
+#include "roce/near/process_memory.hpp"
 #include "roce/socket/guarded_memory.hpp"
-#include "roce/wire/headers.hpp"
 #include "tests/cmocka.hpp"
 #include "tests/unit/layers/buffer.hpp"
 
@@ -134,6 +134,32 @@ void copy_in__to_a_page_that_is_gone__still_fails(void** state) {
     assert_no_touch();
 }
 
+// As a process of the same host does it, which then sends packets; and for those the guard is asked.
+void process_memory__of_protected_pages__refused_without_a_trace(void** state) {
+    const Way& way = way_of(state);
+    const auto memory = memory_of(way);
+    const Buffer buffer(1);
+    const std::uint64_t at = address_of(buffer.data());
+    std::uint64_t word = 77;
+    const iovec piece{.iov_base = &word, .iov_len = sizeof word};
+    sluice::roce::near::ProcessMemory process(getpid());
+    protect_all(buffer, Forbidden::kStores, way, *memory);
+    assert_false(process.write(at, {&piece, 1}, sizeof word));
+    assert_true(process.read({&piece, 1}, at, sizeof word));
+    assert_int_equal(word, 0);
+    change(1, Forbidden::kEverything);
+    assert_false(process.read({&piece, 1}, at, sizeof word));
+    // This process's piece may be the protected one, too.
+    const iovec forbidden{.iov_base = buffer.data(), .iov_len = sizeof word};
+    assert_false(process.read({&forbidden, 1}, address_of(&word), sizeof word));
+    assert_no_touch();
+    word = 77;
+    assert_true(memory->copy_in(at, &word, sizeof word));
+    lift(1);
+    assert_int_equal(buffer.data()[0], 77);
+    assert_no_touch();
+}
+
 // Its own access is the program's, also between two of the device's.
 void touch__beside_a_device__still_told(void** state) {
     const Way& way = way_of(state);
@@ -164,6 +190,7 @@ int main() {
         EACH_WAY(copy_in__from_protected_pages__done_and_no_touch),
         EACH_WAY(atomics__of_protected_words__executed_and_no_touch),
         EACH_WAY(copy_in__to_a_page_that_is_gone__still_fails),
+        EACH_WAY(process_memory__of_protected_pages__refused_without_a_trace),
         EACH_WAY(touch__beside_a_device__still_told),
     };
     return cmocka_run_group_tests_name("check.pages_device", tests, nullptr, nullptr);
