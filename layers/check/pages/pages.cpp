@@ -3,13 +3,16 @@
 
 #include <pthread.h>
 
+#include <array>
+#include <atomic>
 #include <charconv>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
-#include "core/log.hpp"
 #include "core/report/finding.hpp"
 #include "layers/check/pages/fault.hpp"
 #include "layers/check/pages/protection.hpp"
@@ -23,6 +26,10 @@ namespace {
 // frames of some calls may hold.
 constexpr std::uintptr_t kBelowStackPointer = std::uintptr_t{64} << 10;
 constexpr std::uintptr_t kAboveStackPointer = std::uintptr_t{256} << 10;
+
+// Of larger memory, what is known of each page would take some per cent of what is there: it is looked up
+// when it is used.
+constexpr std::size_t kMostLearned = std::size_t{4} << 30;
 
 PageRange whole_pages(const void* memory, std::size_t bytes) noexcept {
     const auto first = reinterpret_cast<std::uintptr_t>(memory);
@@ -70,33 +77,58 @@ bool start() noexcept {
 bool is_ready() noexcept {
     static const bool has_started = start();
     const Result<void> caught = at_boundary("catch_faults", [] { return catch_faults(); });
-    if (!caught) {
+    static constinit std::atomic<bool> is_told = false;
+    if (!caught && !is_told.exchange(true, std::memory_order_relaxed)) {
         report::write_blind_spot(
             "the program installs so many handlers of SIGSEGV that pages aren't protected");
     }
     return has_started && caught.ok();
 }
 
-void learn_pages(PageRange pages) noexcept {
+// False: it can't be known here, and never will be.
+bool learn_pages(PageRange pages) noexcept {
+    static constinit std::atomic<bool> is_hopeless = false;
+    if (is_hopeless.load(std::memory_order_relaxed)) {
+        return false;
+    }
     const Result<void> learned = at_boundary("learn", [&]() -> Result<void> {
-        const Result<std::vector<KnownRange>> known = read_rights(pages);
-        if (known) {
-            Protection::instance().learn(*known);
+        Result<std::vector<KnownRange>> known = read_rights(pages);
+        if (!known) {
+            return std::move(known).error();
         }
+        Protection::instance().learn(*known);
         return {};
     });
-    if (!learned) {
-        SLUICE_LOG(kWarning, "check", "%s", learned.error().text());
+    if (!learned && !is_hopeless.exchange(true, std::memory_order_relaxed)) {
+        const std::string_view why = learned.error().text();
+        report::write_blind_spot(why.empty() ? "what the program may do with its memory can't be looked up"
+                                             : why);
     }
+    return learned.ok();
 }
 
+// At most once each, since data paths come here.
 void tell_of_limit(Added added) noexcept {
-    if (added == Added::kMappings) {
-        report::write_blind_spot(
-            "buffers that would have needed more than a quarter of vm.max_map_count weren't protected");
-    } else if (added == Added::kRequests) {
-        report::write_blind_spot(
-            "buffers of more requests than fit into the checker's table weren't protected");
+    static constinit std::array<std::atomic<bool>, static_cast<std::size_t>(Added::kKernel) + 1> is_told = {};
+    std::string_view text;
+    switch (added) {
+    case Added::kMappings:
+        text =
+            "buffers weren't protected, since more than a quarter of vm.max_map_count mappings were needed";
+        break;
+    case Added::kRequests:
+        text = "buffers weren't protected, since more requests were outstanding than fit into a table";
+        break;
+    case Added::kKernel:
+        text = "buffers weren't protected, since the kernel refused it";
+        break;
+    case Added::kYes:
+    case Added::kNoPage:
+    case Added::kUnknown:
+        return;
+    }
+    if (!is_told[static_cast<std::size_t>(added)].exchange(true, std::memory_order_relaxed)) {
+        report::write_blind_spot(text);
     }
 }
 
@@ -104,24 +136,22 @@ void tell_of_limit(Added added) noexcept {
 
 void learn(const void* memory, std::size_t bytes) noexcept {
     const PageRange pages = whole_pages(memory, bytes);
-    if (pages.first != pages.end) {
-        learn_pages(pages);
+    if (pages.first != pages.end && bytes <= kMostLearned && !Protection::instance().is_off()) {
+        (void)learn_pages(pages);
     }
 }
 
 bool protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept {
     const PageRange pages = whole_pages(memory, bytes);
-    if (pages.first == pages.end || is_near_stack_pointer(pages) || !is_ready()) {
+    if (pages.first == pages.end || Protection::instance().is_off() || is_near_stack_pointer(pages) ||
+        !is_ready()) {
         return false;
     }
     Added added = Protection::instance().add(tag, pages, forbidden);
-    if (added == Added::kUnknown) {
-        learn_pages(pages);
+    if (added == Added::kUnknown && learn_pages(pages)) {
         added = Protection::instance().add(tag, pages, forbidden);
     }
-    if (added != Added::kYes) {
-        tell_of_limit(added);
-    }
+    tell_of_limit(added);
     return added == Added::kYes;
 }
 

@@ -34,9 +34,9 @@ namespace sluice::layers::check::pages {
 // is registered: it takes the time of reading /proc/self/maps, which protect() takes otherwise.
 void learn(const void* memory, std::size_t bytes) noexcept;
 
-// For the request TAG, which may have several pieces of memory. False: no page is protected, because the
-// memory has no whole page, or is refused, or a limit is reached. Allocates nothing where the memory is
-// known.
+// For the request TAG, which may have several pieces of memory. No two requests have the same tag at a time.
+// False: no page is protected, because the memory has no whole page, or is refused, or a limit is reached.
+// Allocates nothing where the memory is known.
 bool protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept;
 // Pages that are open by now stay so.
 void change(std::uint64_t tag, Forbidden forbidden) noexcept;

@@ -122,6 +122,7 @@ void Protection::learn(std::span<const KnownRange> ranges) noexcept {
             if (page != nullptr && page->rights == Rights::kUnknown) {
                 page->rights = range.rights;
                 page->cleared_at = now;
+                ++known_pages_;
             }
         }
     }
@@ -135,9 +136,6 @@ Added Protection::add(std::uint64_t tag, PageRange pages, Forbidden forbidden) n
             return Added::kUnknown;
         }
     }
-    if (is_off_) {
-        return Added::kNoPage;
-    }
     if (requests_.is_full()) {
         return Added::kRequests;
     }
@@ -145,10 +143,11 @@ Added Protection::add(std::uint64_t tag, PageRange pages, Forbidden forbidden) n
     if (!count(request)) {
         return Added::kNoPage;
     }
-    if (boundaries_ + 2 > most_mappings_ || !apply(pages)) {
+    const bool has_room = boundaries_ + 2 <= most_mappings_;
+    if (!has_room || !apply(pages)) {
         uncount(request);
         (void)apply(pages);
-        return Added::kMappings;
+        return has_room ? Added::kKernel : Added::kMappings;
     }
     requests_.add(request);
     return Added::kYes;
@@ -177,33 +176,31 @@ void Protection::remove(std::uint64_t tag) noexcept {
     }
 }
 
+template<typename Visit>
+void Protection::for_each_known(PageRange pages, Visit&& visit) noexcept {
+    for (std::uint64_t number = pages.first; number < pages.end;) {
+        Page* const page = table_.find(number);
+        if (page != nullptr && page->rights != Rights::kUnknown) {
+            visit(number, *page);
+        }
+        number = page == nullptr ? PageTable::behind_leaf(number) : number + 1;
+    }
+}
+
 void Protection::forget(PageRange pages) noexcept {
     pages.end = std::min(pages.end, PageTable::kMostPages);
     const Section section(lock_);
-    for (std::uint64_t number = pages.first; number < pages.end;) {
-        Page* const page = table_.find(number);
-        if (page == nullptr) {
-            number = PageTable::behind_leaf(number);
-            continue;
-        }
-        if (page->rights != Rights::kUnknown) {
-            clear(*page);
-        }
-        ++number;
+    if (known_pages_ == 0) {
+        return;
     }
+    for_each_known(pages, [&](std::uint64_t /*number*/, Page& page)
+                              SLUICE_TSA(requires_capability(lock_)) { clear(page); });
     (void)apply(pages);
-    for (std::uint64_t number = pages.first; number < pages.end;) {
-        Page* const page = table_.find(number);
-        if (page == nullptr) {
-            number = PageTable::behind_leaf(number);
-            continue;
-        }
-        if (page->rights != Rights::kUnknown) {
-            set_level(number, *page, Level::kOpen);
-            page->rights = Rights::kUnknown;
-        }
-        ++number;
-    }
+    for_each_known(pages, [&](std::uint64_t number, Page& page) SLUICE_TSA(requires_capability(lock_)) {
+        set_level(number, page, Level::kOpen);
+        page.rights = Rights::kUnknown;
+        --known_pages_;
+    });
 }
 
 // True: at least one page counts it.
@@ -389,7 +386,7 @@ void Protection::after_fork_in_child() noexcept {
     }
     requests_.clear();
     touch_count_.store(0, std::memory_order_relaxed);
-    is_off_ = true;
+    is_off_.store(true, std::memory_order_relaxed); // there is no other thread
     after_fork_in_parent();
 }
 

@@ -38,6 +38,7 @@ enum class Added : std::uint8_t {
     kUnknown,  // some aren't known yet: nothing is done
     kRequests, // as many as the table has places
     kMappings, // of the kernel's: as many as we allow ourselves
+    kKernel,   // it refused
 };
 
 class Protection {
@@ -50,6 +51,8 @@ class Protection {
 
     // Has no effect on pages that are known already.
     void learn(std::span<const KnownRange> ranges) noexcept;
+    // In a child of fork(), for ever.
+    bool is_off() const noexcept { return is_off_.load(std::memory_order_relaxed); }
     Added add(std::uint64_t tag, PageRange pages, Forbidden forbidden) noexcept;
     void change(std::uint64_t tag, Forbidden forbidden) noexcept;
     void remove(std::uint64_t tag) noexcept;
@@ -76,6 +79,8 @@ class Protection {
 
     static constexpr std::size_t kMostTouches = 64;
 
+    template<typename Visit>
+    void for_each_known(PageRange pages, Visit&& visit) noexcept SLUICE_TSA(requires_capability(lock_));
     bool count(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
     void uncount(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
     bool open_all_around(std::uint64_t number) noexcept SLUICE_TSA(requires_capability(lock_));
@@ -95,11 +100,12 @@ class Protection {
     // Neighbours of different levels: the mappings that we have made of one.
     std::size_t boundaries_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::size_t most_mappings_ SLUICE_TSA(guarded_by(lock_)) = 0;
-    bool is_off_ SLUICE_TSA(guarded_by(lock_)) = false; // in a child of fork()
+    std::size_t known_pages_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::array<Touch, kMostTouches> touches_ SLUICE_TSA(guarded_by(lock_)) = {};
     std::size_t first_touch_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::atomic<std::size_t> touch_count_ = 0; // read without the lock, where a late answer does no harm
     std::atomic<bool> has_lost_ = false;
+    std::atomic<bool> is_off_ = false;
 };
 
 // Of all pages.

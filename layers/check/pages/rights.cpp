@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
@@ -61,12 +63,18 @@ bool has_file(std::string_view text, PageRange pages) noexcept {
     return false;
 }
 
-// Where the kernel finds a thread's robust mutexes; 0: nowhere, or it doesn't tell.
-std::uint64_t descriptor_of(pid_t thread) noexcept {
+// Where the kernel finds a thread's robust mutexes; 0: nowhere, or the thread has ended.
+Result<std::uint64_t> descriptor_of(pid_t thread) noexcept {
     void* head = nullptr;
     std::size_t length = 0;
-    return syscall(SYS_get_robust_list, thread, &head, &length) == 0 ? reinterpret_cast<std::uintptr_t>(head)
-                                                                     : 0;
+    if (syscall(SYS_get_robust_list, thread, &head, &length) == 0) {
+        return std::uint64_t{reinterpret_cast<std::uintptr_t>(head)};
+    }
+    if (errno == ESRCH) {
+        return std::uint64_t{0};
+    }
+    return Error(ErrorKind::kNotSupported,
+                 "get_robust_list() is refused, so that threads' stacks aren't known", errno);
 }
 
 std::uint64_t usual_stack_bytes() noexcept {
@@ -81,17 +89,23 @@ std::uint64_t usual_stack_bytes() noexcept {
 
 // Of all threads but the main one, whose has a name.
 Result<std::vector<PageRange>> stacks_of_threads(const FileTree& files, std::string_view maps) {
-    const Result<std::vector<std::string>> threads = files.list("/proc/self/task");
+    Result<std::vector<std::string>> threads = files.list("/proc/self/task");
     if (!threads) {
-        return Error(threads.error().kind(), "the program's threads can't be listed");
+        return std::move(threads).error();
     }
     std::vector<PageRange> stacks;
     for (const std::string& name : *threads) {
         pid_t thread = 0;
         (void)std::from_chars(name.data(), name.data() + name.size(), thread);
-        const std::uint64_t top = thread != getpid() ? descriptor_of(thread) : 0;
-        if (top != 0) {
-            stacks.push_back(stack_below(maps, top, usual_stack_bytes()));
+        if (thread == getpid()) {
+            continue;
+        }
+        Result<std::uint64_t> top = descriptor_of(thread);
+        if (!top) {
+            return std::move(top).error();
+        }
+        if (*top != 0) {
+            stacks.push_back(stack_below(maps, *top, usual_stack_bytes()));
         }
     }
     return stacks;
@@ -133,21 +147,21 @@ PageRange stack_below(std::string_view maps, std::uint64_t top, std::uint64_t us
 
 Result<std::vector<KnownRange>> read_rights(PageRange pages) {
     const FileTree files;
-    const Result<std::string> maps = files.read("/proc/self/maps", kLargestMappings);
+    Result<std::string> maps = files.read("/proc/self/maps", kLargestMappings);
     if (!maps) {
-        return Error(maps.error().kind(), "/proc/self/maps can't be read");
+        return std::move(maps).error();
     }
-    const Result<std::vector<PageRange>> stacks = stacks_of_threads(files, *maps);
+    Result<std::vector<PageRange>> stacks = stacks_of_threads(files, *maps);
     if (!stacks) {
-        return Error(stacks.error().kind(), "the program's threads can't be listed");
+        return std::move(stacks).error();
     }
     if (!has_file(*maps, pages)) {
         return without_stacks(*stacks, list(*maps, pages), pages);
     }
     // It says of a file whether it is a device or has huge pages, and takes more time.
-    const Result<std::string> smaps = files.read("/proc/self/smaps", kLargestMappings);
+    Result<std::string> smaps = files.read("/proc/self/smaps", kLargestMappings);
     if (!smaps) {
-        return Error(smaps.error().kind(), "/proc/self/smaps can't be read");
+        return std::move(smaps).error();
     }
     return without_stacks(*stacks, list(*smaps, pages), pages);
 }

@@ -54,8 +54,9 @@ TEST(protect__many_times__nothing_grows) {
     run(buffer, 1000, rounds);
     const Memory after = memory_of_process();
     assert_int_equal(after.addresses, before.addresses);
-    // The look itself may take some.
-    assert_in_range(after.resident, 0, before.resident + 16);
+#ifndef SLUICE_UNDER_SANITIZER                                // a sanitizer writes down what happened
+    assert_in_range(after.resident, 0, before.resident + 16); // the look itself may take some
+#endif
     for (std::uint64_t tag = 1000 + rounds - kOutstanding; tag < 1000 + rounds; ++tag) {
         lift(tag);
     }

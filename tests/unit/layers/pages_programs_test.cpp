@@ -172,6 +172,7 @@ TEST(protect__in_a_child_of_fork__nothing_is_protected_or_told) {
     lift(1);
 }
 
+#ifndef SLUICE_UNDER_SANITIZER // a sanitizer makes it a fork()
 TEST(touch__in_a_child_of_vfork__goes_on_and_is_not_told) {
     const Buffer buffer(1);
     assert_true(protect(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
@@ -187,6 +188,7 @@ TEST(touch__in_a_child_of_vfork__goes_on_and_is_not_told) {
     assert_int_equal(buffer.data()[0], 9);
     lift(1);
 }
+#endif
 
 // Of all threads that meet a page, one is told of.
 TEST(touch__by_threads_at_the_same_page__told_once_and_all_go_on) {
