@@ -328,7 +328,8 @@ bool Protection::open(std::uint64_t number, Access access, Touch* touch) noexcep
 // The newest of those that forbid it: it is the least likely to have ended already.
 void Protection::remember(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept {
     std::uint64_t newest = 0;
-    for (const Request& request : requests_.places()) {
+    for (std::size_t rank = 0; rank < requests_.count(); ++rank) {
+        const Request& request = requests_.at_rank(rank);
         const bool has_it = request.pages.first <= number && number < request.pages.end &&
                             page.cleared_at < request.since && newest < request.since;
         if (has_it && request_forbids(request, access)) {
@@ -380,11 +381,12 @@ void Protection::after_fork_in_parent() noexcept {
 }
 
 void Protection::after_fork_in_child() noexcept {
-    for (const Request& request : requests_.places()) {
+    while (requests_.count() != 0) {
+        const Request request = requests_.at_rank(0);
+        requests_.erase(requests_.at_rank(0));
         uncount(request);
         (void)apply(request.pages);
     }
-    requests_.clear();
     touch_count_.store(0, std::memory_order_relaxed);
     is_off_.store(true, std::memory_order_relaxed); // there is no other thread
     after_fork_in_parent();

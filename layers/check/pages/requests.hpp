@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "layers/check/pages/page_table.hpp"
 #include "layers/check/pages/touch.hpp"
@@ -21,6 +20,7 @@ struct Request {
     PageRange pages; // of none, the entry is free
     std::uint64_t since;
     Forbidden forbidden;
+    std::uint32_t rank = 0; // among all that are outstanding; the table's own
 
     bool is_free() const noexcept { return pages.first == pages.end; }
 };
@@ -38,7 +38,7 @@ class Requests {
             at = after(at);
         }
         entries_[at] = request;
-        ++count_;
+        put_at_rank(static_cast<std::uint32_t>(count_++), at);
     }
 
     // The first of TAG. Null: there is none.
@@ -49,25 +49,22 @@ class Requests {
     }
 
     void erase(Request& request) noexcept {
+        put_at_rank(request.rank, places_[--count_]);
         std::size_t hole = index_of(request);
         for (std::size_t at = after(hole); !entries_[at].is_free(); at = after(at)) {
             // What is searched for from a place before the hole, or at it, would be missed behind it.
             if (distance(home_of(entries_[at].tag), at) >= distance(hole, at)) {
                 entries_[hole] = entries_[at];
+                put_at_rank(entries_[hole].rank, hole);
                 hole = at;
             }
         }
         entries_[hole] = {};
-        --count_;
     }
 
-    void clear() noexcept {
-        entries_.fill({});
-        count_ = 0;
-    }
-
-    // Free ones are of no pages.
-    std::span<const Request> places() const noexcept { return entries_; }
+    // In no order. RANK is below the count.
+    std::size_t count() const noexcept { return count_; }
+    Request& at_rank(std::size_t rank) noexcept { return entries_[places_[rank]]; }
 
   private:
     static constexpr std::size_t kPlaces = std::size_t{1} << 16;
@@ -92,7 +89,13 @@ class Requests {
         return nullptr;
     }
 
+    void put_at_rank(std::uint32_t rank, std::size_t place) noexcept {
+        places_[rank] = static_cast<std::uint32_t>(place);
+        entries_[place].rank = rank;
+    }
+
     std::array<Request, kPlaces> entries_ = {};
+    std::array<std::uint32_t, kMost> places_ = {}; // of the outstanding ones, so that nobody looks at all
     std::size_t count_ = 0;
 };
 

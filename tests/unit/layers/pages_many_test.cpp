@@ -2,7 +2,6 @@
 //
 // Requests that come and go, as often as the command line says: what protects their memory takes no more of
 // it in the end than in the beginning.
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -30,7 +29,10 @@ struct Memory {
 Memory memory_of_process() {
     Memory memory;
     const std::string text = sluice::FileTree().read_line("/proc/self/statm");
-    assert_int_equal(std::sscanf(text.c_str(), "%lu %lu", &memory.addresses, &memory.resident), 2);
+    char* end = nullptr;
+    memory.addresses = std::strtoul(text.c_str(), &end, 10);
+    memory.resident = std::strtoul(end, nullptr, 10);
+    assert_true(memory.addresses != 0 && memory.resident != 0);
     return memory;
 }
 
