@@ -11,38 +11,11 @@
 // (ofiwg/libfabric 11337).
 //
 // Remedy: as many entries as all queue pairs on the queue may have outstanding, sends and receives.
-#include <poll.h>
 #include <stdio.h>
 
 #include "pair.h"
 
 enum { REQUESTS = 256, ENTRIES = 16 };
-
-// Waits a millisecond for the device to say so.
-static int is_overrun(struct ibv_context* verbs) {
-    struct pollfd events = {.fd = verbs->async_fd, .events = POLLIN};
-    struct ibv_async_event event;
-    if (poll(&events, 1, 1) != 1 || ibv_get_async_event(verbs, &event) != 0) {
-        return 0;
-    }
-    ibv_ack_async_event(&event);
-    return event.event_type == IBV_EVENT_CQ_ERR;
-}
-
-// How many completions come until all are there, or the queue is broken, or nothing comes for a while.
-static int drain(struct end* end) {
-    struct ibv_wc completion;
-    int count = 0;
-    for (int idle_ms = 0; count < REQUESTS && idle_ms < patience_ms();) {
-        const int got = ibv_poll_cq(end->sent, 1, &completion);
-        if (got < 0 || (got == 0 && is_overrun(end->id->verbs))) {
-            break;
-        }
-        count += got;
-        idle_ms = got == 0 ? idle_ms + 1 : 0;
-    }
-    return count;
-}
 
 int main(void) {
     static char from[8] = "1234567", to[8];
@@ -66,7 +39,7 @@ int main(void) {
            post(&pair.a, IBV_WR_RDMA_WRITE, source, from, sizeof from, remote, IBV_SEND_SIGNALED) == 0) {
         ++posted;
     }
-    const int count = drain(&pair.a);
+    const int count = count_sent(&pair.a, REQUESTS);
     if (count != REQUESTS) {
         snprintf(symptom, sizeof symptom, "%d requests are accepted, and %d completions come", posted, count);
     }

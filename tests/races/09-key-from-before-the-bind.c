@@ -10,23 +10,9 @@
 // (ydb-platform/nbs 6542).
 //
 // Remedy: read the window's key after each ibv_bind_mw(), and tell the peer.
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pair.h"
-
-static void bind_window(struct end* end, struct ibv_mw* window, struct ibv_mr* region) {
-    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
-                               .bind_info = {.mr = region,
-                                             .addr = (uintptr_t)region->addr,
-                                             .length = region->length,
-                                             .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
-    errno = ibv_bind_mw(end->id->qp, window, &bind);
-    must(errno == 0, "ibv_bind_mw");
-    must(await_sent(end).status == IBV_WC_SUCCESS, "a bind");
-}
 
 int main(void) {
     static char from[64] = "what a writes", to[64];
@@ -36,11 +22,7 @@ int main(void) {
 
     pair_open(&pair, &options);
     pair_connect(&pair);
-    struct ibv_mw* const window = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_1);
-    if (window == NULL) {
-        fprintf(stderr, "skipped: this device has no memory windows\n");
-        return 77;
-    }
+    struct ibv_mw* const window = make_window(&pair);
     struct ibv_mr* const source = register_memory(&pair, from, sizeof from, 0);
     struct ibv_mr* const target = register_memory(&pair, to, sizeof to, IBV_ACCESS_MW_BIND);
     bind_window(&pair.b, window, target);

@@ -3,13 +3,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { FAILED = 2, SKIPPED = 77, REQUESTS = 64, CONNECT_MS = 5000, AWAIT_S = 10 };
+enum { FAILED = 2, SKIPPED = 77, REQUESTS = 64, CONNECT_MS = 5000, AWAIT_MS = 10000 };
 
 void must(int fine, const char* what) {
     if (!fine) {
@@ -47,7 +48,7 @@ const char* with_status(const char* what, enum ibv_wc_status status) {
 
 // ---- connecting
 
-static struct sockaddr_in own_address(void) {
+struct sockaddr_in own_address(void) {
     struct sockaddr_in address = {.sin_family = AF_INET};
     const char* text = getenv("RACES_ADDRESS");
     text = text != NULL ? text : getenv("LAB_ADDR");
@@ -78,22 +79,48 @@ static void resolve(struct pair* pair, struct sockaddr_in address) {
     expect(pair, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-static void make_qp(struct pair* pair, struct end* end, const struct options* options) {
-    const uint32_t requests = options->send_requests != 0 ? options->send_requests : REQUESTS;
-    const int entries = options->sent_entries != 0 ? options->sent_entries : (int)requests;
-    struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_RC,
-        .cap = {.max_send_wr = requests, .max_recv_wr = REQUESTS, .max_send_sge = 1, .max_recv_sge = 1}};
+static void make_queues(struct pair* pair, struct end* end, const struct options* options, int requests) {
+    const int entries = options->sent_entries != 0 ? options->sent_entries : requests;
     struct ibv_context* const verbs = end->id->verbs;
     end->channel = ibv_create_comp_channel(verbs);
     must(end->channel != NULL, "ibv_create_comp_channel");
-    end->sent = ibv_create_cq(verbs, entries, NULL, NULL, 0);
-    end->received = ibv_create_cq(verbs, REQUESTS, NULL, end->channel, 0);
+    const int is_shared = options->one_sent && end == &pair->b;
+    end->sent = is_shared ? pair->a.sent : ibv_create_cq(verbs, entries, NULL, NULL, 0);
+    if (options->received != NULL) {
+        struct ibv_cq_init_attr_ex init = *options->received;
+        init.cqe = REQUESTS;
+        init.channel = end->channel;
+        struct ibv_cq_ex* const extended = ibv_create_cq_ex(verbs, &init);
+        end->received = extended != NULL ? ibv_cq_ex_to_cq(extended) : NULL;
+    } else {
+        end->received = ibv_create_cq(verbs, REQUESTS, NULL, end->channel, 0);
+    }
     must(end->sent != NULL && end->received != NULL, "ibv_create_cq");
-    init.send_cq = end->sent;
-    init.recv_cq = end->received;
+}
+
+static void make_qp(struct pair* pair, struct end* end, const struct options* options) {
+    const uint32_t requests = options->send_requests != 0 ? options->send_requests : REQUESTS;
+    make_queues(pair, end, options, (int)requests);
+    struct ibv_qp_init_attr init = {
+        .send_cq = end->sent,
+        .recv_cq = end->received,
+        .srq = pair->shared,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = requests,
+                .max_recv_wr = REQUESTS,
+                .max_send_sge = options->send_pieces != 0 ? options->send_pieces : 1,
+                .max_recv_sge = 1,
+                .max_inline_data = options->inline_bytes}};
     must(rdma_create_qp(end->id, pair->pd, &init) == 0, "rdma_create_qp");
     end->cap = init.cap;
+}
+
+static void make_shared(struct pair* pair, uint32_t places) {
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = places, .max_sge = 1}};
+    if (places != 0) {
+        pair->shared = ibv_create_srq(pair->pd, &init);
+        must(pair->shared != NULL, "ibv_create_srq");
+    }
 }
 
 // What each end says here is for the other end's messages.
@@ -116,6 +143,7 @@ void pair_open(struct pair* pair, const struct options* options) {
     resolve(pair, address);
     pair->pd = ibv_alloc_pd(pair->a.id->verbs);
     must(pair->pd != NULL, "ibv_alloc_pd");
+    make_shared(pair, options->shared_places);
     make_qp(pair, &pair->a, options);
     struct rdma_conn_param ask = parameters(pair);
     must(rdma_connect(pair->a.id, &ask) == 0, "rdma_connect");
@@ -152,20 +180,34 @@ void end_destroy_qp(struct end* end) {
     rdma_destroy_qp(end->id);
 }
 
-static void close_end(struct end* end) {
+static void close_qp(struct end* end) {
     if (end->id->qp != NULL) {
         rdma_disconnect(end->id); // may have happened already
         end_flush(end);
         end_destroy_qp(end);
     }
-    must(ibv_destroy_cq(end->sent) == 0, "ibv_destroy_cq");
+}
+
+void pair_destroy_shared(struct pair* pair) {
+    close_qp(&pair->a);
+    close_qp(&pair->b);
+    must(ibv_destroy_srq(pair->shared) == 0, "ibv_destroy_srq");
+    pair->shared = NULL;
+}
+
+static void close_queues(struct end* end) {
     must(ibv_destroy_cq(end->received) == 0, "ibv_destroy_cq");
     must(ibv_destroy_comp_channel(end->channel) == 0, "ibv_destroy_comp_channel");
 }
 
 void pair_close(struct pair* pair) {
-    close_end(&pair->a);
-    close_end(&pair->b);
+    close_qp(&pair->a);
+    close_qp(&pair->b);
+    must(ibv_destroy_cq(pair->a.sent) == 0, "ibv_destroy_cq");
+    must(pair->b.sent == pair->a.sent || ibv_destroy_cq(pair->b.sent) == 0, "ibv_destroy_cq");
+    close_queues(&pair->a);
+    close_queues(&pair->b);
+    must(pair->shared == NULL || ibv_destroy_srq(pair->shared) == 0, "ibv_destroy_srq");
     must(ibv_dealloc_pd(pair->pd) == 0, "ibv_dealloc_pd");
     must(rdma_destroy_id(pair->a.id) == 0, "rdma_destroy_id");
     must(rdma_destroy_id(pair->b.id) == 0, "rdma_destroy_id");
@@ -189,6 +231,26 @@ struct ibv_mr* register_memory(struct pair* pair, void* memory, size_t bytes, in
     struct ibv_mr* const region = ibv_reg_mr(pair->pd, memory, bytes, access);
     must(region != NULL, "ibv_reg_mr");
     return region;
+}
+
+struct ibv_mw* make_window(struct pair* pair) {
+    struct ibv_mw* const window = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_1);
+    if (window == NULL) {
+        fprintf(stderr, "skipped: this device has no memory windows\n");
+        exit(SKIPPED);
+    }
+    return window;
+}
+
+void bind_window(struct end* end, struct ibv_mw* window, struct ibv_mr* region) {
+    struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
+                               .bind_info = {.mr = region,
+                                             .addr = (uintptr_t)region->addr,
+                                             .length = region->length,
+                                             .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
+    errno = ibv_bind_mw(end->id->qp, window, &bind);
+    must(errno == 0, "ibv_bind_mw");
+    must(await_sent(end).status == IBV_WC_SUCCESS, "a bind");
 }
 
 int post(struct end* end, enum ibv_wr_opcode opcode, const struct ibv_mr* region, const void* local,
@@ -218,22 +280,36 @@ void post_receive(struct end* end, const struct ibv_mr* region, void* local, siz
     ++end->receives;
 }
 
-static time_t now_s(void) {
+void post_shared(struct pair* pair, const struct ibv_mr* region, void* local, size_t bytes) {
+    struct ibv_sge piece = {.addr = (uintptr_t)local, .length = (uint32_t)bytes, .lkey = region->lkey};
+    struct ibv_recv_wr request = {.wr_id = (uintptr_t)local, .sg_list = &piece, .num_sge = 1};
+    struct ibv_recv_wr* bad = NULL;
+    errno = ibv_post_srq_recv(pair->shared, &request, &bad);
+    must(errno == 0, "ibv_post_srq_recv");
+}
+
+// ---- waiting
+
+static long long now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+int poll_for(struct ibv_cq* queue, int ms, struct ibv_wc* completion) {
+    const long long end_ms = now_ms() + ms;
+    int count = 0;
+    while ((count = ibv_poll_cq(queue, 1, completion)) == 0 && now_ms() < end_ms) {
+        sched_yield();
+    }
+    must(count >= 0, "ibv_poll_cq");
+    return count;
 }
 
 static struct ibv_wc await(struct ibv_cq* queue) {
-    const time_t end_s = now_s() + AWAIT_S;
     struct ibv_wc completion;
-    int count = 0;
-    while ((count = ibv_poll_cq(queue, 1, &completion)) == 0) {
-        errno = ETIMEDOUT;
-        must(now_s() < end_s, "awaiting a completion");
-        sched_yield();
-    }
-    must(count == 1, "ibv_poll_cq");
+    errno = ETIMEDOUT;
+    must(poll_for(queue, AWAIT_MS, &completion) == 1, "awaiting a completion");
     return completion;
 }
 
@@ -243,6 +319,42 @@ struct ibv_wc await_sent(struct end* end) {
 
 struct ibv_wc await_received(struct end* end) {
     const struct ibv_wc completion = await(end->received);
-    --end->receives;
+    end->receives -= end->receives != 0; // those of a shared queue aren't counted
     return completion;
+}
+
+int device_reports(struct ibv_context* verbs, enum ibv_event_type event, int ms) {
+    struct pollfd events = {.fd = verbs->async_fd, .events = POLLIN};
+    struct ibv_async_event reported;
+    if (poll(&events, 1, ms) != 1 || ibv_get_async_event(verbs, &reported) != 0) {
+        return 0;
+    }
+    ibv_ack_async_event(&reported);
+    return reported.event_type == event;
+}
+
+int count_sent(struct end* end, int most) {
+    struct ibv_wc completion;
+    int count = 0;
+    for (int idle_ms = 0; count < most && idle_ms < patience_ms();) {
+        const int got = ibv_poll_cq(end->sent, 1, &completion);
+        if (got < 0 || (got == 0 && device_reports(end->id->verbs, IBV_EVENT_CQ_ERR, 1))) {
+            break;
+        }
+        count += got;
+        idle_ms = got == 0 ? idle_ms + 1 : 0;
+    }
+    return count;
+}
+
+int take_event(struct end* end) {
+    struct pollfd events = {.fd = end->channel->fd, .events = POLLIN};
+    struct ibv_cq* queue = NULL;
+    void* context = NULL;
+    if (poll(&events, 1, patience_ms()) != 1) {
+        return 0;
+    }
+    must(ibv_get_cq_event(end->channel, &queue, &context) == 0, "ibv_get_cq_event");
+    ibv_ack_cq_events(queue, 1);
+    return 1;
 }

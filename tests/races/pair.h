@@ -11,6 +11,7 @@
 #ifndef TESTS_RACES_PAIR_H
 #define TESTS_RACES_PAIR_H
 
+#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,17 +28,23 @@ struct end {
 struct pair {
     struct rdma_event_channel* events;
     struct rdma_cm_id* listener;
-    struct ibv_pd* pd; // of both ends
-    uint8_t retries;   // of a message that finds no receive; 7: without end
+    struct ibv_pd* pd;      // of both ends
+    struct ibv_srq* shared; // of both ends, or null
+    uint8_t retries;        // of a message that finds no receive; 7: without end
     struct end a;
     struct end b;
 };
 
 // Zero is right for most programs.
 struct options {
-    uint32_t send_requests; // for each end; 0: 64
-    int sent_entries;       // of the queue `sent`; 0: as many as send_requests
-    uint8_t no_retries;     // a message that finds no receive is an error at once
+    uint32_t send_requests;                     // for each end; 0: 64
+    int sent_entries;                           // of the queue `sent`; 0: as many as send_requests
+    uint8_t no_retries;                         // a message that finds no receive is an error at once
+    uint8_t one_sent;                           // b's requests complete in a's queue `sent`, too
+    uint32_t send_pieces;                       // of a request; 0: 1
+    uint32_t inline_bytes;                      // of a request
+    uint32_t shared_places;                     // of a shared receive queue; 0: each end has its own
+    const struct ibv_cq_init_attr_ex* received; // what `received` is beyond an ordinary queue
 };
 
 // Makes both ends. Receives may be posted from now on; pair_connect() connects the ends.
@@ -49,11 +56,17 @@ void pair_close(struct pair* pair);
 // The queue pair of an end, after its requests have ended, or just so.
 void end_flush(struct end* end);
 void end_destroy_qp(struct end* end);
+// Both queue pairs and the shared receive queue, whose receives end with it, without a completion.
+void pair_destroy_shared(struct pair* pair);
 
 // Zeros in whole pages of their own, on any CPU. free() takes them back.
 void* whole_pages(size_t bytes);
 // Registers BYTES at MEMORY for everything that the peer may do, and for windows where MORE_ACCESS says so.
 struct ibv_mr* register_memory(struct pair* pair, void* memory, size_t bytes, int more_access);
+// A window of type 1, and its bind to all of REGION. A device without windows ends the program with
+// status 77.
+struct ibv_mw* make_window(struct pair* pair);
+void bind_window(struct end* end, struct ibv_mw* window, struct ibv_mr* region);
 
 // Posts a Send, or a Write to or a Read from REMOTE, of BYTES at LOCAL. Returns what ibv_post_send() returns.
 struct remote {
@@ -65,11 +78,24 @@ int post(struct end* end, enum ibv_wr_opcode opcode, const struct ibv_mr* region
 // A Send with a completion, which has to be accepted.
 void post_message(struct end* end, const struct ibv_mr* region, const void* local, size_t bytes);
 void post_receive(struct end* end, const struct ibv_mr* region, void* local, size_t bytes);
+// To the shared receive queue.
+void post_shared(struct pair* pair, const struct ibv_mr* region, void* local, size_t bytes);
 
 // The next completion of a queue, whatever its status. Ends the program if none comes.
 struct ibv_wc await_sent(struct end* end);
 struct ibv_wc await_received(struct end* end);
+// The same where it may never come: 0 if it doesn't within MS.
+int poll_for(struct ibv_cq* queue, int ms, struct ibv_wc* completion);
+// How many completions of requests come, up to MOST; ends where the queue is broken, or nothing comes for a
+// while.
+int count_sent(struct end* end, int most);
+// Waits for an event of the queue `received`, and acknowledges it: 0 if none comes within patience_ms().
+int take_event(struct end* end);
+// Whether the device reports EVENT within MS.
+int device_reports(struct ibv_context* verbs, enum ibv_event_type event, int ms);
 
+// RACES_ADDRESS, LAB_ADDR or 127.0.0.1.
+struct sockaddr_in own_address(void);
 // How long to wait for what may never come: RACES_PATIENCE_MS, or 5000.
 int patience_ms(void);
 // Ends the program with status 2 unless FINE.
