@@ -79,6 +79,15 @@ static void resolve(struct pair* pair, struct sockaddr_in address) {
     expect(pair, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
+static struct ibv_cq* extended_cq(struct ibv_context* verbs, struct ibv_cq_init_attr_ex init) {
+    struct ibv_cq_ex* const extended = ibv_create_cq_ex(verbs, &init);
+    if (extended == NULL && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+        fprintf(stderr, "skipped: this device has no such completion queue\n");
+        exit(SKIPPED);
+    }
+    return extended != NULL ? ibv_cq_ex_to_cq(extended) : NULL;
+}
+
 static void make_queues(struct pair* pair, struct end* end, const struct options* options, int requests) {
     const int entries = options->sent_entries != 0 ? options->sent_entries : requests;
     struct ibv_context* const verbs = end->id->verbs;
@@ -90,8 +99,7 @@ static void make_queues(struct pair* pair, struct end* end, const struct options
         struct ibv_cq_init_attr_ex init = *options->received;
         init.cqe = REQUESTS;
         init.channel = end->channel;
-        struct ibv_cq_ex* const extended = ibv_create_cq_ex(verbs, &init);
-        end->received = extended != NULL ? ibv_cq_ex_to_cq(extended) : NULL;
+        end->received = extended_cq(verbs, init);
     } else {
         end->received = ibv_create_cq(verbs, REQUESTS, NULL, end->channel, 0);
     }
