@@ -23,7 +23,7 @@ int main(void) {
     const DAT_DTO_COOKIE cookie = cookie_of(1);
     struct dat_pair pair;
 
-    dat_pair_open(&pair);
+    dat_pair_open(&pair, 0);
     struct region source = make_region(&pair.side, BYTES, DAT_MEM_PRIV_REMOTE_READ_FLAG);
     struct region copy = make_region(&pair.side, BYTES, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
 

@@ -21,7 +21,7 @@ int main(void) {
     const DAT_DTO_COOKIE cookie = cookie_of(1);
     struct dat_pair pair;
 
-    dat_pair_open(&pair);
+    dat_pair_open(&pair, 0);
     struct region source = make_region(&pair.side, BYTES, DAT_MEM_PRIV_LOCAL_READ_FLAG);
     struct region target =
         make_region(&pair.side, BYTES, DAT_MEM_PRIV_LOCAL_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG);

@@ -11,12 +11,21 @@ static char* adapter(void) {
     return name != NULL ? name : first;
 }
 
-void dat_pair_open(struct dat_pair* pair) {
+// Another dispatcher in the place of the one that open_side() has made.
+static void replace_requests(struct side* side, DAT_COUNT length) {
+    if (length != 0) {
+        must(dat_evd_free(side->requests));
+        must(dat_evd_create(side->ia, length, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &side->requests));
+    }
+}
+
+void dat_pair_open(struct dat_pair* pair, DAT_COUNT requests) {
     const DAT_TIMEOUT timeout_us = 5000000;
     DAT_PSP_HANDLE listener = DAT_HANDLE_NULL;
     DAT_CONN_QUAL qualifier = 0;
     DAT_IA_ATTR attributes;
     pair->side = open_side(adapter());
+    replace_requests(&pair->side, requests);
     pair->a = make_endpoint(&pair->side);
     pair->b = make_endpoint(&pair->side);
     must(dat_ia_query(pair->side.ia, NULL, DAT_IA_FIELD_IA_ADDRESS_PTR, &attributes, 0, NULL));
@@ -34,6 +43,15 @@ void dat_pair_close(struct dat_pair* pair) {
     await_end(&pair->side, pair->a);
     await_end(&pair->side, pair->b);
     close_side(&pair->side);
+}
+
+void dat_pair_abort(struct dat_pair* pair) {
+    must(dat_ia_close(pair->side.ia, DAT_CLOSE_ABRUPT_FLAG));
+}
+
+DAT_TIMEOUT patience_us(void) {
+    const char* text = getenv("RACES_PATIENCE_MS");
+    return (text != NULL ? (DAT_TIMEOUT)strtol(text, NULL, 10) : 5000) * 1000;
 }
 
 DAT_RMR_TRIPLET remote_of(const struct region* region) {

@@ -15,8 +15,13 @@ struct dat_pair {
     DAT_EP_HANDLE b;
 };
 
-void dat_pair_open(struct dat_pair* pair);
+// REQUESTS is how many events `side.requests` holds; 0: as many as the examples'.
+void dat_pair_open(struct dat_pair* pair, DAT_COUNT requests);
 void dat_pair_close(struct dat_pair* pair);
+// Whatever state the connection is in: the adapter goes with everything that was made of it.
+void dat_pair_abort(struct dat_pair* pair);
+// How long to wait for what may never come: RACES_PATIENCE_MS, or 5 s.
+DAT_TIMEOUT patience_us(void);
 // As a peer names it.
 DAT_RMR_TRIPLET remote_of(const struct region* region);
 // The program's status: 0 if SYMPTOM is null, otherwise 1, and it is printed.
