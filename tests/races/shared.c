@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sluice/sync.h>
@@ -42,11 +44,35 @@ uint64_t observe(const uint64_t* flag) {
     return value;
 }
 
-int verdict(unsigned wrong) {
-    if (wrong != 0) {
-        printf("symptom: %u of %d records are stale\n", wrong, RECORDS);
+static long long now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+int await_flag(const uint64_t* flag, uint64_t value) {
+    const char* text = getenv("RACES_PATIENCE_MS");
+    const long long end_ms = now_ms() + (text != NULL ? strtol(text, NULL, 10) : 5000);
+    while (observe(flag) < value) {
+        if (now_ms() >= end_ms) {
+            return 0;
+        }
+        sched_yield();
+    }
+    return 1;
+}
+
+int verdict_that(const char* symptom) {
+    if (symptom != NULL) {
+        printf("symptom: %s\n", symptom);
         return 1;
     }
     printf("all is right\n");
     return 0;
+}
+
+int verdict(unsigned wrong) {
+    static char text[100];
+    snprintf(text, sizeof text, "%u of %d records are stale", wrong, RECORDS);
+    return verdict_that(wrong != 0 ? text : NULL);
 }

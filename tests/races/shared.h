@@ -13,7 +13,8 @@ enum { GRANULE = 2048, SLOTS = 4, RECORDS = 16 };
 
 struct record {
     uint64_t number;
-    char padding[GRANULE - sizeof(uint64_t)];
+    char padding[GRANULE - 2 * sizeof(uint64_t)];
+    uint64_t same_number; // in another line, for the program that looks at it
 };
 
 struct ring {
@@ -32,7 +33,11 @@ int own_host(void);
 void must(int error);
 // A flag of the other host's.
 uint64_t observe(const uint64_t* flag);
-// The program's status: 0 if no record was wrong, otherwise 1, and how many is printed.
+// Waits until it is VALUE or more. 0 if that doesn't happen within RACES_PATIENCE_MS, or 5 s.
+int await_flag(const uint64_t* flag, uint64_t value);
+// The program's status: 0 if SYMPTOM is null, otherwise 1, and it is printed; or by how many records were
+// stale.
+int verdict_that(const char* symptom);
 int verdict(unsigned wrong);
 
 #endif
