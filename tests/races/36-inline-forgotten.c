@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mistake: a program lets go of a message's memory behind the post, and doesn't post the message inline.
+// Mistake: a message's memory ends behind the post, and the message isn't posted inline.
 //
 // What happens: with IBV_SEND_INLINE the post takes a copy, and the memory may be used again, freed, or never
 // have been registered. Without it the device reads the memory later. Code that sets the flag for short
 // messages only, or where the device grants enough inline data, has both cases, and is tested with one.
 //
-// Reported: UCX gives a message's memory to the next one behind the post, which is right as long as the
-// device takes it inline (openucx/ucx 6040 and 11544).
+// Reported: readers of UCX found that it gives a message's memory to the next one before the completion,
+// which is right as long as the device takes it inline (openucx/ucx 6040 and 11544).
 //
 // Remedy: IBV_SEND_INLINE for what doesn't live until its completion, with max_inline_data asked for when the
 // queue pair is made; or memory that does.

@@ -21,7 +21,7 @@ int main(void) {
     static char from[BYTES] = "hello", to[HEADER_BYTES + BYTES];
     const char* symptom = NULL;
     struct datagrams datagrams;
-    struct ibv_wc sent, received;
+    struct ibv_wc received;
 
     datagrams_open(&datagrams);
     struct ibv_mr* const source = register_for_datagrams(&datagrams, from, sizeof from);
@@ -34,7 +34,7 @@ int main(void) {
     post_datagram_receive(&datagrams, target, to, room);
 
     send_datagram(&datagrams, ah, Q_KEY, source, from, sizeof from);
-    must(poll_for(datagrams.a.queue, patience_ms(), &sent) && sent.status == IBV_WC_SUCCESS, "a Send");
+    must(await_completion(datagrams.a.queue).status == IBV_WC_SUCCESS, "a Send");
     if (!poll_for(datagrams.b.queue, patience_ms(), &received)) {
         symptom = "the datagram never comes";
     } else if (received.status != IBV_WC_SUCCESS) {

@@ -18,7 +18,7 @@ int main(void) {
     static char from[BYTES] = "hello", to[HEADER_BYTES + BYTES];
     const char* symptom = NULL;
     struct datagrams datagrams;
-    struct ibv_wc sent, received;
+    struct ibv_wc received;
     uint32_t key = 0;
 
     datagrams_open(&datagrams);
@@ -31,7 +31,7 @@ int main(void) {
     key = Q_KEY;
 #endif
     send_datagram(&datagrams, ah, key, source, from, sizeof from);
-    must(poll_for(datagrams.a.queue, patience_ms(), &sent) && sent.status == IBV_WC_SUCCESS, "a Send");
+    must(await_completion(datagrams.a.queue).status == IBV_WC_SUCCESS, "a Send");
     if (!poll_for(datagrams.b.queue, patience_ms(), &received)) {
         symptom = "the datagram never comes";
     } else if (received.status != IBV_WC_SUCCESS || strcmp(to + HEADER_BYTES, from) != 0) {

@@ -314,7 +314,7 @@ int poll_for(struct ibv_cq* queue, int ms, struct ibv_wc* completion) {
     return count;
 }
 
-static struct ibv_wc await(struct ibv_cq* queue) {
+struct ibv_wc await_completion(struct ibv_cq* queue) {
     struct ibv_wc completion;
     errno = ETIMEDOUT;
     must(poll_for(queue, AWAIT_MS, &completion) == 1, "awaiting a completion");
@@ -322,11 +322,11 @@ static struct ibv_wc await(struct ibv_cq* queue) {
 }
 
 struct ibv_wc await_sent(struct end* end) {
-    return await(end->sent);
+    return await_completion(end->sent);
 }
 
 struct ibv_wc await_received(struct end* end) {
-    const struct ibv_wc completion = await(end->received);
+    const struct ibv_wc completion = await_completion(end->received);
     end->receives -= end->receives != 0; // those of a shared queue aren't counted
     return completion;
 }

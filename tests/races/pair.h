@@ -82,6 +82,7 @@ void post_receive(struct end* end, const struct ibv_mr* region, void* local, siz
 void post_shared(struct pair* pair, const struct ibv_mr* region, void* local, size_t bytes);
 
 // The next completion of a queue, whatever its status. Ends the program if none comes.
+struct ibv_wc await_completion(struct ibv_cq* queue);
 struct ibv_wc await_sent(struct end* end);
 struct ibv_wc await_received(struct end* end);
 // The same where it may never come: 0 if it doesn't within MS.
