@@ -48,20 +48,6 @@ class DeviceList {
     int count_;
 };
 
-// The address in a GID: an IPv4 one behind ::ffff:0:0/96, or a global IPv6 one.
-std::optional<Address> address_in(const ibv_gid& gid) {
-    static constexpr std::array<std::uint8_t, 12> kIpv4Prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    static constexpr std::array<std::uint8_t, 16> kNone{};
-    if (std::memcmp(gid.raw, kIpv4Prefix.data(), kIpv4Prefix.size()) == 0) {
-        return Address::ipv4(gid.raw + kIpv4Prefix.size());
-    }
-    const bool is_link_local = gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
-    if (is_link_local || std::memcmp(gid.raw, kNone.data(), kNone.size()) == 0) {
-        return std::nullopt;
-    }
-    return Address::ipv6(gid.raw);
-}
-
 // On any other address a device of the kernel's is meant, and uroce in its place would be a surprise.
 bool is_loopback(const std::string& text) noexcept {
     in_addr address{};
@@ -90,6 +76,19 @@ Result<ibv_context*> open_raw(const std::string& device) {
 }
 
 } // namespace
+
+std::optional<Address> address_in(const ibv_gid& gid) {
+    static constexpr std::array<std::uint8_t, 12> kIpv4Prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    static constexpr std::array<std::uint8_t, 16> kNone{};
+    if (std::memcmp(gid.raw, kIpv4Prefix.data(), kIpv4Prefix.size()) == 0) {
+        return Address::ipv4(gid.raw + kIpv4Prefix.size());
+    }
+    const bool is_link_local = gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+    if (is_link_local || std::memcmp(gid.raw, kNone.data(), kNone.size()) == 0) {
+        return std::nullopt;
+    }
+    return Address::ipv6(gid.raw);
+}
 
 Result<std::vector<std::string>> device_names() {
     Result<DeviceList> list = DeviceList::make();

@@ -48,6 +48,9 @@ struct SolicitedNotice {
     bool failures = false;
 };
 
+// The address in a GID: an IPv4 one behind ::ffff:0:0/96, or a global IPv6 one.
+std::optional<Address> address_in(const ibv_gid& gid);
+
 class Context : public Owned<ibv_context, ibv_close_device> {
   public:
     // A device that libibverbs lists, uroceN, or uroce on an address 127.x.y.z. kNotFound when there is none

@@ -52,6 +52,21 @@ Result<void> QueuePair::modify(ibv_qp_attr& attributes, int mask) const {
     return from_rc(ibv_modify_qp(get(), &attributes, mask), "changing a queue pair");
 }
 
+Result<QueuePair::Peer> QueuePair::peer() const {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr made{};
+    Result<void> done = from_rc(ibv_query_qp(get(), &attributes, IBV_QP_DEST_QPN | IBV_QP_AV, &made),
+                                "asking whom a queue pair is connected to");
+    if (!done) {
+        return std::move(done).error();
+    }
+    const std::optional<Address> address = address_in(attributes.ah_attr.grh.dgid);
+    if (!address || attributes.dest_qp_num == 0) {
+        return Error(ErrorKind::kInvalidState, "a queue pair isn't connected to an address");
+    }
+    return Peer{*address, attributes.dest_qp_num};
+}
+
 Result<void> QueuePair::to_init(std::uint8_t port, unsigned access) const {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;

@@ -40,6 +40,12 @@ class QueuePair : public Owned<ibv_qp, ibv_destroy_qp> {
                                            std::uint64_t send_ops);
 
     std::uint32_t number() const noexcept { return get()->qp_num; }
+    // Whom it is connected to. kInvalidState where it isn't, or where the device doesn't say.
+    struct Peer {
+        Address address;
+        std::uint32_t number = 0;
+    };
+    Result<Peer> peer() const;
 
     Result<void> modify(ibv_qp_attr& attributes, int mask) const;
     // Receives may be posted from then on. ACCESS: what a peer may do, bits IBV_ACCESS_REMOTE_*.
