@@ -5,6 +5,7 @@
 
 #include "udapl/provider/rmr.hpp"
 #include "udapl/provider/shared_receives.hpp"
+#include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
@@ -73,6 +74,9 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
     Dto& record = *reinterpret_cast<Dto*>(completion.wr_id);
     if (is_receive) {
         record.length = completion.byte_len;
+    }
+    if (record.is(Dto::kKept) && SyncCheck::wanted() != nullptr) [[unlikely]] {
+        SyncCheck::wanted()->after_read(record, is_success);
     }
     if (is_success && record.is(Dto::kKept)) [[unlikely]] {
         // A peer's write takes a receive, but not its buffer.

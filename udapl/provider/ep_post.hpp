@@ -169,6 +169,9 @@ template<EpRequest kKind>
         request.send_flags |=
             (flags.is_solicited() ? IBV_SEND_SOLICITED : 0) | (flags.is_fenced() ? IBV_SEND_FENCE : 0);
     }
+    if (kIsRead && check_ != nullptr) [[unlikely]] {
+        check_->before_read(dto, *qp_, remote.address, remote.length);
+    }
     ibv_send_wr* bad = nullptr;
     if (qp_->post_send(&request, &bad) != 0) {
         return EpAnswer::kFailed;

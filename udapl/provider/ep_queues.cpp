@@ -73,7 +73,8 @@ DtoStore make_receives(const IaContext& ia, const EpSetup& setup) {
 
 EpQueues::EpQueues(const Object& owner, AsyncEventTarget& target, Task& reports,
                    const std::atomic<EpState>& state, EpSetup setup)
-    : owner_(owner), target_(target), memory_(owner.ia().device().memory()), state_(state),
+    : owner_(owner), target_(target), memory_(owner.ia().device().memory()),
+      check_(owner.ia().device().simulated() != nullptr ? SyncCheck::wanted() : nullptr), state_(state),
       setup_(std::move(setup)), requests_(make_requests(owner.ia(), setup_), reports),
       receives_(make_receives(owner.ia(), setup_), reports) {}
 
@@ -97,6 +98,9 @@ Result<void> EpQueues::open() {
 }
 
 void EpQueues::close() noexcept {
+    if (check_ != nullptr) {
+        check_->forget_queue_pair(this);
+    }
     qp_.reset();
     (void)count_receives({});
     forget_posted();
@@ -132,6 +136,9 @@ Result<glue::QueuePair> EpQueues::make_queue_pair(const EpSetup& setup) const {
 }
 
 void EpQueues::attach() {
+    if (check_ != nullptr) {
+        check_->set_queue_pair(this, owner_.ia().device(), qp_->number());
+    }
     if (setup_.srq) {
         setup_.srq->attach({&owner_, qp_->number(), receive_queue(), &receives_});
     }

@@ -11,6 +11,7 @@
 #include "ibverbs-glue/queue_pair.hpp"
 #include "udapl/provider/ep_options.hpp"
 #include "udapl/provider/rmr.hpp"
+#include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
@@ -84,6 +85,7 @@ class EpQueues {
     const Object& owner_;
     AsyncEventTarget& target_;
     coherence::Engine& memory_; // the device's
+    SyncCheck* const check_;    // of its sync calls; null, as a rule
     const std::atomic<EpState>& state_;
     // Changed with the connection's mutex and the locks of both directions; read with any of these.
     EpSetup setup_;

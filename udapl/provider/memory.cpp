@@ -11,6 +11,7 @@
 #include "core/log.hpp"
 #include "core/settings.hpp"
 #include "udapl/provider/ia_context.hpp"
+#include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
@@ -133,12 +134,18 @@ Result<std::unique_ptr<Lmr>> Lmr::make(IaContext& ia, Ref<Pz> pz, const LmrOptio
     }
     lmr->context_ = *context;
     ia.device().lmrs().set(*context, lmr.get());
+    if (lmr->extras_ != nullptr && lmr->extras_->shadow && SyncCheck::wanted() != nullptr) {
+        SyncCheck::wanted()->add(ia.device(), {*context, options.address, options.length});
+    }
     return lmr;
 }
 
 Lmr::~Lmr() {
     if (context_ == 0) {
         return; // it never came that far
+    }
+    if (SyncCheck* const check = SyncCheck::wanted(); check != nullptr) {
+        check->remove(ia().device(), context_);
     }
     ia().device().lmrs().clear(context_);
     if (const Result<void> removed = ia().device().memory().remove(context_); !removed) {

@@ -57,10 +57,12 @@ class Pages {
     std::size_t length_bytes_;
 };
 
+} // namespace
+
 // A line's bytes, or those that are its region's, on each side. Devices and other threads of the program's
 // may be at their neighbours: hence byte by byte, and without the thread sanitizer, whose rules hardware
 // doesn't know.
-struct LineView {
+struct SimulatedMemory::LineView {
     volatile std::uint8_t* cpu;
     volatile std::uint8_t* shadow;
     volatile std::uint8_t* former; // what both held when they were the same
@@ -92,8 +94,6 @@ struct LineView {
         }
     }
 };
-
-} // namespace
 
 // Pages that got their shadow together.
 struct SimulatedMemory::Chunk {
@@ -243,33 +243,87 @@ void SimulatedMemory::prune_locked(std::uintptr_t first, std::uintptr_t last) no
     }
 }
 
-void SimulatedMemory::move(LineRun bytes, LineRun region, bool drop) noexcept {
-    const LockGuard guard(mutex_);
-    const std::uintptr_t first = std::max(bytes.first & ~(kLineBytes - 1), region.first);
-    const std::uintptr_t last = std::min(bytes.last | (kLineBytes - 1), region.last);
-    auto run = runs_.upper_bound(first);
+// Calls VISIT(line) for each line of BYTES, or its part in BYTES, where these have a shadow; until one gives
+// false.
+template<typename Visit>
+void SimulatedMemory::visit_locked(LineRun bytes, const Visit& visit) noexcept {
+    auto run = runs_.upper_bound(bytes.first);
     if (run == runs_.begin()) {
         return; // the region has gone meanwhile
     }
     --run;
-    for (std::uintptr_t at = first; run != runs_.end() && run->first <= at && at <= run->second.last;) {
-        const std::uintptr_t end = std::min(at | (kLineBytes - 1), last);
+    for (std::uintptr_t at = bytes.first; run != runs_.end() && run->first <= at && at <= run->second.last;) {
+        const std::uintptr_t end = std::min(at | (kLineBytes - 1), bytes.last);
         const LineView line{static_cast<volatile std::uint8_t*>(as_pointer(at)),
                             static_cast<volatile std::uint8_t*>(as_pointer(run->second.shadow_of(at))),
                             static_cast<volatile std::uint8_t*>(as_pointer(run->second.former_of(at))),
                             end - at + 1};
-        if (line.is_dirty()) {
-            line.write_back();
-        }
-        if (drop) {
-            line.fetch();
-        }
-        if (end == last) {
+        if (!visit(LineRun{at, end}, line) || end == bytes.last) {
             return;
         }
         at = end + 1;
         run = at > run->second.last ? std::next(run) : run;
     }
+}
+
+void SimulatedMemory::move(LineRun bytes, LineRun region, bool drop) noexcept {
+    const LineRun lines{std::max(bytes.first & ~(kLineBytes - 1), region.first),
+                        std::min(bytes.last | (kLineBytes - 1), region.last)};
+    const LockGuard guard(mutex_);
+    visit_locked(lines, [&](LineRun at, const LineView& line) SLUICE_TSA(requires_capability(mutex_)) {
+        if (line.is_dirty()) {
+            line.write_back();
+            note_clean_locked(at);
+        }
+        if (drop) {
+            line.fetch();
+        }
+        return true;
+    });
+}
+
+std::optional<coherence::LineRun> SimulatedMemory::first_dirty_locked(LineRun bytes) noexcept {
+    std::optional<LineRun> found;
+    visit_locked(bytes, [&](LineRun at, const LineView& line) {
+        if (line.is_dirty()) {
+            found = found ? LineRun{found->first, at.last} : at;
+            return true;
+        }
+        return !found.has_value();
+    });
+    return found;
+}
+
+// The device may have read LINE behind this.
+void SimulatedMemory::note_clean_locked(LineRun line) noexcept {
+    for (Read& read : reads_) {
+        if (read.token == nullptr || line.last < read.dirty.first || line.first > read.dirty.last) {
+            continue;
+        }
+        if (line.first > read.dirty.first) {
+            read.dirty.last = line.first - 1;
+        } else if (line.last < read.dirty.last) {
+            read.dirty.first = line.last + 1;
+        } else {
+            read.token = nullptr;
+        }
+    }
+}
+
+void SimulatedMemory::begin_read(const void* token, LineRun bytes) noexcept {
+    const LockGuard guard(mutex_);
+    auto place = std::ranges::find(reads_, token, &Read::token); // one that failed, and never ended
+    place = place != reads_.end() ? place : std::ranges::find(reads_, nullptr, &Read::token);
+    const std::optional<LineRun> dirty = first_dirty_locked(bytes);
+    if (place != reads_.end()) {
+        *place = dirty ? Read{token, *dirty} : Read{};
+    }
+}
+
+std::optional<coherence::LineRun> SimulatedMemory::end_read(const void* token) noexcept {
+    const LockGuard guard(mutex_);
+    const auto read = std::ranges::find(reads_, token, &Read::token);
+    return read != reads_.end() ? first_dirty_locked(std::exchange(*read, {}).dirty) : std::nullopt;
 }
 
 // For ranges that are regions, as those that are made.

@@ -20,9 +20,11 @@
 // cleaned are the program's race.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "core/coherence/cacheflush.hpp"
 #include "core/sync.hpp"
@@ -31,6 +33,8 @@ namespace sluice::dapl {
 
 class SimulatedMemory {
   public:
+    using LineRun = coherence::LineRun;
+
     static constexpr std::uintptr_t kLineBytes = 64;
 
     SimulatedMemory() noexcept;
@@ -65,9 +69,16 @@ class SimulatedMemory {
     // LENGTH > 0, and the range doesn't wrap. kInsufficientResources.
     Result<Shadow> add(std::uintptr_t address, std::size_t length);
 
+    // For a checker. The device is about to read BYTES; TOKEN names that until end_read().
+    void begin_read(const void* token, LineRun bytes) noexcept;
+    // The first of these bytes, in one piece, that the program had stored before and that weren't cleaned up
+    // to now: the device can't have read them as they are.
+    std::optional<LineRun> end_read(const void* token) noexcept;
+
   private:
     struct Chunk;
     struct Run;
+    struct LineView;
     using Runs = std::map<std::uintptr_t, Run>; // by their first byte; whole pages
 
     template<bool kDrop>
@@ -84,13 +95,25 @@ class SimulatedMemory {
         SLUICE_TSA(requires_capability(mutex_));
     Result<Shadow> map_locked(std::uintptr_t first, std::uintptr_t last)
         SLUICE_TSA(requires_capability(mutex_));
+    template<typename Visit>
+    void visit_locked(LineRun bytes, const Visit& visit) noexcept SLUICE_TSA(requires_capability(mutex_));
+    std::optional<LineRun> first_dirty_locked(LineRun bytes) noexcept SLUICE_TSA(requires_capability(mutex_));
+    void note_clean_locked(LineRun line) noexcept SLUICE_TSA(requires_capability(mutex_));
     // The lines that BYTES touch, as far as they are the REGION's.
     void move(coherence::LineRun bytes, coherence::LineRun region, bool drop) noexcept;
 
     const std::uintptr_t page_bytes_;
     const coherence::Ops ops_;
+    // What a device is about to read, and what of it is dirty since then.
+    struct Read {
+        const void* token = nullptr;
+        LineRun dirty = {};
+    };
+
     Mutex mutex_;
     Runs runs_ SLUICE_TSA(guarded_by(mutex_));
+    // More at a time aren't looked at.
+    std::array<Read, 64> reads_ SLUICE_TSA(guarded_by(mutex_)) = {};
 };
 
 } // namespace sluice::dapl

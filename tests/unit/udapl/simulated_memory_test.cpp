@@ -179,6 +179,63 @@ TEST(region__gone__its_part_of_others_stays_and_a_new_one_begins_anew) {
     assert_int_equal(again.device(kPage + 1), 7);
 }
 
+coherence::LineRun lines(const Bench& bench, std::size_t first, std::size_t end) {
+    return {bench.address(first), bench.address(end) - 1};
+}
+
+void must_be(const std::optional<coherence::LineRun>& found, const Bench& bench, std::size_t first,
+             std::size_t end) {
+    assert_true(found.has_value());
+    assert_int_equal(found->first, bench.address(first));
+    assert_int_equal(found->last, bench.address(end) - 1);
+}
+
+TEST(read__of_stored_bytes__the_first_run_of_them) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    int token = 0;
+    std::memset(bench.bytes + kLine, 5, 2 * kLine);
+    bench.bytes[5 * kLine] = 5;
+    bench.memory.begin_read(&token, lines(bench, 0, kPage));
+    must_be(bench.memory.end_read(&token), bench, kLine, 3 * kLine);
+    assert_false(bench.memory.end_read(&token).has_value());
+}
+
+TEST(read__of_other_bytes_in_a_dirty_line__none) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    int token = 0;
+    bench.bytes[kLine + 20] = 5;
+    bench.memory.begin_read(&token, lines(bench, kLine, kLine + 20));
+    assert_false(bench.memory.end_read(&token).has_value());
+    bench.memory.begin_read(&token, lines(bench, kLine + 20, kLine + 21));
+    must_be(bench.memory.end_read(&token), bench, kLine + 20, kLine + 21);
+}
+
+TEST(read__cleaned_meanwhile_and_stored_again__not_reported) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    int token = 0;
+    std::memset(bench.bytes, 5, 4 * kLine);
+    bench.memory.begin_read(&token, lines(bench, 0, 4 * kLine));
+    region.clean(2 * kLine, 1); // the device may have read it then
+    std::memset(bench.bytes, 6, 4 * kLine);
+    must_be(bench.memory.end_read(&token), bench, 0, 2 * kLine);
+    bench.memory.begin_read(&token, lines(bench, 0, kLine));
+    region.clean(0, 1);
+    bench.bytes[0] = 7;
+    assert_false(bench.memory.end_read(&token).has_value());
+}
+
+TEST(read__stored_behind_its_post__not_reported) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    int token = 0;
+    bench.memory.begin_read(&token, lines(bench, 0, kPage));
+    bench.bytes[0] = 5;
+    assert_false(bench.memory.end_read(&token).has_value());
+}
+
 } // namespace
 
 int main() {
