@@ -76,11 +76,17 @@ void close_side(struct side* side) {
     must(dat_ia_close(side->ia, DAT_CLOSE_GRACEFUL_FLAG));
 }
 
+/* Where a device doesn't see the CPU's caches, a line of memory should be in one region only. A larger region
+   has its pages for itself, so that `sluice check` can watch them. */
+static size_t alignment_for(DAT_VLEN size) {
+    const size_t page = 4096;
+    return size >= page ? page : DAT_OPTIMAL_ALIGNMENT;
+}
+
 struct region make_region(const struct side* side, DAT_VLEN size, int privileges) {
     struct region region;
     DAT_REGION_DESCRIPTION description;
-    /* Where a device doesn't see the CPU's caches, a line of memory should be in one region only. */
-    const int failed = posix_memalign((void**)&region.memory, DAT_OPTIMAL_ALIGNMENT, size);
+    const int failed = posix_memalign((void**)&region.memory, alignment_for(size), size);
     require(failed == 0, "out of memory");
     memset(region.memory, 0, size);
     region.size = size;

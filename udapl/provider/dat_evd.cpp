@@ -4,6 +4,7 @@
 #include "udapl/provider/dat_lifetime.hpp"
 #include "udapl/provider/dat_version.hpp"
 #include "udapl/provider/evd.hpp"
+#include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
@@ -353,6 +354,24 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle) {
                       : free_object<Evd>(handle, DAT_NO_SUBTYPE, DAT_INVALID_STATE_EVD_IN_USE);
 }
 
+// With an event the program may learn that a peer has written.
+DAT_RETURN checked_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT threshold, DAT_EVENT* event,
+                        DAT_COUNT* nmore) {
+    const DAT_RETURN status = evd_wait(handle, timeout, threshold, event, nmore);
+    if (status == kSuccess) {
+        SyncCheck::wanted()->on_event();
+    }
+    return status;
+}
+
+DAT_RETURN checked_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) {
+    const DAT_RETURN status = evd_dequeue(handle, event);
+    if (status == kSuccess) {
+        SyncCheck::wanted()->on_event();
+    }
+    return status;
+}
+
 } // namespace
 
 void add_evd_functions(DAT_PROVIDER& table) noexcept {
@@ -368,6 +387,10 @@ void add_evd_functions(DAT_PROVIDER& table) noexcept {
     table.evd_free_func = evd_free;
     table.evd_set_unwaitable_func = evd_set_unwaitable;
     table.evd_clear_unwaitable_func = evd_clear_unwaitable;
+    if (SyncCheck::wanted() != nullptr) {
+        table.evd_wait_func = checked_wait;
+        table.evd_dequeue_func = checked_dequeue;
+    }
 }
 
 } // namespace sluice::dapl

@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "core/sync.hpp"
+#include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
@@ -31,7 +32,7 @@ Result<DeviceMemory> make_simulated(const glue::Context& context) {
                              "other addresses than its own; use a device of rxe's or uroce's",
                              context.device_name());
     }
-    auto simulated = std::make_unique<SimulatedMemory>();
+    auto simulated = std::make_unique<SimulatedMemory>(SyncCheck::wanted());
     Result<std::unique_ptr<coherence::Engine>> engine =
         coherence::Engine::make_non_coherent(simulated->ops(), coherence::EdgePolicy::kCount);
     if (!engine) {

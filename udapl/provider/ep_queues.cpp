@@ -137,7 +137,8 @@ Result<glue::QueuePair> EpQueues::make_queue_pair(const EpSetup& setup) const {
 
 void EpQueues::attach() {
     if (check_ != nullptr) {
-        check_->set_queue_pair(this, owner_.ia().device(), qp_->number());
+        const Device& device = owner_.ia().device();
+        check_->set_queue_pair(this, *device.simulated(), {device.address(), qp_->number()});
     }
     if (setup_.srq) {
         setup_.srq->attach({&owner_, qp_->number(), receive_queue(), &receives_});

@@ -135,7 +135,9 @@ Result<std::unique_ptr<Lmr>> Lmr::make(IaContext& ia, Ref<Pz> pz, const LmrOptio
     lmr->context_ = *context;
     ia.device().lmrs().set(*context, lmr.get());
     if (lmr->extras_ != nullptr && lmr->extras_->shadow && SyncCheck::wanted() != nullptr) {
-        SyncCheck::wanted()->add(ia.device(), {*context, options.address, options.length});
+        constexpr unsigned kByPeers = kRemoteWrite | kRemoteAtomic;
+        SyncCheck::wanted()->add(*ia.device().simulated(), {*context, options.address, options.length,
+                                                            (options.privileges & kByPeers) != 0});
     }
     return lmr;
 }
@@ -144,8 +146,8 @@ Lmr::~Lmr() {
     if (context_ == 0) {
         return; // it never came that far
     }
-    if (SyncCheck* const check = SyncCheck::wanted(); check != nullptr) {
-        check->remove(ia().device(), context_);
+    if (extras_ != nullptr && extras_->shadow && SyncCheck::wanted() != nullptr) {
+        SyncCheck::wanted()->remove(*ia().device().simulated(), context_);
     }
     ia().device().lmrs().clear(context_);
     if (const Result<void> removed = ia().device().memory().remove(context_); !removed) {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "core/coherence/batch.hpp"
+#include "udapl/provider/old_pages.hpp"
+#include "udapl/provider/simulated_line.hpp"
 
 namespace sluice::dapl {
 
@@ -17,83 +19,11 @@ using coherence::Ops;
 
 namespace {
 
-constexpr int kShared = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
-constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
 void* as_pointer(std::uintptr_t address) noexcept {
     return reinterpret_cast<void*>(address);
 }
 
-// Pages that are zeros until somebody writes, and go with their owner.
-class Pages {
-  public:
-    static Result<Pages> make(std::size_t length_bytes, int flags) {
-        void* const address = mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-        if (address == MAP_FAILED) {
-            return Error::format(ErrorKind::kInsufficientResources, errno,
-                                 "SLUICE_COHERENCE=simulated: no address space for a shadow of %zu bytes",
-                                 length_bytes);
-        }
-        return Pages(address, length_bytes);
-    }
-    Pages(Pages&& other) noexcept
-        : address_(std::exchange(other.address_, nullptr)), length_bytes_(other.length_bytes_) {}
-    Pages& operator=(Pages&&) = delete;
-    ~Pages() {
-        if (address_ != nullptr) {
-            munmap(address_, length_bytes_);
-        }
-    }
-
-    std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(address_); }
-    std::size_t length_bytes() const noexcept { return length_bytes_; }
-    void* release() noexcept { return std::exchange(address_, nullptr); }
-
-  private:
-    Pages(void* address, std::size_t length_bytes) noexcept
-        : address_(address), length_bytes_(length_bytes) {}
-
-    void* address_;
-    std::size_t length_bytes_;
-};
-
 } // namespace
-
-// A line's bytes, or those that are its region's, on each side. Devices and other threads of the program's
-// may be at their neighbours: hence byte by byte, and without the thread sanitizer, whose rules hardware
-// doesn't know.
-struct SimulatedMemory::LineView {
-    volatile std::uint8_t* cpu;
-    volatile std::uint8_t* shadow;
-    volatile std::uint8_t* former; // what both held when they were the same
-    std::size_t length;
-
-    __attribute__((no_sanitize("thread"), noinline)) bool is_dirty() const noexcept {
-        for (std::size_t i = 0; i < length; ++i) {
-            if (cpu[i] != former[i]) {
-                return true;
-            }
-        }
-        return false;
-    }
-    __attribute__((no_sanitize("thread"), noinline)) void write_back() const noexcept {
-        for (std::size_t i = 0; i < length; ++i) {
-            const std::uint8_t byte = cpu[i];
-            shadow[i] = byte;
-            former[i] = byte;
-        }
-    }
-    // Stores only what differs: the program may not be allowed to write there, nor the device.
-    __attribute__((no_sanitize("thread"), noinline)) void fetch() const noexcept {
-        for (std::size_t i = 0; i < length; ++i) {
-            const std::uint8_t byte = shadow[i];
-            if (cpu[i] != byte) {
-                cpu[i] = byte;
-            }
-            former[i] = byte;
-        }
-    }
-};
 
 // Pages that got their shadow together.
 struct SimulatedMemory::Chunk {
@@ -116,17 +46,18 @@ struct SimulatedMemory::Run {
 };
 
 // The engine passes bytes, and not lines: a line here is a region's part of it.
-SimulatedMemory::SimulatedMemory() noexcept
+SimulatedMemory::SimulatedMemory(Watcher* watcher) noexcept
     : page_bytes_(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE))),
-      ops_{.clean = {"simulated", issue<false>, issue_batch<false>},
-           .invalidate = {"simulated", issue<true>, issue_batch<true>},
-           .before_clean = {"none", nullptr},
-           .after_clean = {"none", nullptr},
-           .before_invalidate = {"none", nullptr},
-           .after_invalidate = {"none", nullptr},
-           .line_bytes = 1,
-           .granule_bytes = kLineBytes,
-           .context = this} {}
+      ops_({.clean = {"simulated", issue<false>, issue_batch<false>},
+            .invalidate = {"simulated", issue<true>, issue_batch<true>},
+            .before_clean = {"none", nullptr},
+            .after_clean = {"none", nullptr},
+            .before_invalidate = {"none", nullptr},
+            .after_invalidate = {"none", nullptr},
+            .line_bytes = 1,
+            .granule_bytes = kLineBytes,
+            .context = this}),
+      watcher_(watcher) {}
 
 SimulatedMemory::~SimulatedMemory() = default;
 
@@ -188,8 +119,8 @@ Result<void> SimulatedMemory::cover_locked(std::uintptr_t first, std::uintptr_t 
         const bool is_covered = run != runs_.end() && run->first == at;
         if (!is_covered) {
             const std::uintptr_t end = run != runs_.end() ? std::min(run->first - 1, last) : last;
-            Result<Pages> shadow = Pages::make(end - at + 1, kShared);
-            Result<Pages> former = Pages::make(end - at + 1, kPrivate);
+            Result<Pages> shadow = Pages::make(end - at + 1, Pages::kShared);
+            Result<Pages> former = Pages::make(end - at + 1, Pages::kPrivate);
             if (!shadow || !former) {
                 return std::move(shadow ? former : shadow).error();
             }
@@ -213,7 +144,7 @@ Result<SimulatedMemory::Shadow> SimulatedMemory::map_locked(std::uintptr_t first
         return Shadow(*this, first, last, as_pointer(begin->second.shadow_of(first)), nullptr);
     }
     // The pieces' pages once more, side by side. An old size of zero leaves the former mapping as it is.
-    Result<Pages> pages = Pages::make(last - first + 1, kPrivate);
+    Result<Pages> pages = Pages::make(last - first + 1, Pages::kPrivate);
     if (!pages) {
         return std::move(pages).error();
     }
@@ -269,21 +200,78 @@ void SimulatedMemory::visit_locked(LineRun bytes, const Visit& visit) noexcept {
 void SimulatedMemory::move(LineRun bytes, LineRun region, bool drop) noexcept {
     const LineRun lines{std::max(bytes.first & ~(kLineBytes - 1), region.first),
                         std::min(bytes.last | (kLineBytes - 1), region.last)};
-    const LockGuard guard(mutex_);
+    std::optional<LineRun> overwritten;
+    {
+        const LockGuard guard(mutex_);
+        overwritten = move_locked(lines, drop);
+    }
+    if (overwritten && watcher_ != nullptr) {
+        watcher_->on_overwritten(*this, *overwritten);
+    }
+}
+
+std::optional<LineRun> SimulatedMemory::move_locked(LineRun lines, bool drop) noexcept {
+    std::optional<LineRun> overwritten;
+    if (watcher_ != nullptr) {
+        old_pages::open(lines);
+    }
     visit_locked(lines, [&](LineRun at, const LineView& line) SLUICE_TSA(requires_capability(mutex_)) {
-        if (line.is_dirty()) {
+        const bool is_dirty = line.is_dirty();
+        if (is_dirty) {
+            if (watcher_ != nullptr && line.is_written() &&
+                (!overwritten || overwritten->last + 1 == at.first)) {
+                overwritten = {overwritten ? overwritten->first : at.first, at.last};
+            }
             line.write_back();
             note_clean_locked(at);
         }
         if (drop) {
             line.fetch();
         }
+        if (watcher_ != nullptr && (is_dirty || drop)) {
+            old_pages::forget(at);
+        }
         return true;
     });
+    if (watcher_ != nullptr) {
+        old_pages::close_again(lines);
+    }
+    return overwritten;
 }
 
-std::optional<coherence::LineRun> SimulatedMemory::first_dirty_locked(LineRun bytes) noexcept {
+// A closed page's lines of the program's are as they were.
+std::uint64_t SimulatedMemory::old_lines_locked(std::uintptr_t page, const Run& run) const noexcept {
+    const bool is_closed = old_pages::is_closed(page);
+    std::uint64_t old = 0;
+    for (unsigned i = 0; i < old_pages::kPageBytes / kLineBytes; ++i) {
+        const std::uintptr_t at = page + i * kLineBytes;
+        const LineView line{static_cast<volatile std::uint8_t*>(as_pointer(at)),
+                            static_cast<volatile std::uint8_t*>(as_pointer(run.shadow_of(at))),
+                            static_cast<volatile std::uint8_t*>(as_pointer(run.former_of(at))), kLineBytes};
+        if (line.is_written() && (is_closed || line.differs())) {
+            old |= std::uint64_t{1} << i;
+        }
+    }
+    return old;
+}
+
+void SimulatedMemory::find_old(LineRun region, std::uint32_t event) noexcept {
+    constexpr std::uintptr_t kPage = old_pages::kPageBytes;
+    const LockGuard guard(mutex_);
+    for (std::uintptr_t page = (region.first + (kPage - 1)) & ~(kPage - 1);
+         page >= region.first && page <= region.last && region.last - page >= kPage - 1; page += kPage) {
+        auto run = runs_.upper_bound(page);
+        if (run != runs_.begin() && (--run)->second.last >= page + (kPage - 1)) {
+            old_pages::set_old(page, old_lines_locked(page, run->second), event);
+        }
+    }
+}
+
+std::optional<LineRun> SimulatedMemory::first_dirty_locked(LineRun bytes) noexcept {
     std::optional<LineRun> found;
+    if (watcher_ != nullptr) {
+        old_pages::open(bytes);
+    }
     visit_locked(bytes, [&](LineRun at, const LineView& line) {
         if (line.is_dirty()) {
             found = found ? LineRun{found->first, at.last} : at;
@@ -320,7 +308,7 @@ void SimulatedMemory::begin_read(const void* token, LineRun bytes) noexcept {
     }
 }
 
-std::optional<coherence::LineRun> SimulatedMemory::end_read(const void* token) noexcept {
+std::optional<LineRun> SimulatedMemory::end_read(const void* token) noexcept {
     const LockGuard guard(mutex_);
     const auto read = std::ranges::find(reads_, token, &Read::token);
     return read != reads_.end() ? first_dirty_locked(std::exchange(*read, {}).dirty) : std::nullopt;

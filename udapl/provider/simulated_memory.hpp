@@ -31,13 +31,26 @@
 
 namespace sluice::dapl {
 
+struct LineView;
+
 class SimulatedMemory {
   public:
     using LineRun = coherence::LineRun;
 
     static constexpr std::uintptr_t kLineBytes = 64;
 
-    SimulatedMemory() noexcept;
+    // What wants to know where programs go wrong.
+    class Watcher {
+      public:
+        // The calling thread has cleaned LINES, which the device had written, too.
+        virtual void on_overwritten(const SimulatedMemory& memory, LineRun lines) noexcept = 0;
+
+      protected:
+        ~Watcher() = default;
+    };
+
+    // WATCHER may be null.
+    explicit SimulatedMemory(Watcher* watcher = nullptr) noexcept;
     ~SimulatedMemory();
     SimulatedMemory(const SimulatedMemory&) = delete;
     SimulatedMemory& operator=(const SimulatedMemory&) = delete;
@@ -74,11 +87,13 @@ class SimulatedMemory {
     // The first of these bytes, in one piece, that the program had stored before and that weren't cleaned up
     // to now: the device can't have read them as they are.
     std::optional<LineRun> end_read(const void* token) noexcept;
+    // Finds the lines in whole pages of REGION that the device has written and that weren't invalidated
+    // since, for EVENT (old_pages).
+    void find_old(LineRun region, std::uint32_t event) noexcept;
 
   private:
     struct Chunk;
     struct Run;
-    struct LineView;
     using Runs = std::map<std::uintptr_t, Run>; // by their first byte; whole pages
 
     template<bool kDrop>
@@ -99,11 +114,17 @@ class SimulatedMemory {
     void visit_locked(LineRun bytes, const Visit& visit) noexcept SLUICE_TSA(requires_capability(mutex_));
     std::optional<LineRun> first_dirty_locked(LineRun bytes) noexcept SLUICE_TSA(requires_capability(mutex_));
     void note_clean_locked(LineRun line) noexcept SLUICE_TSA(requires_capability(mutex_));
+    std::uint64_t old_lines_locked(std::uintptr_t page, const Run& run) const noexcept
+        SLUICE_TSA(requires_capability(mutex_));
+    // Gives the first of them, in one piece, where both the program and the device had written.
+    std::optional<LineRun> move_locked(LineRun lines, bool drop) noexcept
+        SLUICE_TSA(requires_capability(mutex_));
     // The lines that BYTES touch, as far as they are the REGION's.
     void move(coherence::LineRun bytes, coherence::LineRun region, bool drop) noexcept;
 
     const std::uintptr_t page_bytes_;
     const coherence::Ops ops_;
+    Watcher* const watcher_;
     // What a device is about to read, and what of it is dirty since then.
     struct Read {
         const void* token = nullptr;

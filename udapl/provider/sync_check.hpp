@@ -17,13 +17,12 @@
 #include "core/sync.hpp"
 #include "ibverbs-glue/queue_pair.hpp"
 #include "udapl/provider/dto.hpp"
+#include "udapl/provider/old_pages.hpp"
+#include "udapl/provider/simulated_memory.hpp"
 
 namespace sluice::dapl {
 
-class Device;
-class SimulatedMemory;
-
-class SyncCheck {
+class SyncCheck final : public SimulatedMemory::Watcher {
   public:
     // Null: nobody wants to know. The same each time.
     static SyncCheck* wanted() noexcept;
@@ -33,21 +32,27 @@ class SyncCheck {
         std::uint32_t context = 0;
         std::uint64_t address = 0;
         std::uint64_t length = 0;
+        bool is_written = false; // by peers
     };
-    void add(const Device& device, const Region& region);
-    void remove(const Device& device, std::uint32_t context) noexcept;
-    // The queue pair that OWNER has now.
-    void set_queue_pair(const void* owner, const Device& device, std::uint32_t number);
+    void add(SimulatedMemory& memory, const Region& region);
+    void remove(const SimulatedMemory& memory, std::uint32_t context) noexcept;
+    // The queue pair that OWNER has now, at a device with that memory.
+    void set_queue_pair(const void* owner, SimulatedMemory& memory, const glue::QueuePair::Peer& itself);
     void forget_queue_pair(const void* owner) noexcept;
 
     // A peer reads what REMOTE names; DTO's completion says that it is done. Around the post.
     void before_read(const Dto& dto, const glue::QueuePair& poster, std::uint64_t address,
                      std::uint64_t length) noexcept;
     void after_read(const Dto& dto, bool is_success) noexcept;
+    // The calling thread is about to get an event, which may tell it that a peer has written.
+    void on_event() noexcept;
+    void on_overwritten(const SimulatedMemory& memory, coherence::LineRun lines) noexcept override;
+    // Reports what was touched since.
+    void report_touched() noexcept;
 
   private:
     struct Known {
-        const Device* device;
+        SimulatedMemory* memory;
         Region region;
         report::Stack made;
     };
@@ -56,21 +61,24 @@ class SyncCheck {
         report::Stack stack;
     };
     struct Numbered {
-        const Device* device;
-        std::uint32_t number;
+        SimulatedMemory* memory;
+        glue::QueuePair::Peer itself;
     };
 
     SyncCheck() = default;
 
-    const Known* find_locked(const Device& device, std::uint64_t address, std::uint64_t length) const noexcept
+    SimulatedMemory* memory_of_locked(const glue::QueuePair::Peer& peer) const noexcept
         SLUICE_TSA(requires_capability(mutex_));
-    const Device* device_of_locked(const glue::QueuePair::Peer& peer) const noexcept
+    const Known* find_locked(coherence::LineRun bytes, const SimulatedMemory* memory) const noexcept
         SLUICE_TSA(requires_capability(mutex_));
+    void report_touched_locked() SLUICE_TSA(requires_capability(mutex_));
+    void report_touch_locked(const old_pages::Touch& touch) SLUICE_TSA(requires_capability(mutex_));
 
     Mutex mutex_;
     std::vector<Known> regions_ SLUICE_TSA(guarded_by(mutex_));
     std::map<const void*, Numbered> queue_pairs_ SLUICE_TSA(guarded_by(mutex_));
     std::map<const Dto*, Posted> reads_ SLUICE_TSA(guarded_by(mutex_));
+    std::vector<old_pages::Touch> stores_ SLUICE_TSA(guarded_by(mutex_)); // the last ones
 };
 
 } // namespace sluice::dapl

@@ -91,6 +91,19 @@ inline void must_dequeue(DAT_EVD_HANDLE evd, std::uintptr_t number) {
     must_be(event, evd, number);
 }
 
+// Whole pages, which belong to nobody else.
+template<typename T>
+struct InPages {
+    using value_type = T;
+    static constexpr std::size_t kPage = 4096;
+
+    T* allocate(std::size_t count) {
+        return static_cast<T*>(std::aligned_alloc(kPage, (count * sizeof(T) + kPage - 1) / kPage * kPage));
+    }
+    void deallocate(T* memory, std::size_t) noexcept { std::free(memory); }
+    bool operator==(const InPages&) const = default;
+};
+
 // A registered block, with all that registering tells.
 struct Block {
     Block(const Opened& opened, DAT_PZ_HANDLE its_pz, unsigned privileges = DAT_MEM_PRIV_ALL_FLAG,
@@ -112,7 +125,7 @@ struct Block {
 
     DAT_IA_HANDLE ia;
     DAT_PZ_HANDLE pz;
-    std::vector<std::uint8_t> bytes;
+    std::vector<std::uint8_t, InPages<std::uint8_t>> bytes;
     DAT_RETURN status = DAT_SUCCESS;
     DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
     DAT_LMR_CONTEXT context = 0;

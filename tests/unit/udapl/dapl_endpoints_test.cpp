@@ -185,7 +185,7 @@ TEST(rdma_read__larger_local_buffer__filled_as_far_as_the_data_go) {
     for (const DAT_VLEN length : {DAT_VLEN{0}, DAT_VLEN{10}, DAT_VLEN{30}, DAT_VLEN{45}}) {
         Pair pair;
         fill_and_connect(pair);
-        std::vector<std::uint8_t>& bytes = pair.active.block.bytes;
+        auto& bytes = pair.active.block.bytes;
         std::array parts{pair.active.block.part(0, 30), pair.active.block.part(100, 30),
                          pair.active.block.part(200, 30)};
         assert_int_equal(read_into(pair, parts, length), DAT_SUCCESS);

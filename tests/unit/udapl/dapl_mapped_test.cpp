@@ -55,7 +55,7 @@ void write_and_read(const Mapped& mapped, std::uint8_t value) {
     pair.connect();
     const Lmr lmr(pair.passive.opened, pair.passive.pz, mapped.at + 1, mapped.length - 1);
     const DAT_RMR_TRIPLET remote{lmr.key, 0, lmr.address + 3500, 1000};
-    std::vector<std::uint8_t>& bytes = pair.active.block.bytes;
+    auto& bytes = pair.active.block.bytes;
     std::fill_n(bytes.begin(), 1000, value);
     DAT_LMR_TRIPLET part = pair.active.block.part(0, 1000);
     assert_int_equal(dat_ep_post_rdma_write(pair.active.ep, 1, &part, Side::cookie_of(1), &remote,
