@@ -128,13 +128,22 @@ std::span<const void* const> frames_of_program(const Stack& stack) noexcept {
     return first == all.end() ? all : all.subspan(static_cast<std::size_t>(first - all.begin()));
 }
 
-void add_side(std::string& to, const Side& side) {
-    add_line(to, "side", side.title);
-    for (const void* address : frames_of_program(*side.stack)) {
+void add_frames(std::string& to, const Stack& stack) {
+    for (const void* address : frames_of_program(stack)) {
         const Place place = place_of(address);
         char offset[24];
         (void)std::snprintf(offset, sizeof offset, "0x%zx", static_cast<std::size_t>(place.offset));
         add_line(to, "frame", std::string(offset) + " " + place.function + " " + place.file);
+    }
+}
+
+void add_side(std::string& to, const Side& side) {
+    if (!side.frames.empty() || (side.stack != nullptr && side.stack->count != 0)) {
+        add_line(to, "side", side.title);
+        to.append(side.frames);
+    }
+    if (side.frames.empty() && side.stack != nullptr) {
+        add_frames(to, *side.stack);
     }
 }
 
@@ -147,9 +156,7 @@ std::string text_of(const Finding& finding) {
     add_line(text, "what", finding.what);
     add_line(text, "remedy", finding.remedy);
     for (const Side& side : finding.sides) {
-        if (side.stack != nullptr && side.stack->count != 0) {
-            add_side(text, side);
-        }
+        add_side(text, side);
     }
     return text + "end\n";
 }
@@ -199,6 +206,12 @@ std::string key_of(const Finding& finding) {
 
 Depth depth() noexcept {
     return wish().depth;
+}
+
+std::string frames_of(const Stack& stack) {
+    std::string text;
+    add_frames(text, stack);
+    return text;
 }
 
 void write(const Finding& finding) noexcept {

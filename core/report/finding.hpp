@@ -34,6 +34,8 @@ namespace sluice::report {
 struct Side {
     std::string_view title;
     const Stack* stack = nullptr;
+    std::string_view frames =
+        {}; // in place of STACK, of another process: as frames_of() has given them there
 };
 
 struct Finding {
@@ -52,6 +54,9 @@ enum class Depth : std::uint8_t {
 };
 
 Depth depth() noexcept;
+
+// STACK as lines of a finding, for a finding that another process writes.
+std::string frames_of(const Stack& stack);
 
 // Nothing if a finding of that rule was written for the same places before.
 void write(const Finding& finding) noexcept;
