@@ -35,6 +35,14 @@ namespace sluice::coherence {
 struct Batch; // core/coherence/batch.hpp
 struct Ops;
 
+// What hears of flags (core/coherence/flag.hpp), in the thread that makes the call.
+struct FlagWatch {
+    void (*before_publish)(const Ops& self, const std::uint64_t* flag) noexcept;
+    void (*after_publish)(const Ops& self, const std::uint64_t* flag, std::uint64_t value) noexcept;
+    void (*before_observe)(const Ops& self) noexcept;
+    void (*after_observe)(const Ops& self, const std::uint64_t* flag, std::uint64_t value) noexcept;
+};
+
 // Lines FIRST to LAST, both included, both on a line boundary. Inclusive, because a run may end
 // with the last line of the address space.
 struct LineRun {
@@ -89,8 +97,9 @@ struct Ops {
     // that kind; with the fences of a clean. ISSUE is null where the architecture has no such thing.
     LineOp persist{"none", nullptr, nullptr};
     LineCopy copy{"none", nullptr, 0};
-    const char* line_source = ""; // what told line_bytes
-    bool is_forced = false;       // SLUICE_CACHEFLUSH named the instruction
+    const char* line_source = "";     // what told line_bytes
+    bool is_forced = false;           // SLUICE_CACHEFLUSH named the instruction
+    const FlagWatch* flags = nullptr; // null: nobody
 };
 
 // What remains to be done for a device that does snoop: keep the order between the CPU's

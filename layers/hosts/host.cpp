@@ -68,6 +68,9 @@ Result<Host*> Host::make() {
         return std::move(lock).error();
     }
     auto* const host = new Host(*std::move(place), *std::move(lock));
+    if (report::depth() == report::Depth::kFull) {
+        host->watch();
+    }
     mutex_across_fork = &host->mutex_;
     pthread_atfork(hold_for_fork, let_go_after_fork, let_go_after_fork);
     SLUICE_LOG(kInfo, "hosts", "this process is on host %u of %u, seed %llu", host->place_.host,
@@ -128,14 +131,22 @@ Result<void> Host::put_image(void* mapped, std::size_t length, int protection, i
 }
 
 void Host::move(coherence::LineRun run, bool drop) noexcept {
-    const Result<void> moved = at_boundary("Host::move", [&] { return move_mapped(run, drop); });
+    const report::Stack stack = is_watched() ? report::capture() : report::Stack();
+    const Result<void> moved = at_boundary("Host::move", [&]() -> Result<void> {
+        Look look;
+        Result<void> done = move_mapped(run, drop, look);
+        if (!look.has_news && !look.missed.empty()) {
+            report_missed(look, stack);
+        }
+        return done;
+    });
     if (!moved) {
         SLUICE_LOG(kError, "hosts", "lines don't move between host %u and memory: %s", place_.host,
                    moved.error().text());
     }
 }
 
-Result<void> Host::move_mapped(coherence::LineRun run, bool drop) {
+Result<void> Host::visit_mapped(coherence::LineRun run, const Visitor& visit) {
     Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
     if (!maps) {
         return std::move(maps).error();
@@ -149,14 +160,22 @@ Result<void> Host::move_mapped(coherence::LineRun run, bool drop) {
             const std::uint64_t first = std::max<std::uint64_t>(run.first, mapping.first) - mapping.first;
             const std::uint64_t last =
                 std::min<std::uint64_t>(run.last, mapping.end - kLineBytes) - mapping.first;
-            move_lines_locked(*file, mapping.offset + first, mapping.offset + last, drop);
-            evict_some_locked(*file);
+            visit(*file, mapping.offset + first, mapping.offset + last);
         }
     }
     return {};
 }
 
-void Host::move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop) {
+Result<void> Host::move_mapped(coherence::LineRun run, bool drop, Look& look) {
+    return visit_mapped(run, [&](const SharedFile& file, std::uint64_t first, std::uint64_t last)
+                                 SLUICE_TSA(requires_capability(mutex_)) {
+                                     move_lines_locked(file, first, last, drop, look);
+                                     evict_some_locked(file);
+                                 });
+}
+
+void Host::move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop,
+                             Look& look) {
     if (file.has_lost(first, last)) {
         warn_once(said_lost, "a range lies behind the end of its file, which has become shorter: its lines "
                              "stay where they are");
@@ -170,12 +189,12 @@ void Host::move_lines_locked(const SharedFile& file, std::uint64_t first, std::u
     for (std::uint64_t i = 0; i < around; ++i) {
         const std::uint64_t index = (start + i * step) & (around - 1);
         if (index < count) {
-            move_line_locked(file, first + index * kLineBytes, drop);
+            move_line_locked(file, first + index * kLineBytes, drop, look);
         }
     }
 }
 
-void Host::move_line_locked(const SharedFile& file, std::uint64_t offset, bool drop) {
+void Host::move_line_locked(const SharedFile& file, std::uint64_t offset, bool drop, Look& look) {
     if (!file.has_line(offset)) {
         return;
     }
@@ -188,6 +207,7 @@ void Host::move_line_locked(const SharedFile& file, std::uint64_t offset, bool d
     } else {
         write_back_locked(file, offset);
         if (drop) {
+            look_at_line_locked(file, offset, look);
             line.fetch();
         }
     }
@@ -200,11 +220,13 @@ void Host::write_back_locked(const SharedFile& file, std::uint64_t offset) {
         return;
     }
     own.write_back();
+    forget_dirty_locked(place_.host, file, offset);
     for (unsigned host = 0; host < place_.hosts; ++host) {
         const Line other = file.line(host, offset);
         // Never before ours, which would hide that two hosts have stored to the line.
         if (host != place_.host && other.is_dirty() && random_.draw_below(2) == 0) {
             other.write_back();
+            forget_dirty_locked(host, file, offset);
         }
     }
 }
@@ -216,7 +238,8 @@ void Host::evict_some_locked(const SharedFile& file) {
         const std::uint64_t lines = part.length / kLineBytes;
         const std::uint64_t offset = part.offset + random_.draw_64() % lines * kLineBytes;
         if (!file.has_lost(offset, offset)) {
-            move_line_locked(file, offset, true);
+            Look look;
+            move_line_locked(file, offset, true, look);
         }
     }
 }

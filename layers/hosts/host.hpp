@@ -18,12 +18,17 @@
 // Thread safety: all of it, from any thread.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/coherence/cacheflush.hpp"
 #include "core/random.hpp"
+#include "core/report/finding.hpp"
 #include "core/sync.hpp"
+#include "layers/hosts/publications.hpp"
 #include "layers/hosts/shared_file.hpp"
 #include "layers/hosts/shared_lock.hpp"
 
@@ -45,16 +50,45 @@ class Host {
     // RUN, as far as it is of an image. DROP: invalidate.
     void move(coherence::LineRun run, bool drop) noexcept;
 
+    // For a checker, around the calls of a flag.
+    bool is_watched() const noexcept
+        SLUICE_TSA(no_thread_safety_analysis) { // set once, before others know it
+        return publications_.has_value();
+    }
+    void before_publish() noexcept;
+    static void before_observe() noexcept;
+    void after_publish(const std::uint64_t* flag, std::uint64_t value) noexcept;
+    void after_observe(const std::uint64_t* flag, std::uint64_t value) noexcept;
+
   private:
     Host(Place place, SharedLock lock);
     static Result<Host*> make();
 
     SharedFile& file_locked(const std::string& name) SLUICE_TSA(requires_capability(mutex_));
     const SharedFile* file_at_locked(std::string_view path) const SLUICE_TSA(requires_capability(mutex_));
-    Result<void> move_mapped(coherence::LineRun run, bool drop);
-    void move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop)
+    // What a call finds that takes lines from memory.
+    struct Look {
+        bool has_news = false;
+        unsigned publisher = 0;
+        std::string path;
+        std::vector<std::uint64_t> missed; // offsets of lines
+        std::string published;             // there, as frames
+    };
+
+    // Calls VISIT(file, first, last) for each part of RUN that is of an image.
+    using Visitor = std::function<void(const SharedFile& file, std::uint64_t first, std::uint64_t last)>;
+    Result<void> visit_mapped(coherence::LineRun run, const Visitor& visit);
+    Result<void> move_mapped(coherence::LineRun run, bool drop, Look& look);
+    void look_at_line_locked(const SharedFile& file, std::uint64_t offset, Look& look)
         SLUICE_TSA(requires_capability(mutex_));
-    void move_line_locked(const SharedFile& file, std::uint64_t offset, bool drop)
+    void note_dirty_locked(const Publications::Publication& now) SLUICE_TSA(requires_capability(mutex_));
+    void forget_dirty_locked(unsigned host, const SharedFile& file, std::uint64_t offset)
+        SLUICE_TSA(requires_capability(mutex_));
+    void watch();
+    void report_missed(Look& look, const report::Stack& stack) const;
+    void move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop,
+                           Look& look) SLUICE_TSA(requires_capability(mutex_));
+    void move_line_locked(const SharedFile& file, std::uint64_t offset, bool drop, Look& look)
         SLUICE_TSA(requires_capability(mutex_));
     void write_back_locked(const SharedFile& file, std::uint64_t offset)
         SLUICE_TSA(requires_capability(mutex_));
@@ -65,6 +99,7 @@ class Host {
     SharedLock shared_ SLUICE_TSA(guarded_by(mutex_));
     RandomStream random_ SLUICE_TSA(guarded_by(mutex_));
     std::map<std::string, SharedFile> files_ SLUICE_TSA(guarded_by(mutex_));
+    std::optional<Publications> publications_ SLUICE_TSA(guarded_by(mutex_)); // none: nobody wants to know
 };
 
 } // namespace sluice::layers::hosts

@@ -9,6 +9,7 @@
 // meanwhile: hence word by word, and with an exchange where such a store would be lost.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,6 +31,22 @@ class Line {
             is_dirty = is_dirty || load(image_ + i) != load(former_ + i);
         }
         return is_dirty;
+    }
+    // Whether memory holds something else than this host had.
+    bool has_news() const noexcept {
+        bool has_news = false;
+        for (std::size_t i = 0; i < kWords; ++i) {
+            has_news = has_news || load(memory_ + i) != load(former_ + i);
+        }
+        return has_news;
+    }
+    // What the host's image holds.
+    std::array<Word, kLineBytes / sizeof(Word)> words() const noexcept {
+        std::array<Word, kWords> words{};
+        for (std::size_t i = 0; i < kWords; ++i) {
+            words[i] = load(image_ + i);
+        }
+        return words;
     }
     // All of it, as a cache does, and not only what was stored.
     void write_back() const noexcept {

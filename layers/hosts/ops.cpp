@@ -26,6 +26,18 @@ void issue_ranges(const Ops& ops, const Range* ranges, std::uint64_t count) noex
     }
 }
 
+Host& host_of(const Ops& ops) noexcept {
+    return *static_cast<Host*>(ops.context);
+}
+
+constexpr coherence::FlagWatch kWatch{
+    .before_publish = [](const Ops& ops, const std::uint64_t*) noexcept { host_of(ops).before_publish(); },
+    .after_publish = [](const Ops& ops, const std::uint64_t* flag,
+                        std::uint64_t value) noexcept { host_of(ops).after_publish(flag, value); },
+    .before_observe = [](const Ops&) noexcept { Host::before_observe(); },
+    .after_observe = [](const Ops& ops, const std::uint64_t* flag,
+                        std::uint64_t value) noexcept { host_of(ops).after_observe(flag, value); }};
+
 // No fences: a lock is held while a line moves, and each host's loads and stores are ordered by the CPU.
 Ops ops_of(Host& host) noexcept {
     return {.clean = {"simulated", issue_run<false>, nullptr, issue_ranges<false>},
@@ -38,7 +50,8 @@ Ops ops_of(Host& host) noexcept {
             .granule_bytes = kLineBytes,
             .context = &host,
             .persist = {"simulated", issue_run<false>, nullptr, issue_ranges<false>},
-            .line_source = "simulated"};
+            .line_source = "simulated",
+            .flags = host.is_watched() ? &kWatch : nullptr};
 }
 
 Result<const Ops*> make_ops() {

@@ -246,6 +246,11 @@ Result<void> SharedFile::cover_locked(int file, const Part& part) {
         return std::move(made).error();
     }
     learn_locked(**made, file, *bytes);
+    if (path_.empty()) {
+        char path[4096];
+        const ssize_t length = readlink(path_of_descriptor(file).c_str(), path, sizeof path);
+        path_.assign(path, length > 0 ? static_cast<std::size_t>(length) : 0);
+    }
     const View* const former = view_of(whole.offset);
     const bool is_new = former == nullptr || !former->is_writable ||
                         former->part.offset + former->part.length < whole.offset + whole.length;

@@ -36,6 +36,9 @@ class SharedFile {
     // As /proc/self/maps shows the image of this process's host.
     std::string image_path() const { return place_.directory + "/" + image_name(place_.host); }
     Result<Descriptor> open_image(int access) const;
+    const std::string& name() const noexcept { return name_; }
+    // As the program that has mapped it knows it.
+    const std::string& path() const noexcept { return path_; }
 
     // PART, or what FILE has of it, is in all images afterwards.
     Result<void> cover_locked(int file, const Part& part);
@@ -73,6 +76,7 @@ class SharedFile {
 
     const Place& place_;
     const std::string name_;
+    std::string path_;
     // Only added to. A program that maps many parts one after the other pays for all with address space.
     std::vector<std::unique_ptr<View>> views_;
 };

@@ -2,6 +2,8 @@
 //
 // `sluice sync run`: programs that are right, and the same with one call forgotten.
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 
 // Last: its macros are common words.
 #include "tests/tools/run_command.hpp"
@@ -57,6 +59,23 @@ TEST(right_programs__with_evictions__pass) {
     for (const Scenario& scenario : kScenarios) {
         expect(run_hosts({"--seed", "5", "--evict", "50"}, scenario, 0), 0, scenario, 0, 5);
     }
+}
+
+// What `sluice check` would be told of them: ADR 93.
+TEST(right_programs__watched__nothing_is_found) {
+    const Machine scratch;
+    const std::string found = std::string(scratch.root()) + "/found";
+    std::ofstream(found).close();
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread
+    assert_int_equal(setenv("SLUICE_CHECK", ("full:" + found).c_str(), 1), 0);
+    for (const Scenario& scenario : kScenarios) {
+        expect(run_hosts({"--seed", "1"}, scenario, 0), 0, scenario, 0, 1);
+        expect(run_hosts({"--seed", "5", "--evict", "50"}, scenario, 0), 0, scenario, 0, 5);
+        if (std::ifstream(found).peek() != std::ifstream::traits_type::eof()) {
+            fail_msg("%s, %s: something is found", scenario.memory, scenario.name);
+        }
+    }
+    unsetenv("SLUICE_CHECK"); // NOLINT(concurrency-mt-unsafe): as above
 }
 
 TEST(one_call_forgotten__any_seed__fails) {

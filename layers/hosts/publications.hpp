@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What hosts have published while lines that they had stored weren't cleaned, for `sluice check` (ADR 93). It
+// lies in a file of the run, which all processes map. Tables that are full, or hash two lines to one place,
+// forget: a mistake may go unseen, and none is invented.
+//
+// Thread safety: everything is called with the SharedLock; what a thread has observed is its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "layers/hosts/real_map.hpp"
+
+namespace sluice::layers::hosts {
+
+class Publications {
+  public:
+    // Of the run in DIRECTORY.
+    static Result<Publications> open(const std::string& directory);
+
+    // A line, or a flag, of a file.
+    struct Where {
+        std::uint64_t file; // a hash of its name
+        std::uint64_t offset;
+    };
+
+    // HOST is about to publish; FRAMES say where. Gives the publication's number.
+    struct Publication {
+        unsigned host;
+        std::uint32_t number;
+        std::uint32_t place;
+    };
+    Publication begin_locked(unsigned host, std::string_view frames);
+    // By then that line of the host's is dirty, and holds what HASH says.
+    void note_dirty_locked(const Publication& now, Where line, std::uint64_t hash);
+    // The line went to memory.
+    void note_clean_locked(unsigned host, Where line);
+    // FLAG has VALUE in memory.
+    void end_locked(const Publication& now, Where flag, std::uint64_t value);
+
+    // This thread has observed that FLAG has VALUE.
+    void observe_locked(Where flag, std::uint64_t value);
+    // This process takes that line from memory, while it is dirty on HOST and holds what HASH says there.
+    // Whether it was so when HOST published what this thread has observed since, and this is the first look
+    // behind that.
+    bool is_missed_locked(unsigned host, Where line, std::uint64_t hash);
+    // Where HOST published that line, as frames.
+    std::string frames_locked(unsigned host, Where line);
+
+  private:
+    struct Shared;
+    explicit Publications(MappedFile file) noexcept : file_(std::move(file)) {}
+    Shared& shared() noexcept;
+
+    MappedFile file_;
+    std::unordered_map<std::uint64_t, std::uint32_t>
+        looked_; // by line: the publication that was observed then
+};
+
+} // namespace sluice::layers::hosts
