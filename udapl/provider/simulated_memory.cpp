@@ -303,9 +303,11 @@ void SimulatedMemory::begin_read(const void* token, LineRun bytes) noexcept {
     auto place = std::ranges::find(reads_, token, &Read::token); // one that failed, and never ended
     place = place != reads_.end() ? place : std::ranges::find(reads_, nullptr, &Read::token);
     const std::optional<LineRun> dirty = first_dirty_locked(bytes);
-    if (place != reads_.end()) {
-        *place = dirty ? Read{token, *dirty} : Read{};
+    if (place == reads_.end()) {
+        place =
+            reads_.begin() + next_read_++ % reads_.size(); // some end with their queue pair, without a word
     }
+    *place = dirty ? Read{token, *dirty} : Read{};
 }
 
 std::optional<LineRun> SimulatedMemory::end_read(const void* token) noexcept {

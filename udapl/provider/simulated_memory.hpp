@@ -133,8 +133,9 @@ class SimulatedMemory {
 
     Mutex mutex_;
     Runs runs_ SLUICE_TSA(guarded_by(mutex_));
-    // More at a time aren't looked at.
+    // Of more at a time, some aren't looked at.
     std::array<Read, 64> reads_ SLUICE_TSA(guarded_by(mutex_)) = {};
+    std::uint32_t next_read_ SLUICE_TSA(guarded_by(mutex_)) = 0;
 };
 
 } // namespace sluice::dapl

@@ -19,6 +19,7 @@ using coherence::LineRun;
 
 // What isn't looked at more closely behind it: an event would take too long.
 constexpr std::uint64_t kMostLookedAt = std::uint64_t{16} << 20;
+constexpr std::size_t kMostReads = 1024;
 
 // "LMR 12, bytes 4096 to 4160".
 std::string name_of(const SyncCheck::Region& region, LineRun bytes) {
@@ -151,6 +152,9 @@ void SyncCheck::before_read(const Dto& dto, const glue::QueuePair& poster, std::
         SimulatedMemory* const memory = memory_of_locked(*peer);
         const Known* const of = memory != nullptr ? find_locked(bytes, memory) : nullptr;
         if (of != nullptr) {
+            if (reads_.size() >= kMostReads) {
+                reads_.clear(); // of queue pairs that have ended, as a rule
+            }
             reads_.insert({&dto, {*of, stack}});
             memory->begin_read(&dto, bytes);
         }

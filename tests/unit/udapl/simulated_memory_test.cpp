@@ -227,6 +227,18 @@ TEST(read__cleaned_meanwhile_and_stored_again__not_reported) {
     assert_false(bench.memory.end_read(&token).has_value());
 }
 
+// Reads whose queue pair has ended never end themselves.
+TEST(read__behind_many_that_never_end__reported) {
+    Bench bench;
+    const Region region(bench, 0, kPage);
+    std::vector<int> tokens(1000);
+    bench.bytes[0] = 5;
+    for (const int& token : tokens) {
+        bench.memory.begin_read(&token, lines(bench, 0, kLine));
+    }
+    must_be(bench.memory.end_read(&tokens.back()), bench, 0, kLine);
+}
+
 TEST(read__stored_behind_its_post__not_reported) {
     Bench bench;
     const Region region(bench, 0, kPage);
