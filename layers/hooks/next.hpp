@@ -4,12 +4,14 @@
 // constructor has run.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cerrno>
 
 namespace sluice::layers::hooks {
+
+// Behind this library, wherever it stands: in the order of the program's libraries, or in those that were
+// loaded later. Null: nobody has it.
+void* find_next(const char* name) noexcept;
 
 // Thread safety: may be called from any thread.
 template<typename Function>
@@ -21,10 +23,7 @@ class Next {
     Function* get() noexcept {
         Function* found = found_.load(std::memory_order_relaxed); // code, which is there before all of us
         if (found == nullptr) {
-            void* address = dlsym(RTLD_NEXT, name_);
-            if (address == nullptr) { // a drop-in brought the layer, behind the library that has it
-                address = dlsym(RTLD_DEFAULT, name_);
-            }
+            void* const address = find_next(name_);
             found = reinterpret_cast<Function*>(address);
             found_.store(found, std::memory_order_relaxed);
         }
