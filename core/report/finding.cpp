@@ -36,7 +36,8 @@ Wish read_wish() {
     const char* const value = setting_value(Setting::kCheck);
     const std::string_view text = value != nullptr ? value : "";
     for (const auto& [word, depth] : {std::pair{std::string_view("quick:"), Depth::kQuick},
-                                      std::pair{std::string_view("full:"), Depth::kFull}}) {
+                                      std::pair{std::string_view("full:"), Depth::kFull},
+                                      std::pair{std::string_view("pedantic:"), Depth::kPedantic}}) {
         if (text.starts_with(word)) {
             return {.depth = depth, .file = std::string(text.substr(word.size()))};
         }

@@ -51,6 +51,7 @@ enum class Depth : std::uint8_t {
     kNothing, // it isn't there
     kQuick,   // what costs next to nothing
     kFull,
+    kPedantic, // also what right programs may do, if they know why
 };
 
 Depth depth() noexcept;
