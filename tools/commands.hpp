@@ -47,6 +47,7 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
 
 struct CheckOptions {
     bool quick = false;
+    bool pedantic = false;
     std::string json;         // a file for one object a line, "-" for standard output; empty: none
     std::string suppressions; // a file; empty: none
     int exit_code = 66;       // where something was found and the command ended with 0

@@ -157,7 +157,10 @@ struct CommandLine {
     void add_check() {
         CLI::App* check = add(app, "check", "Run a command and report mistakes in its use of verbs",
                               [this] { return run_check(options, checked, to_run); });
-        check->add_flag("--quick", checked.quick, "Only what costs next to nothing");
+        CLI::Option* const quick =
+            check->add_flag("--quick", checked.quick, "Only what costs next to nothing");
+        check->add_flag("--pedantic", checked.pedantic, "Also what right programs may do, if they know why")
+            ->excludes(quick);
         check->add_option("--json", checked.json, "One JSON object a line; - is standard output")
             ->type_name("FILE")
             ->check(check_file_name, "");

@@ -82,10 +82,12 @@ class Run {
     int run(const std::vector<std::string>& command) {
         const std::string library = part_for_loader(find_part(kCheck), "LD_PRELOAD");
         look_first(command.front(), kChecksProgram);
-        const int failed =
-            running_.start(command, environment_with({preload_in_front(library),
-                                                      std::string("SLUICE_CHECK=") +
-                                                          (how_.quick ? "quick:" : "full:") + file_.path()}));
+        const int failed = running_.start(
+            command, environment_with({preload_in_front(library), std::string("SLUICE_CHECK=") +
+                                                                      (how_.quick      ? "quick:"
+                                                                       : how_.pedantic ? "pedantic:"
+                                                                                       : "full:") +
+                                                                      file_.path()}));
         if (failed != 0) {
             return failed;
         }

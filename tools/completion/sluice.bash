@@ -59,7 +59,7 @@ _sluice() {
             esac
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
-        check) words="--quick --json --suppressions --exit-code --limit --help -- " ;;
+        check) words="--quick --pedantic --json --suppressions --exit-code --limit --help -- " ;;
         provider)
             case $subcommand in
                 '') words="status enable disable $words" ;;
