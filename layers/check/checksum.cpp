@@ -32,7 +32,16 @@ class Checksum {
         mix();
     }
 
-    std::uint64_t value() const noexcept { return lanes_[0] ^ lanes_[1] ^ lanes_[2] ^ lanes_[3]; }
+    // One after the other: words that are exchanged between two lanes would leave an XOR of the lanes as it
+    // was.
+    std::uint64_t value() const noexcept {
+        std::uint64_t value = 0;
+        for (const std::uint64_t lane : lanes_) {
+            value = (value ^ lane) * kPrime;
+            value ^= value >> 32U;
+        }
+        return value;
+    }
 
   private:
     // A multiplication moves nothing down to the low bits.
