@@ -63,6 +63,9 @@ class Touched {
             return true;
         }
         const std::uint64_t last = (first + (bytes != 0 ? bytes - 1 : 0)) >> kShift;
+        if (last - (first >> kShift) >= kWords * 64) {
+            return true; // a wrong length would have us look for hours
+        }
         for (std::uint64_t piece = first >> kShift; piece <= last; ++piece) {
             if ((word_of(piece).load(std::memory_order_relaxed) & bit_of(piece)) != 0) {
                 return true;
