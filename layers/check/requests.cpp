@@ -8,13 +8,12 @@ namespace sluice::layers::check {
 void Requests::resize(std::uint32_t granted) {
     constexpr std::uint32_t kSpare = 64;
     std::vector<Request> larger(std::size_t{granted} + kSpare);
-    const std::size_t kept = std::min(count_, larger.size());
-    for (std::size_t i = 0; i < kept; ++i) {
-        larger[i] = std::move((*this)[count_ - kept + i]);
+    drop_oldest(count_ - std::min(count_, larger.size()));
+    for (std::size_t i = 0; i < count_; ++i) {
+        larger[i] = std::move((*this)[i]);
     }
     ring_ = std::move(larger);
     first_ = 0;
-    count_ = kept;
     granted_ = granted;
 }
 
