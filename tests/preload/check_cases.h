@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef TESTS_PRELOAD_CHECK_CASES_H
+#define TESTS_PRELOAD_CHECK_CASES_H
+
+#include "check_ends.h"
+
+// A request in parts with a completion: its begin, its memory and its end (ibv_wr_*).
+struct ibv_qp_ex* start(struct end* end, uint64_t id);
+void set_piece(struct ibv_qp_ex* qp, const struct buffer* buffer);
+void complete(struct ibv_qp_ex* qp);
+
+void shared(void);
+void shared_region_ended(void);
+void inline_changed(void);
+void list_refused(void);
+void queue_full(void);
+void ended_before_the_poll(void);
+void region_moved(void);
+void region_with_fewer_rights(void);
+void threads(void);
+void idle_child(void);
+
+#endif
