@@ -185,7 +185,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
 void wr_abort(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     QueuePair& pair = pair_of(qp);
     pair.building->has_current = false;
-    take_back_sends(pair, pair.building->count, 0, pair.building->place);
+    take_back_sends(pair, pair.building->count);
     pair.real->wr_abort(qp);
     pair.mutex.unlock();
 }

@@ -168,6 +168,10 @@ void take_back_sends(QueuePair& pair, std::size_t count, int error, Place) noexc
     take_back(pair.sends, *pair.send_queue, count);
 }
 
+void take_back_sends(QueuePair& pair, std::size_t count) noexcept {
+    take_back(pair.sends, *pair.send_queue, count);
+}
+
 void take_back_receives(QueuePair& pair, std::size_t count, int error, Place) noexcept {
     if (count != 0 && count <= pair.receives.size()) {
         const Request& first = pair.receives[pair.receives.size() - count];

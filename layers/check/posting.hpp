@@ -16,6 +16,8 @@ void prepare_receive(SharedQueue& queue, const ibv_recv_wr& posted, Place place)
 
 // The youngest COUNT of them weren't accepted, for ERROR.
 void take_back_sends(QueuePair& pair, std::size_t count, int error, Place place) noexcept;
+// They were given up by the program.
+void take_back_sends(QueuePair& pair, std::size_t count) noexcept;
 void take_back_receives(QueuePair& pair, std::size_t count, int error, Place place) noexcept;
 void take_back_receives(SharedQueue& queue, std::size_t count) noexcept;
 
