@@ -36,11 +36,7 @@ std::shared_ptr<const Region> target(const QueuePair& pair, const Request& reque
 Cause refused_by_peer(const QueuePair& pair, const Request& request) {
     const std::string key = "the peer's device has refused key " + hex(request.remote_key) + " for address " +
                             hex(request.remote_address);
-    if (std::shared_ptr<const Region> ended = ended_target(pair, request)) {
-        return {"key-refused-by-peer", key + ": it is that of a region which was deregistered",
-                "tell the peer each new key, and deregister a region when nobody uses its key any more",
-                std::move(ended)};
-    }
+    // First, as its key may have been that of a region which has ended.
     if (std::shared_ptr<const Region> alive = target(pair, request)) {
         return {
             "key-refused-by-peer",
@@ -48,6 +44,11 @@ Cause refused_by_peer(const QueuePair& pair, const Request& request) {
                 " doesn't give this right, or isn't so long, or its pages are gone",
             "register it with the rights that peers need (IBV_ACCESS_REMOTE_...), and for all that they use",
             std::move(alive)};
+    }
+    if (std::shared_ptr<const Region> ended = ended_target(pair, request)) {
+        return {"key-refused-by-peer", key + ": it is that of a region which was deregistered",
+                "tell the peer each new key, and deregister a region when nobody uses its key any more",
+                std::move(ended)};
     }
     return {
         "key-refused-by-peer", key,
