@@ -81,12 +81,14 @@ struct Use {
     Place posted = nullptr;
 };
 
-template<typename Uses>
-std::optional<Use> find_use(const QueuePair& pair, const Queue& queue, Requests& requests, Uses&& uses) {
+// REQUESTS are those of OWNER, which is PAIR or its shared receive queue.
+template<typename Owner, typename Uses>
+std::optional<Use> find_use(const QueuePair& pair, const Owner& owner, const Queue& queue, Requests& requests,
+                            Uses&& uses) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
         if (is_outstanding(pair, requests[i]) && uses(requests[i]) && !is_ahead(queue, pair, requests, i)) {
             requests[i].is_told_of = true;
-            return Use{name_of(pair), name_of(requests[i]), requests[i].posted};
+            return Use{name_of(owner), name_of(requests[i]), requests[i].posted};
         }
     }
     return std::nullopt;
@@ -102,13 +104,13 @@ std::optional<Use> find_use(const ibv_context* context, Uses&& uses) {
         look_ahead(*pair->receive_queue);
         const BothQueues queues(*pair);
         const LockGuard lock(pair->mutex);
-        std::optional<Use> found = find_use(*pair, *pair->send_queue, pair->sends, uses);
+        std::optional<Use> found = find_use(*pair, *pair, *pair->send_queue, pair->sends, uses);
         if (!found) {
-            found = find_use(*pair, *pair->receive_queue, pair->receives, uses);
+            found = find_use(*pair, *pair, *pair->receive_queue, pair->receives, uses);
         }
         if (!found && pair->shared != nullptr) {
             const LockGuard shared_lock(pair->shared->mutex);
-            found = find_use(*pair, *pair->receive_queue, pair->shared->requests, uses);
+            found = find_use(*pair, *pair->shared, *pair->receive_queue, pair->shared->requests, uses);
         }
         if (found) {
             return found;
