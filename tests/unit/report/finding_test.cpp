@@ -195,13 +195,14 @@ TEST(write__behind_a_record_that_was_cut_off__whole) {
     const File file;
     FILE* const cut = std::fopen(file.name().c_str(), "w");
     assert_non_null(cut);
-    std::fputs("finding 1\npid 7\nrule cut-o", cut);
+    std::fputs("finding 1\npid 7\nrule cut-off\nobject a\nwhat b\nremedy c\nside d\nframe 0x1 e /f", cut);
     std::fclose(cut);
     in_child("full:" + file.name(),
              [] { write_at("a-rule", stack_in("gnu_get_libc_version"), stack_in("gnu_get_libc_release")); });
     const reader::RecordReader::Batch batch = reader::RecordReader().feed(file.text());
     assert_int_equal(batch.findings.size(), 1);
     assert_equal(batch.findings[0].rule, "a-rule");
+    assert_int_equal(batch.findings[0].sides.size(), 2);
 }
 
 TEST(write_blind_spot__twice__once) {
