@@ -37,6 +37,7 @@ void keep_current(QueuePair& pair) noexcept {
     Building& building = *pair.building;
     if (building.has_current) {
         building.has_current = false;
+        const LockGuard lock(pair.mutex);
         prepare_send(pair, building.current, building.place);
         ++building.count;
     }
@@ -158,11 +159,12 @@ void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* pieces) no
     functions_of(qp).wr_set_sge_list(qp, count, pieces);
 }
 
-// The lock is held from the start to the end, as providers hold theirs.
+// The lock for sending is held from the start to the end, as providers hold theirs; the other one isn't,
+// since the program may poll and post receives between them.
 void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     QueuePair& pair = pair_of(qp);
     touches::tell_all();
-    pair.mutex.lock();
+    pair.sending.lock();
     pair.building->place = here();
     pair.building->count = 0;
     pair.building->has_current = false;
@@ -175,19 +177,23 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     const touches::ForDevice calling;
     const int error = pair.real->wr_complete(qp);
     if (error != 0) {
+        const LockGuard lock(pair.mutex);
         take_back_sends(pair, pair.building->count, error, pair.building->place); // all or none
     }
     check_room(*pair.send_queue, pair.building->place);
-    pair.mutex.unlock();
+    pair.sending.unlock();
     return error;
 }
 
 void wr_abort(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     QueuePair& pair = pair_of(qp);
     pair.building->has_current = false;
-    take_back_sends(pair, pair.building->count);
+    {
+        const LockGuard lock(pair.mutex);
+        take_back_sends(pair, pair.building->count);
+    }
     pair.real->wr_abort(qp);
-    pair.mutex.unlock();
+    pair.sending.unlock();
 }
 
 template<typename Function>

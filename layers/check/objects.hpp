@@ -6,6 +6,11 @@
 // A record's lock is held while the provider's function runs that posts to the object or polls it, so that
 // requests and completions are seen in the order in which the device sees them. A completion queue's lock
 // comes before that of a queue pair, and a queue pair's before that of a shared receive queue.
+//
+// Two locks are held from one call of the program to another, as providers hold theirs: a queue pair's for
+// sending, and that of a completion queue that is polled in steps. Between the calls the program may post
+// receives, poll other queues, and end objects. So a queue pair has a second lock for what is known of it,
+// and a completion queue's lock may be taken again by the thread that has it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,6 +19,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +28,15 @@
 #include "layers/check/requests.hpp"
 
 namespace sluice::layers::check {
+
+class SLUICE_TSA(capability("mutex")) ReentrantMutex {
+  public:
+    void lock() SLUICE_TSA(acquire_capability()) { mutex_.lock(); }
+    void unlock() SLUICE_TSA(release_capability()) { mutex_.unlock(); }
+
+  private:
+    std::recursive_mutex mutex_;
+};
 
 // What a context's tables held before ours was put there.
 struct Operations {
@@ -112,7 +127,7 @@ struct Queue { // of completions
     std::atomic<Place> polled = nullptr;            // between start_poll() and end_poll()
     std::atomic<const void*> polling = nullptr;     // the thread that is in it, where one was promised
 
-    Mutex mutex;              // held while it is polled
+    ReentrantMutex mutex;     // held while it is polled
     std::deque<ibv_wc> ahead; // taken by look_ahead(), and not given to the program yet
 };
 
@@ -154,7 +169,8 @@ struct QueuePair {
 
     std::unique_ptr<const ibv_qp_ex> real; // its functions, where it has any
 
-    Mutex mutex;                               // held while requests are posted
+    Mutex sending;                             // held while requests are sent; before the other one
+    Mutex mutex;                               // held while requests are posted, and ended
     std::shared_ptr<struct Building> building; // between wr_start() and wr_complete()
     Requests sends;
     Requests receives;

@@ -46,6 +46,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
     }
     touches::tell_all();
     const Place place = here();
+    const LockGuard sending(pair->sending);
     const LockGuard lock(pair->mutex);
     const std::size_t count = prepare_all(
         *pair, list, place, [](auto& to, const auto& work, Place where) { prepare_send(to, work, where); });

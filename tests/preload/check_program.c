@@ -186,6 +186,50 @@ static void steps_refused(void) {
     close_ends(&ends);
 }
 
+// ---- calls between the first and the last of a batch
+
+// A request is put together while the queue pair's other requests go on.
+static void between_parts(void) {
+    struct ends ends = open_ends(usual);
+    struct buffer from = make_buffer(&ends);
+    struct buffer to = make_buffer(&ends);
+    struct buffer unused = make_buffer(&ends);
+    post_write(&ends.a, 1, &from, &to);
+    struct ibv_qp_ex* const qp = start(&ends.a, 2);
+    ibv_wr_rdma_write(qp, to.region->rkey, (uintptr_t)to.memory);
+    post_receive(&ends.a, 9, &unused);
+    await(ends.a.sent, 1);
+    free_buffer(&to); // before it is asked for
+    set_piece(qp, &from);
+    ibv_wr_abort(qp);
+    send_in_parts(&ends.b, 3, &from);
+    await(ends.b.sent, 3);
+    await(ends.a.received, 9);
+    free_buffer(&from);
+    free_buffer(&unused);
+    close_ends(&ends);
+}
+
+// What belongs to a completion is given back while the batch goes on.
+static void between_steps(void) {
+    struct ends ends = open_ends((struct options){.is_extended = 1});
+    struct ibv_cq_ex* const queue = (struct ibv_cq_ex*)ends.a.sent;
+    struct buffer from = make_buffer(&ends);
+    struct buffer to = make_buffer(&ends);
+    post_write(&ends.a, 1, &from, &to);
+    await_start(queue);
+    must(queue->wr_id == 1 && queue->status == IBV_WC_SUCCESS, "the completion");
+    free_buffer(&from);
+    struct buffer next = make_buffer(&ends);
+    post_write(&ends.a, 2, &next, &to);
+    await_next(queue);
+    must(queue->wr_id == 2 && queue->status == IBV_WC_SUCCESS, "the next completion");
+    ibv_end_poll(queue);
+    free_buffer(&next);
+    free_buffer(&to);
+    close_ends(&ends);
+}
+
 static const struct {
     const char* name;
     void (*run)(void);
@@ -204,7 +248,9 @@ static const struct {
              {"region_moved", region_moved},
              {"region_with_fewer_rights", region_with_fewer_rights},
              {"threads", threads},
-             {"idle_child", idle_child}};
+             {"idle_child", idle_child},
+             {"between_parts", between_parts},
+             {"between_steps", between_steps}};
 
 int main(int argc, char** argv) {
     for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof cases[0]; ++i) {
