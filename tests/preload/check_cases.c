@@ -265,22 +265,41 @@ static void* poll_on(void* argument) {
     return NULL;
 }
 
-void threads(void) {
+// Regions that no request names begin and end meanwhile.
+static void* end_regions_on(void* argument) {
+    struct traffic* const traffic = argument;
+    while (now_ms() < traffic->end_ms) {
+        struct buffer unused = make_buffer(&traffic->ends);
+        free_buffer(&unused);
+    }
+    return NULL;
+}
+
+static void run_threads(int count) {
+    void* (*const functions[])(void*) = {post_on, post_on, poll_on, poll_on, end_regions_on};
     struct traffic traffic = {.ends = open_ends(usual)};
-    pthread_t running[4];
+    pthread_t running[5];
     traffic.from = make_buffer(&traffic.ends);
     traffic.to = make_buffer(&traffic.ends);
     traffic.end_ms = now_ms() + 1000;
-    for (int i = 0; i < 4; ++i) {
-        must(pthread_create(&running[i], NULL, i < 2 ? post_on : poll_on, &traffic) == 0, "pthread_create");
+    for (int i = 0; i < count; ++i) {
+        must(pthread_create(&running[i], NULL, functions[i], &traffic) == 0, "pthread_create");
     }
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < count; ++i) {
         pthread_join(running[i], NULL);
     }
     must(traffic.posted > 0 && traffic.posted == traffic.polled, "a completion of each request");
     free_buffer(&traffic.from);
     free_buffer(&traffic.to);
     close_ends(&traffic.ends);
+}
+
+void threads(void) {
+    run_threads(4);
+}
+
+void threads_that_end_regions(void) {
+    run_threads(5);
 }
 
 void idle_child(void) {

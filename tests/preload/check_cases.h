@@ -18,6 +18,7 @@ void ended_before_the_poll(void);
 void region_moved(void);
 void region_with_fewer_rights(void);
 void threads(void);
+void threads_that_end_regions(void);
 void idle_child(void);
 
 #endif

@@ -248,6 +248,7 @@ static const struct {
              {"region_moved", region_moved},
              {"region_with_fewer_rights", region_with_fewer_rights},
              {"threads", threads},
+             {"threads_that_end_regions", threads_that_end_regions},
              {"idle_child", idle_child},
              {"between_parts", between_parts},
              {"between_steps", between_steps}};
