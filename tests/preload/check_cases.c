@@ -151,9 +151,9 @@ void queue_full(void) {
 // ---- completions that the program hasn't polled
 
 // Each event says that another completion is there.
-void ended_before_the_poll(void) {
+static void end_before_the_poll(struct options options) {
     enum { COUNT = 3 };
-    struct ends ends = open_ends(usual);
+    struct ends ends = open_ends(options);
     struct buffer from = make_buffer(&ends);
     struct buffer to = make_buffer(&ends);
     struct ibv_wc completion;
@@ -171,6 +171,28 @@ void ended_before_the_poll(void) {
         must(completion.wr_id == id && completion.status == IBV_WC_SUCCESS, "its number");
     }
     must(ibv_poll_cq(ends.a.sent, 1, &completion) == 0, "no further completion");
+    free_buffer(&from);
+    free_buffer(&to);
+    close_ends(&ends);
+}
+
+void ended_before_the_poll(void) {
+    end_before_the_poll(usual);
+}
+
+void ended_before_the_steps(void) {
+    end_before_the_poll((struct options){.is_extended = 1});
+}
+
+// The Send goes again and again until a receive is there, and the device looks for the memory each time.
+void failed_before_the_steps(void) {
+    struct ends ends = open_ends((struct options){.is_extended = 1});
+    struct buffer from = make_buffer(&ends);
+    struct buffer to = make_buffer(&ends);
+    post_send(&ends.a, 1, &from, 0);
+    end_region(&from);
+    post_receive(&ends.b, 9, &to);
+    must(await_any(ends.a.sent).status == IBV_WC_LOC_PROT_ERR, "a refusal");
     free_buffer(&from);
     free_buffer(&to);
     close_ends(&ends);

@@ -15,6 +15,8 @@ void inline_changed(void);
 void list_refused(void);
 void queue_full(void);
 void ended_before_the_poll(void);
+void ended_before_the_steps(void);
+void failed_before_the_steps(void);
 void region_moved(void);
 void region_with_fewer_rights(void);
 void threads(void);

@@ -245,6 +245,8 @@ static const struct {
              {"list_refused", list_refused},
              {"queue_full", queue_full},
              {"ended_before_the_poll", ended_before_the_poll},
+             {"ended_before_the_steps", ended_before_the_steps},
+             {"failed_before_the_steps", failed_before_the_steps},
              {"region_moved", region_moved},
              {"region_with_fewer_rights", region_with_fewer_rights},
              {"threads", threads},
