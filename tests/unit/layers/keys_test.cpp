@@ -12,11 +12,11 @@ constexpr std::size_t kMostEnded = 4096;
 constexpr std::uint64_t kPiece = std::uint64_t{2} << 20;
 
 // Contexts are only compared.
-const ibv_context device = {};
-const ibv_context other_device = {};
+const ibv_context kDevice = {};
+const ibv_context kOtherDevice = {};
 
 std::shared_ptr<Region> region(std::uint32_t local_key, std::uint32_t remote_key,
-                               const ibv_context* context = &device) {
+                               const ibv_context* context = &kDevice) {
     auto made = std::make_shared<Region>();
     made->context = context;
     made->local_key = local_key;
@@ -28,26 +28,26 @@ TEST(keys__put__found_by_each_key_in_its_own_table) {
     Keys keys;
     const auto made = region(10, 20);
     keys.put(made);
-    assert_ptr_equal(keys.by_local(&device, 10).get(), made.get());
-    assert_ptr_equal(keys.by_remote(&device, 20).get(), made.get());
-    assert_null(keys.by_local(&device, 20).get());
-    assert_null(keys.by_remote(&device, 10).get());
-    assert_null(keys.ended(&device, 10).get());
+    assert_ptr_equal(keys.by_local(&kDevice, 10).get(), made.get());
+    assert_ptr_equal(keys.by_remote(&kDevice, 20).get(), made.get());
+    assert_null(keys.by_local(&kDevice, 20).get());
+    assert_null(keys.by_remote(&kDevice, 10).get());
+    assert_null(keys.ended(&kDevice, 10).get());
 }
 
 TEST(keys__same_key_of_another_device__another_region) {
     Keys keys;
     const auto made = region(10, 20);
-    const auto other = region(10, 20, &other_device);
+    const auto other = region(10, 20, &kOtherDevice);
     keys.put(made);
-    assert_null(keys.by_local(&other_device, 10).get());
+    assert_null(keys.by_local(&kOtherDevice, 10).get());
     keys.put(other);
-    assert_ptr_equal(keys.by_local(&device, 10).get(), made.get());
-    assert_ptr_equal(keys.by_local(&other_device, 10).get(), other.get());
+    assert_ptr_equal(keys.by_local(&kDevice, 10).get(), made.get());
+    assert_ptr_equal(keys.by_local(&kOtherDevice, 10).get(), other.get());
     keys.end(other);
-    assert_null(keys.ended(&device, 10).get());
-    assert_ptr_equal(keys.ended(&other_device, 10).get(), other.get());
-    assert_ptr_equal(keys.by_local(&device, 10).get(), made.get());
+    assert_null(keys.ended(&kDevice, 10).get());
+    assert_ptr_equal(keys.ended(&kOtherDevice, 10).get(), other.get());
+    assert_ptr_equal(keys.by_local(&kDevice, 10).get(), made.get());
 }
 
 TEST(keys__ended__found_among_the_ended_by_both_keys) {
@@ -55,11 +55,11 @@ TEST(keys__ended__found_among_the_ended_by_both_keys) {
     const auto made = region(10, 20);
     keys.put(made);
     keys.end(made);
-    assert_null(keys.by_local(&device, 10).get());
-    assert_null(keys.by_remote(&device, 20).get());
-    assert_ptr_equal(keys.ended(&device, 10).get(), made.get());
-    assert_ptr_equal(keys.ended(&device, 20).get(), made.get());
-    assert_null(keys.ended(&device, 30).get());
+    assert_null(keys.by_local(&kDevice, 10).get());
+    assert_null(keys.by_remote(&kDevice, 20).get());
+    assert_ptr_equal(keys.ended(&kDevice, 10).get(), made.get());
+    assert_ptr_equal(keys.ended(&kDevice, 20).get(), made.get());
+    assert_null(keys.ended(&kDevice, 30).get());
 }
 
 TEST(keys__given_to_a_new_region_before_the_old_is_ended__the_new_one_stays) {
@@ -69,9 +69,9 @@ TEST(keys__given_to_a_new_region_before_the_old_is_ended__the_new_one_stays) {
     keys.put(old);
     keys.put(successor);
     keys.end(old);
-    assert_ptr_equal(keys.by_local(&device, 10).get(), successor.get());
-    assert_ptr_equal(keys.by_remote(&device, 20).get(), successor.get());
-    assert_ptr_equal(keys.ended(&device, 10).get(), old.get());
+    assert_ptr_equal(keys.by_local(&kDevice, 10).get(), successor.get());
+    assert_ptr_equal(keys.by_remote(&kDevice, 20).get(), successor.get());
+    assert_ptr_equal(keys.ended(&kDevice, 10).get(), old.get());
 }
 
 TEST(keys__ended_twice__the_last_one) {
@@ -82,7 +82,7 @@ TEST(keys__ended_twice__the_last_one) {
     keys.end(old);
     keys.put(successor);
     keys.end(successor);
-    assert_ptr_equal(keys.ended(&device, 10).get(), successor.get());
+    assert_ptr_equal(keys.ended(&kDevice, 10).get(), successor.get());
 }
 
 TEST(keys__more_ended_than_are_remembered__the_oldest_is_forgotten) {
@@ -90,11 +90,11 @@ TEST(keys__more_ended_than_are_remembered__the_oldest_is_forgotten) {
     for (std::uint32_t key = 0; key < kMostEnded; ++key) {
         keys.end(region(key, key));
     }
-    assert_non_null(keys.ended(&device, 0).get());
+    assert_non_null(keys.ended(&kDevice, 0).get());
     keys.end(region(kMostEnded, kMostEnded));
-    assert_null(keys.ended(&device, 0).get());
-    assert_non_null(keys.ended(&device, 1).get());
-    assert_non_null(keys.ended(&device, kMostEnded).get());
+    assert_null(keys.ended(&kDevice, 0).get());
+    assert_non_null(keys.ended(&kDevice, 1).get());
+    assert_non_null(keys.ended(&kDevice, kMostEnded).get());
 }
 
 TEST(touched__nothing_registered__certainly_not) {
