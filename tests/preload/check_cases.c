@@ -33,7 +33,7 @@ static void shared_out_of_order(struct ends* ends, struct buffer* buffers) {
 static void shared_with(int has_mistake) {
     struct ends ends = open_ends((struct options){.is_shared = 1});
     struct buffer buffers[3] = {make_buffer(&ends), make_buffer(&ends), make_buffer(&ends)};
-    strcpy(buffers[0].memory, "a message");
+    (void)snprintf(buffers[0].memory, BYTES, "a message");
     for (int i = 0; i < 2 * REQUESTS; ++i) {
         shared_out_of_order(&ends, buffers);
     }
@@ -67,14 +67,14 @@ void inline_changed(void) {
     struct buffer from = make_buffer(&ends);
     struct buffer to = make_buffer(&ends);
     char text[64] = "in parts";
-    strcpy(from.memory, "at once");
+    (void)snprintf(from.memory, BYTES, "at once");
     post_send(&ends.a, 1, &from, IBV_SEND_INLINE);
-    strcpy(from.memory, "later");
+    (void)snprintf(from.memory, BYTES, "later");
     struct ibv_qp_ex* const qp = start(&ends.a, 2);
     ibv_wr_send(qp);
     ibv_wr_set_inline_data(qp, text, sizeof text);
     complete(qp);
-    strcpy(text, "later");
+    (void)snprintf(text, sizeof text, "later");
     end_region(&from);
     post_receive(&ends.b, 9, &to);
     await(ends.b.received, 9);
@@ -206,7 +206,7 @@ void region_moved(void) {
     struct buffer other = make_buffer(&ends);
     struct buffer to = make_buffer(&ends);
     end_region(&other);
-    strcpy(other.memory, "from the other memory");
+    (void)snprintf(other.memory, BYTES, "from the other memory");
     must(ibv_rereg_mr(from.region, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other.memory, BYTES, 0) == 0,
          "ibv_rereg_mr");
     other.region = from.region;
