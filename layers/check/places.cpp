@@ -49,8 +49,9 @@ Place add(std::atomic<Entry*>& bucket, const report::Stack& stack) noexcept {
     if (const Place found = find(first, stack)) {
         return found;
     }
-    Entry* const entry =
-        places_kept.load(std::memory_order_relaxed) < kMost ? new (std::nothrow) Entry{stack, first} : nullptr;
+    Entry* const entry = places_kept.load(std::memory_order_relaxed) < kMost ? new (std::nothrow)
+                                                                                   Entry{stack, first}
+                                                                             : nullptr;
     if (entry == nullptr) {
         return &kNowhere;
     }
