@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <span>
 
 #include "layers/check/mappings.hpp"
@@ -22,7 +23,9 @@ using sluice::layers::hooks::Next;
 using Touch = void(const void* memory, std::size_t bytes, int is_store);
 constinit std::array<std::atomic<Touch*>, 8> others = {};
 
-void open_for_kernel(const void* memory, std::size_t bytes, bool is_store) noexcept {
+// By its number, as what read() and its like get is declared as memory that nobody reads.
+void open_for_kernel(std::uintptr_t address, std::size_t bytes, bool is_store) noexcept {
+    const auto* const memory = reinterpret_cast<const void*>(address); // NOLINT(performance-no-int-to-ptr)
     if (sluice::layers::check::may_be_registered(memory, bytes)) {
         sluice::layers::check::pages::lift_range(memory, bytes);
     }
@@ -37,7 +40,7 @@ void open_for_kernel(const void* memory, std::size_t bytes, bool is_store) noexc
 
 void open_for_kernel(const iovec* pieces, std::size_t count, bool is_store) noexcept {
     for (const iovec& piece : std::span(pieces, count)) {
-        open_for_kernel(piece.iov_base, piece.iov_len, is_store);
+        open_for_kernel(reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len, is_store);
     }
 }
 
@@ -58,37 +61,37 @@ void sluice_check_on_buffers(Touch* touch) { // NOLINT: a name in C
 
 ssize_t read(int fd, void* memory, std::size_t bytes) {
     static constinit Next<ssize_t(int, void*, std::size_t)> real("read");
-    open_for_kernel(memory, bytes, true);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
     return real.get()(fd, memory, bytes);
 }
 
 ssize_t write(int fd, const void* memory, std::size_t bytes) {
     static constinit Next<ssize_t(int, const void*, std::size_t)> real("write");
-    open_for_kernel(memory, bytes, false);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
     return real.get()(fd, memory, bytes);
 }
 
 ssize_t pread(int fd, void* memory, std::size_t bytes, off_t offset) {
     static constinit Next<ssize_t(int, void*, std::size_t, off_t)> real("pread");
-    open_for_kernel(memory, bytes, true);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
     return real.get()(fd, memory, bytes, offset);
 }
 
 ssize_t pwrite(int fd, const void* memory, std::size_t bytes, off_t offset) {
     static constinit Next<ssize_t(int, const void*, std::size_t, off_t)> real("pwrite");
-    open_for_kernel(memory, bytes, false);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
     return real.get()(fd, memory, bytes, offset);
 }
 
 ssize_t pread64(int fd, void* memory, std::size_t bytes, off64_t offset) {
     static constinit Next<ssize_t(int, void*, std::size_t, off64_t)> real("pread64");
-    open_for_kernel(memory, bytes, true);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
     return real.get()(fd, memory, bytes, offset);
 }
 
 ssize_t pwrite64(int fd, const void* memory, std::size_t bytes, off64_t offset) {
     static constinit Next<ssize_t(int, const void*, std::size_t, off64_t)> real("pwrite64");
-    open_for_kernel(memory, bytes, false);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
     return real.get()(fd, memory, bytes, offset);
 }
 
@@ -106,13 +109,13 @@ ssize_t writev(int fd, const iovec* pieces, int count) {
 
 ssize_t send(int fd, const void* memory, std::size_t bytes, int flags) {
     static constinit Next<ssize_t(int, const void*, std::size_t, int)> real("send");
-    open_for_kernel(memory, bytes, false);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
     return real.get()(fd, memory, bytes, flags);
 }
 
 ssize_t recv(int fd, void* memory, std::size_t bytes, int flags) {
     static constinit Next<ssize_t(int, void*, std::size_t, int)> real("recv");
-    open_for_kernel(memory, bytes, true);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
     return real.get()(fd, memory, bytes, flags);
 }
 
@@ -120,13 +123,13 @@ ssize_t sendto(int fd, const void* memory, std::size_t bytes, int flags, const s
                socklen_t length) {
     static constinit Next<ssize_t(int, const void*, std::size_t, int, const sockaddr*, socklen_t)> real(
         "sendto");
-    open_for_kernel(memory, bytes, false);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
     return real.get()(fd, memory, bytes, flags, to, length);
 }
 
 ssize_t recvfrom(int fd, void* memory, std::size_t bytes, int flags, sockaddr* from, socklen_t* length) {
     static constinit Next<ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*)> real("recvfrom");
-    open_for_kernel(memory, bytes, true);
+    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
     return real.get()(fd, memory, bytes, flags, from, length);
 }
 
