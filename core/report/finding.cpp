@@ -111,7 +111,7 @@ Place place_of(const void* address) {
             .file = path_of(*library, number)};
 }
 
-// The library that this code is in: whose own frames tell a program's author nothing.
+// The library that this code is in: its own frames tell a program's author nothing.
 const void* own_library() noexcept {
     Dl_info info{};
     return dladdr(reinterpret_cast<const void*>(&own_library), &info) != 0 ? info.dli_fbase : nullptr;

@@ -96,7 +96,7 @@ void end_poll(ibv_cq_ex* polled) noexcept SLUICE_TSA(no_thread_safety_analysis) 
 
 void take_over(Queue& queue, ibv_cq_ex* made) noexcept {
     if (made->start_poll == nullptr || made->read_qp_num == nullptr || made->read_opcode == nullptr) {
-        return; // it doesn't say whose completions they are, and ibv_poll_cq() is all that is left
+        return; // it names no queue pair, and ibv_poll_cq() is all that is left
     }
     queue.real = std::make_unique<const ibv_cq_ex>(*made);
     made->start_poll = &start_poll;

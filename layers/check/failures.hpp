@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests that failed by a mistake: what is known of the cause. One that was flushed, or whose peer didn't
+// Requests that failed by a mistake: what is known of the cause. A request that was flushed, or got no
 // answer, tells nothing of the program.
 #pragma once
 

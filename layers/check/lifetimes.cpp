@@ -40,7 +40,7 @@ bool is_ahead(const Queue& queue, const QueuePair& pair, const Requests& request
     });
 }
 
-// A request whose end the program can't know. What the peer has answered may have ended.
+// The program can't know the request's end. What the peer has answered may have ended.
 bool is_outstanding(const QueuePair& pair, const Request& request) noexcept {
     const bool is_lost = pair.send_queue->is_told_overrun || pair.receive_queue->is_told_overrun;
     return request.has_completion && !is_lost && !request.is_told_of &&

@@ -22,7 +22,7 @@ namespace sluice::layers::check::pages {
 
 namespace {
 
-// Of the stack that the calling thread is on, whoever has made it: what is written to next, and what the
+// Of the stack that the calling thread is on, however it was made: what is written to next, and what the
 // frames of some calls may hold.
 constexpr std::uintptr_t kBelowStackPointer = std::uintptr_t{64} << 10;
 constexpr std::uintptr_t kAboveStackPointer = std::uintptr_t{256} << 10;
