@@ -117,7 +117,7 @@ void drop_all(Requests& requests, Queue& queue) noexcept {
 void take_completion(Queue& queue, const Completion& completion, Place place) noexcept {
     const std::shared_ptr<QueuePair> pair =
         Registry::instance().pairs_by_number.find({queue.context->verbs, completion.pair_number});
-    if (pair == nullptr || !pair->is_seen) {
+    if (pair == nullptr) {
         return;
     }
     const LockGuard lock(pair->mutex);

@@ -178,7 +178,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     const int error = pair.real->wr_complete(qp);
     if (error != 0) {
         const LockGuard lock(pair.mutex);
-        take_back_sends(pair, pair.building->count, error, pair.building->place); // all or none
+        take_back_sends(pair, pair.building->count, error); // all or none
     }
     check_room(*pair.send_queue, pair.building->place);
     pair.sending.unlock();

@@ -21,7 +21,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "core/sync.hpp"
 #include "layers/check/places.hpp"
@@ -45,9 +44,6 @@ struct Operations {
     decltype(ibv_context_ops::post_send) post_send = nullptr;
     decltype(ibv_context_ops::post_recv) post_recv = nullptr;
     decltype(ibv_context_ops::post_srq_recv) post_srq_recv = nullptr;
-    decltype(ibv_context_ops::alloc_mw) alloc_mw = nullptr;
-    decltype(ibv_context_ops::bind_mw) bind_mw = nullptr;
-    decltype(ibv_context_ops::dealloc_mw) dealloc_mw = nullptr;
     decltype(verbs_context::create_qp_ex) create_qp_ex = nullptr;
     decltype(verbs_context::create_cq_ex) create_cq_ex = nullptr;
     decltype(verbs_context::create_srq_ex) create_srq_ex = nullptr;
@@ -67,7 +63,7 @@ struct Domain {
     Place made = nullptr;
 };
 
-// A memory region, or a memory window that was allocated.
+// A memory region.
 struct Region {
     const ibv_context* context = nullptr;
     const ibv_pd* pd = nullptr;
@@ -86,7 +82,6 @@ struct Region {
         nullptr; // where a part of its memory was given back, in numbers of the program's
     std::atomic<std::uint64_t> unmapped_first = 0;
     std::atomic<std::uint64_t> unmapped_bytes = 0;
-    std::atomic<std::uint32_t> in_use = 0; // pieces of requests
 };
 
 struct Channel {
@@ -140,7 +135,6 @@ struct SharedQueue { // of receives
 
     Mutex mutex;
     Requests requests;
-    std::vector<bool> done;
 };
 
 struct QueuePair {
@@ -161,7 +155,6 @@ struct QueuePair {
     std::atomic<ibv_qp_state> state = IBV_QPS_RESET;
     unsigned process = 0;                               // as this_process() was when it was made
     std::atomic<bool> is_connected = false;             // RTR or RTS
-    std::atomic<bool> is_seen = true;                   // false: something else posts to it, past us
     std::atomic<const void*> failure_seen_by = nullptr; // the thread that polled the first failure of a send
     std::atomic<Place> failure_seen = nullptr;          // and where
     std::atomic<ibv_wc_status> failure = IBV_WC_SUCCESS;

@@ -53,7 +53,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
     const touches::ForDevice calling;
     const int error = pair->context->real.post_send(qp, list, bad);
     if (error != 0 && bad != nullptr) {
-        take_back_sends(*pair, count - std::min(count, count_until(list, *bad)), error, place);
+        take_back_sends(*pair, count - std::min(count, count_until(list, *bad)), error);
     }
     check_room(*pair->send_queue, place);
     return error;
@@ -73,7 +73,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
     const touches::ForDevice calling;
     const int error = pair->context->real.post_recv(qp, list, bad);
     if (error != 0 && bad != nullptr) {
-        take_back_receives(*pair, count - std::min(count, count_until(list, *bad)), error, place);
+        take_back_receives(*pair, count - std::min(count, count_until(list, *bad)), error);
     }
     check_room(*pair->receive_queue, place);
     return error;

@@ -157,7 +157,7 @@ void prepare_receive(SharedQueue& queue, const ibv_recv_wr& posted, Place place)
     buffers::hold(request);
 }
 
-void take_back_sends(QueuePair& pair, std::size_t count, int error, Place) noexcept {
+void take_back_sends(QueuePair& pair, std::size_t count, int error) noexcept {
     if (count != 0 && count <= pair.sends.size()) {
         const Request& first = pair.sends[pair.sends.size() - count];
         check_refused(pair, first, error, IBV_QPS_RTS);
@@ -172,7 +172,7 @@ void take_back_sends(QueuePair& pair, std::size_t count) noexcept {
     take_back(pair.sends, *pair.send_queue, count);
 }
 
-void take_back_receives(QueuePair& pair, std::size_t count, int error, Place) noexcept {
+void take_back_receives(QueuePair& pair, std::size_t count, int error) noexcept {
     if (count != 0 && count <= pair.receives.size()) {
         const Request& first = pair.receives[pair.receives.size() - count];
         check_refused(pair, first, error, IBV_QPS_INIT);

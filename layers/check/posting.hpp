@@ -15,10 +15,10 @@ void prepare_receive(QueuePair& pair, const ibv_recv_wr& posted, Place place) no
 void prepare_receive(SharedQueue& queue, const ibv_recv_wr& posted, Place place) noexcept;
 
 // The youngest COUNT of them weren't accepted, for ERROR.
-void take_back_sends(QueuePair& pair, std::size_t count, int error, Place place) noexcept;
+void take_back_sends(QueuePair& pair, std::size_t count, int error) noexcept;
 // They were given up by the program.
 void take_back_sends(QueuePair& pair, std::size_t count) noexcept;
-void take_back_receives(QueuePair& pair, std::size_t count, int error, Place place) noexcept;
+void take_back_receives(QueuePair& pair, std::size_t count, int error) noexcept;
 void take_back_receives(SharedQueue& queue, std::size_t count) noexcept;
 
 // In parts, as libibverbs' newer calls post: a request, then what it sends or where to.
