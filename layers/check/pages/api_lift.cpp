@@ -6,8 +6,8 @@
 
 extern "C" {
 
-// True: the page at ADDRESS was protected, and isn't any more. The access is to be repeated. Maybe in a
-// fault's handler.
+// True: the page at ADDRESS was protected, and isn't any more, nor is the rest of its request. The access is
+// to be repeated. Maybe in a fault's handler.
 [[gnu::visibility("default")]] bool sluice_check_lift_page(void* address) { // NOLINT: a name in C
     return sluice::layers::check::pages::open_for_device(address);
 }

@@ -46,8 +46,10 @@ bool answer(const void* address, const ucontext_t& context) noexcept {
     const std::uint64_t number = number_of(address);
     const Access access = access_of_fault(context);
     Protection& protection = Protection::instance();
-    if (is_device() || getpid() != process.load(std::memory_order_relaxed) ||
-        !protection.forbids(number, access)) {
+    if (is_device()) {
+        return protection.open_for_device(number, access);
+    }
+    if (getpid() != process.load(std::memory_order_relaxed) || !protection.forbids(number, access)) {
         return protection.open(number, access, nullptr);
     }
     // Not under the lock. If another thread opens the page meanwhile, the touch is the other's.
@@ -73,7 +75,7 @@ Result<void> catch_faults() {
 }
 
 bool open_for_device(const void* address) noexcept {
-    return Protection::instance().open(number_of(address), Access::kUnknown, nullptr);
+    return Protection::instance().open_for_device(number_of(address), Access::kUnknown);
 }
 
 void add_device(bool (*is_inside)()) noexcept {

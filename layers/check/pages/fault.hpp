@@ -14,8 +14,9 @@ namespace sluice::layers::check::pages {
 // Puts our handler in front of the program's. One system call when it is there already; not in a handler.
 Result<void> catch_faults();
 
-// For a device in this process that copies to a protected page: opens it for good, without a touch. True: the
-// access is to be repeated. In a fault's handler, too.
+// For a device in this process that copies to a protected page: opens it for good, without a touch, and with
+// it the other pages of the request that it belongs to. True: the access is to be repeated. In a fault's
+// handler, too.
 bool open_for_device(const void* address) noexcept;
 
 // IS_INSIDE says of the calling thread whether it accesses memory for a device: then a fault is no touch. It

@@ -199,8 +199,7 @@ void Protection::forget(PageRange pages) noexcept {
     if (known_pages_ == 0) {
         return;
     }
-    for_each_known(pages, [&](std::uint64_t /*number*/, Page& page)
-                              SLUICE_TSA(requires_capability(lock_)) { clear(page); });
+    clear_all(pages);
     (void)apply(pages);
     for_each_known(pages, [&](std::uint64_t number, Page& page) SLUICE_TSA(requires_capability(lock_)) {
         set_level(number, page, Level::kOpen);
@@ -236,6 +235,11 @@ void Protection::clear(Page& page) noexcept {
     page.no_stores = 0;
     page.nothing = 0;
     page.cleared_at = ++moment_;
+}
+
+void Protection::clear_all(PageRange pages) noexcept {
+    for_each_known(pages, [&](std::uint64_t /*number*/, Page& page)
+                              SLUICE_TSA(requires_capability(lock_)) { clear(page); });
 }
 
 Level Protection::level_of(std::uint64_t number) const noexcept {
@@ -297,9 +301,7 @@ bool Protection::open_all_around(std::uint64_t number) noexcept {
     while (level_of(all.end) == level) {
         ++all.end;
     }
-    for (std::uint64_t each = all.first; each < all.end; ++each) {
-        clear(*table_.find(each));
-    }
+    clear_all(all);
     return apply(all);
 }
 
@@ -324,29 +326,60 @@ bool Protection::open(std::uint64_t number, Access access, Touch* touch) noexcep
         // too.
         return apply({.first = number, .end = number + 1}) || open_all_around(number);
     }
-    if (page->opened_at == 0 || (repeated.number == number && repeated.opened_at == page->opened_at)) {
+    return is_to_be_repeated(number, *page);
+}
+
+bool Protection::open_for_device(std::uint64_t number, Access access) noexcept {
+    const Section section(lock_);
+    Page* const page = table_.find(number);
+    if (page == nullptr || !is_known(page->rights)) {
         return false;
     }
-    repeated = {.number = number, .opened_at = page->opened_at};
+    if (!forbids_access(*page, access)) {
+        return is_to_be_repeated(number, *page);
+    }
+    const Request* const oldest =
+        forbidding(number, *page, access,
+                   [](const Request& one, const Request& other) { return one.since < other.since; });
+    const PageRange opened =
+        oldest != nullptr ? oldest->pages : PageRange{.first = number, .end = number + 1};
+    clear_all(opened);
+    return apply(opened) || open_all_around(number);
+}
+
+bool Protection::is_to_be_repeated(std::uint64_t number, const Page& page) const noexcept {
+    if (page.opened_at == 0 || (repeated.number == number && repeated.opened_at == page.opened_at)) {
+        return false;
+    }
+    repeated = {.number = number, .opened_at = page.opened_at};
     return true;
+}
+
+template<typename Better>
+const Request* Protection::forbidding(std::uint64_t number, const Page& page, Access access,
+                                      Better&& better) noexcept {
+    const Request* best = nullptr;
+    for (std::size_t rank = 0; rank < requests_.count(); ++rank) {
+        const Request& request = requests_.at_rank(rank);
+        const bool has_it = request.pages.first <= number && number < request.pages.end &&
+                            page.cleared_at < request.since && request_forbids(request, access);
+        if (has_it && (best == nullptr || better(request, *best))) {
+            best = &request;
+        }
+    }
+    return best;
 }
 
 // The newest of those that forbid it: it is the least likely to have ended already.
 void Protection::remember(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept {
-    std::uint64_t newest = 0;
-    for (std::size_t rank = 0; rank < requests_.count(); ++rank) {
-        const Request& request = requests_.at_rank(rank);
-        const bool has_it = request.pages.first <= number && number < request.pages.end &&
-                            page.cleared_at < request.since && newest < request.since;
-        if (has_it && request_forbids(request, access)) {
-            newest = request.since;
-            touch.tag = request.tag;
-        }
-    }
-    const std::size_t waiting = touch_count_.load(std::memory_order_relaxed);
-    if (newest == 0) {
+    const Request* const newest =
+        forbidding(number, page, access,
+                   [](const Request& one, const Request& other) { return one.since > other.since; });
+    if (newest == nullptr) {
         return;
     }
+    touch.tag = newest->tag;
+    const std::size_t waiting = touch_count_.load(std::memory_order_relaxed);
     if (waiting == kMostTouches) {
         has_lost_.store(true, std::memory_order_relaxed);
         return;

@@ -68,6 +68,9 @@ class Protection {
     // tag of a request that forbids it. True: the access is to be repeated. That is so also where the page
     // was opened since the fault, but once for a thread: then the fault has another reason.
     bool open(std::uint64_t number, Access access, Touch* touch) noexcept;
+    // The same for a device's access, which is no touch. A device goes through a request's memory page by
+    // page: all pages of the oldest request that forbids it are opened.
+    bool open_for_device(std::uint64_t number, Access access) noexcept;
 
     // Around fork().
     void before_fork() noexcept SLUICE_TSA(no_thread_safety_analysis);
@@ -83,6 +86,13 @@ class Protection {
     void for_each_known(PageRange pages, Visit&& visit) noexcept SLUICE_TSA(requires_capability(lock_));
     bool count(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
     void uncount(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
+    // Of the requests that forbid it, the one that BETTER prefers to all others. Null: there is none.
+    template<typename Better>
+    const Request* forbidding(std::uint64_t number, const Page& page, Access access, Better&& better) noexcept
+        SLUICE_TSA(requires_capability(lock_));
+    void clear_all(PageRange pages) noexcept SLUICE_TSA(requires_capability(lock_));
+    bool is_to_be_repeated(std::uint64_t number, const Page& page) const noexcept
+        SLUICE_TSA(requires_capability(lock_));
     bool open_all_around(std::uint64_t number) noexcept SLUICE_TSA(requires_capability(lock_));
     void clear(Page& page) noexcept SLUICE_TSA(requires_capability(lock_));
     bool apply(PageRange pages) noexcept SLUICE_TSA(requires_capability(lock_));

@@ -35,11 +35,15 @@ std::uint64_t address_of(const void* at) {
     return reinterpret_cast<std::uintptr_t>(at);
 }
 
-void protect_all(const Buffer& buffer, Forbidden forbidden, const Way& way, GuardedMemory& memory) {
-    assert_true(protect(1, buffer.data(), buffer.bytes(), forbidden));
+void prepare(const Way& way, GuardedMemory& memory) {
     if (way.in_front == InFront::kGuard) {
         assert_true(memory.prepare().ok());
     }
+}
+
+void protect_all(const Buffer& buffer, Forbidden forbidden, const Way& way, GuardedMemory& memory) {
+    assert_true(protect(1, buffer.data(), buffer.bytes(), forbidden));
+    prepare(way, memory);
 }
 
 std::unique_ptr<GuardedMemory> memory_of(const Way& way) {
@@ -60,16 +64,21 @@ void copy_in__to_protected_pages__done_and_no_touch(void** state) {
     std::uint8_t bytes[2 * 4096] = {};
     std::memset(bytes, 0x5a, sizeof bytes);
     for (const Forbidden forbidden : {Forbidden::kEverything, Forbidden::kStores}) {
-        protect_all(buffer, forbidden, way, *memory);
+        assert_true(protect(1, buffer.data(), 4 * kPage, forbidden));
+        assert_true(protect(2, buffer.page(4), kPage, forbidden));
+        prepare(way, *memory);
         assert_true(memory->copy_in(address_of(buffer.page(1) - 8), bytes, sizeof bytes));
         assert_memory_equal(buffer.page(1) - 8, bytes, sizeof bytes);
+        // The device goes through all of the request's pages, and one fault opens them.
+        store(buffer.page(3));
         assert_no_touch();
-        // What the device left alone is protected as before.
+        // The next request's are protected as before.
         store(buffer.page(4));
         Touch touch;
         assert_true(take_touch(touch));
         assert_ptr_equal(touch.address, buffer.page(4));
         lift(1);
+        lift(2);
     }
 }
 
@@ -166,13 +175,36 @@ void touch__beside_a_device__still_told(void** state) {
     const auto memory = memory_of(way);
     const Buffer buffer(2);
     const std::uint8_t byte = 1;
-    protect_all(buffer, Forbidden::kEverything, way, *memory);
+    assert_true(protect(2, buffer.page(1), kPage, Forbidden::kEverything));
+    assert_true(protect(1, buffer.page(0), kPage, Forbidden::kEverything));
+    prepare(way, *memory);
     assert_true(memory->copy_in(address_of(buffer.page(0)), &byte, 1));
     store(buffer.page(1));
     Touch touch;
     assert_true(take_touch(touch));
-    assert_ptr_equal(touch.address, buffer.page(1));
+    assert_int_equal(touch.tag, 2);
     lift(1);
+    lift(2);
+}
+
+// One buffer for many messages: the device works for the request that was posted first.
+void copy_in__between_requests_that_overlap__opens_the_oldest(void** state) {
+    const Way& way = way_of(state);
+    const auto memory = memory_of(way);
+    const Buffer buffer(4);
+    const std::uint8_t byte = 1;
+    assert_true(protect(1, buffer.data(), 2 * kPage, Forbidden::kEverything));
+    assert_true(protect(2, buffer.data(), 4 * kPage, Forbidden::kEverything));
+    prepare(way, *memory);
+    assert_true(memory->copy_in(address_of(buffer.data()), &byte, 1));
+    store(buffer.page(1));
+    assert_no_touch();
+    store(buffer.page(2));
+    Touch touch;
+    assert_true(take_touch(touch));
+    assert_int_equal(touch.tag, 2);
+    lift(1);
+    lift(2);
 }
 
 } // namespace
@@ -192,6 +224,7 @@ int main() {
         EACH_WAY(copy_in__to_a_page_that_is_gone__still_fails),
         EACH_WAY(process_memory__of_protected_pages__refused_without_a_trace),
         EACH_WAY(touch__beside_a_device__still_told),
+        EACH_WAY(copy_in__between_requests_that_overlap__opens_the_oldest),
     };
     return cmocka_run_group_tests_name("check.pages_device", tests, nullptr, nullptr);
 }
