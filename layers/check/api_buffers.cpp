@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What stands before libc's calls with buffers. The kernel refuses protected pages instead of faulting: they
-// are opened for it. Threads may be cancelled in there: nothing of ours is on the stack but the call itself.
+// are opened for it. Threads may be cancelled in there: nothing on the stack has to be destroyed.
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "layers/check/mappings.hpp"
@@ -17,43 +18,82 @@
 
 namespace {
 
+namespace check = sluice::layers::check;
 using sluice::layers::hooks::Next;
 
 // Others in this process that protect memory, and open it when they are told.
-using Touch = void(const void* memory, std::size_t bytes, int is_store);
-constinit std::array<std::atomic<Touch*>, 8> others = {};
+using Listener = void(const void* memory, std::size_t bytes, int is_store);
+constinit std::array<std::atomic<Listener*>, 8> others = {};
 
-// By its number, as what read() and its like get is declared as memory that nobody reads.
-void open_for_kernel(std::uintptr_t address, std::size_t bytes, bool is_store) noexcept {
+// An access of the kernel's to memory that a request forbids, once the kernel has got so far.
+struct KernelTouch {
+    std::size_t bytes_before = 0;
+    check::pages::Touch touch;
+};
+
+// By its number, as what read() and its like get is declared as memory that nobody reads. True: a request
+// forbids what the kernel is about to do.
+bool open_for_kernel(std::uintptr_t address, std::size_t bytes, bool is_store,
+                     check::pages::Touch& touch) noexcept {
     const auto* const memory = reinterpret_cast<const void*>(address); // NOLINT(performance-no-int-to-ptr)
-    if (sluice::layers::check::may_be_registered(memory, bytes)) {
-        sluice::layers::check::pages::lift_range(memory, bytes);
-    }
-    for (const std::atomic<Touch*>& other : others) {
-        Touch* const touch = other.load(std::memory_order_relaxed); // code, which is there before us
-        if (touch == nullptr) {
-            return;
+    const bool is_touch = check::may_be_registered(memory, bytes) &&
+                          check::pages::lift_for_kernel(memory, bytes, is_store, touch);
+    for (const std::atomic<Listener*>& other : others) {
+        Listener* const tell = other.load(std::memory_order_relaxed); // code, which is there before us
+        if (tell == nullptr) {
+            break;
         }
-        touch(memory, bytes, is_store ? 1 : 0);
+        tell(memory, bytes, is_store ? 1 : 0);
     }
+    return is_touch;
 }
 
-void open_for_kernel(const iovec* pieces, std::size_t count, bool is_store) noexcept {
-    for (const iovec& piece : std::span(pieces, count)) {
-        open_for_kernel(reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len, is_store);
+// While a system call has the program's memory.
+class Opened {
+  public:
+    Opened(const iovec* pieces, std::size_t count, bool is_store) noexcept {
+        std::size_t before = 0;
+        for (const iovec& piece : std::span(pieces, count)) {
+            open(reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len, is_store, before);
+            before += piece.iov_len;
+        }
     }
-}
+    Opened(std::uintptr_t address, std::size_t bytes, bool is_store) noexcept {
+        open(address, bytes, is_store, 0);
+    }
+
+    // DONE is what the call answers: how many bytes it has got through, or less than none.
+    ssize_t after(ssize_t done) const noexcept {
+        if (forbidden_ && done > 0 && static_cast<std::size_t>(done) > forbidden_->bytes_before) {
+            check::pages::keep(forbidden_->touch);
+        }
+        return done;
+    }
+
+  private:
+    // The first that is forbidden is told.
+    void open(std::uintptr_t address, std::size_t bytes, bool is_store, std::size_t bytes_before) noexcept {
+        check::pages::Touch touch;
+        if (open_for_kernel(address, bytes, is_store, touch) && !forbidden_) {
+            touch.stack = sluice::report::capture();
+            forbidden_ = KernelTouch{.bytes_before = bytes_before, .touch = touch};
+        }
+    }
+
+    std::optional<KernelTouch> forbidden_;
+};
 
 } // namespace
 
 extern "C" {
 #pragma GCC visibility push(default)
 
-// For libraries that look for it by its name: TOUCH is called before the kernel gets memory of the program's.
-void sluice_check_on_buffers(Touch* touch) { // NOLINT: a name in C
-    for (std::atomic<Touch*>& other : others) {
-        Touch* free = nullptr;
-        if (other.compare_exchange_strong(free, touch) || free == touch) {
+// For libraries that look for it by its name: LISTENER is called before the kernel gets memory of the
+// program's.
+void sluice_check_on_buffers(Listener* listener) { // NOLINT: a name in C
+    for (std::atomic<Listener*>& other : others) {
+        Listener* free = nullptr;
+        if (other.compare_exchange_strong(free, listener) || free == listener) {
             return;
         }
     }
@@ -61,88 +101,88 @@ void sluice_check_on_buffers(Touch* touch) { // NOLINT: a name in C
 
 ssize_t read(int fd, void* memory, std::size_t bytes) {
     static constinit Next<ssize_t(int, void*, std::size_t)> real("read");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
-    return real.get()(fd, memory, bytes);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes));
 }
 
 ssize_t write(int fd, const void* memory, std::size_t bytes) {
     static constinit Next<ssize_t(int, const void*, std::size_t)> real("write");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
-    return real.get()(fd, memory, bytes);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
+    return opened.after(real.get()(fd, memory, bytes));
 }
 
 ssize_t pread(int fd, void* memory, std::size_t bytes, off_t offset) {
     static constinit Next<ssize_t(int, void*, std::size_t, off_t)> real("pread");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
-    return real.get()(fd, memory, bytes, offset);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, offset));
 }
 
 ssize_t pwrite(int fd, const void* memory, std::size_t bytes, off_t offset) {
     static constinit Next<ssize_t(int, const void*, std::size_t, off_t)> real("pwrite");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
-    return real.get()(fd, memory, bytes, offset);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
+    return opened.after(real.get()(fd, memory, bytes, offset));
 }
 
 ssize_t pread64(int fd, void* memory, std::size_t bytes, off64_t offset) {
     static constinit Next<ssize_t(int, void*, std::size_t, off64_t)> real("pread64");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
-    return real.get()(fd, memory, bytes, offset);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, offset));
 }
 
 ssize_t pwrite64(int fd, const void* memory, std::size_t bytes, off64_t offset) {
     static constinit Next<ssize_t(int, const void*, std::size_t, off64_t)> real("pwrite64");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
-    return real.get()(fd, memory, bytes, offset);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
+    return opened.after(real.get()(fd, memory, bytes, offset));
 }
 
 ssize_t readv(int fd, const iovec* pieces, int count) {
     static constinit Next<ssize_t(int, const iovec*, int)> real("readv");
-    open_for_kernel(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
-    return real.get()(fd, pieces, count);
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
+    return opened.after(real.get()(fd, pieces, count));
 }
 
 ssize_t writev(int fd, const iovec* pieces, int count) {
     static constinit Next<ssize_t(int, const iovec*, int)> real("writev");
-    open_for_kernel(pieces, static_cast<std::size_t>(count > 0 ? count : 0), false);
-    return real.get()(fd, pieces, count);
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), false);
+    return opened.after(real.get()(fd, pieces, count));
 }
 
 ssize_t send(int fd, const void* memory, std::size_t bytes, int flags) {
     static constinit Next<ssize_t(int, const void*, std::size_t, int)> real("send");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
-    return real.get()(fd, memory, bytes, flags);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
+    return opened.after(real.get()(fd, memory, bytes, flags));
 }
 
 ssize_t recv(int fd, void* memory, std::size_t bytes, int flags) {
     static constinit Next<ssize_t(int, void*, std::size_t, int)> real("recv");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
-    return real.get()(fd, memory, bytes, flags);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, flags));
 }
 
 ssize_t sendto(int fd, const void* memory, std::size_t bytes, int flags, const sockaddr* to,
                socklen_t length) {
     static constinit Next<ssize_t(int, const void*, std::size_t, int, const sockaddr*, socklen_t)> real(
         "sendto");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
-    return real.get()(fd, memory, bytes, flags, to, length);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
+    return opened.after(real.get()(fd, memory, bytes, flags, to, length));
 }
 
 ssize_t recvfrom(int fd, void* memory, std::size_t bytes, int flags, sockaddr* from, socklen_t* length) {
     static constinit Next<ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*)> real("recvfrom");
-    open_for_kernel(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
-    return real.get()(fd, memory, bytes, flags, from, length);
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, flags, from, length));
 }
 
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     static constinit Next<ssize_t(int, const msghdr*, int)> real("sendmsg");
-    open_for_kernel(message->msg_iov, message->msg_iovlen, false);
-    return real.get()(fd, message, flags);
+    const Opened opened(message->msg_iov, message->msg_iovlen, false);
+    return opened.after(real.get()(fd, message, flags));
 }
 
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
     static constinit Next<ssize_t(int, msghdr*, int)> real("recvmsg");
-    open_for_kernel(message->msg_iov, message->msg_iovlen, true);
-    return real.get()(fd, message, flags);
+    const Opened opened(message->msg_iov, message->msg_iovlen, true);
+    return opened.after(real.get()(fd, message, flags));
 }
 
 #pragma GCC visibility pop

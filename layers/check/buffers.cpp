@@ -68,11 +68,12 @@ void protect(Request& request) noexcept {
     }
     const pages::Forbidden forbidden =
         is_received(request) ? pages::Forbidden::kEverything : pages::Forbidden::kStores;
-    for (const Piece& piece : request.watched()) {
+    for (Piece& piece : std::span(request.pieces).first(request.pieces_count)) {
         // NOLINTNEXTLINE(performance-no-int-to-ptr): requests have numbers
         const auto* const memory = reinterpret_cast<const void*>(piece.address);
-        request.is_protected =
-            pages::protect(request.tag, memory, piece.length, forbidden) || request.is_protected;
+        const pages::Protected is_done = pages::protect(request.tag, memory, piece.length, forbidden);
+        piece.is_protected = is_done == pages::Protected::kAll;
+        request.is_protected = request.is_protected || is_done != pages::Protected::kNone;
     }
 }
 
@@ -95,8 +96,8 @@ void hold(Request& request) noexcept {
     }
     request.tag = touches::next_tag();
     if (is_sent(request)) {
-        request.checksum = checksum_of(request);
         protect(request);
+        request.checksum = checksum_of(request);
     } else if (is_received(request)) {
         touches::forget_failed(request);
         protect(request);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The memory of requests while a device uses it. What is sent has a checksum at the post, which has to be the
-// same at the completion; `--quick` has none of this.
+// The memory of requests while a device uses it. Whole pages are protected; what else is sent has a checksum
+// at the post, which has to be the same at the completion. `--quick` has none of this.
 #pragma once
 
 #include "layers/check/objects.hpp"

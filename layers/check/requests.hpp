@@ -28,6 +28,7 @@ struct Piece {
     std::uint64_t address = 0; // the program's, also where the region has addresses of its own
     std::uint32_t length = 0;
     std::shared_ptr<Region> region; // null: its key isn't known
+    bool is_protected = false;      // of its whole pages, all: no store there goes unseen
 };
 
 enum class Kind : std::uint8_t { kSend, kWrite, kRead, kAtomic, kBind, kInvalidate, kOther, kReceive };

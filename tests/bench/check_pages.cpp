@@ -51,13 +51,17 @@ void must(bool holds) {
     }
 }
 
+bool protects(std::uint64_t tag, const Memory& memory, pages::Forbidden forbidden) {
+    return pages::protect(tag, memory.data(), memory.size(), forbidden) == pages::Protected::kAll;
+}
+
 void compare(Report& report, const char* name, std::size_t bytes) {
     const Memory memory(bytes);
     std::uint64_t tag = 0;
     const auto nothing = [] {};
     const auto ours = [&] {
         for (int i = 0; i < kCalls; ++i) {
-            must(pages::protect(++tag, memory.data(), memory.size(), pages::Forbidden::kEverything));
+            must(protects(++tag, memory, pages::Forbidden::kEverything));
             pages::lift(tag);
         }
     };
@@ -84,7 +88,7 @@ void touch_figure(Report& report) {
     const auto prepare = [&] {
         pages::lift(tag);
         (void)pages::take_touch(touch);
-        must(pages::protect(++tag, memory.data(), memory.size(), pages::Forbidden::kStores));
+        must(protects(++tag, memory, pages::Forbidden::kStores));
     };
     const auto run = [&] { *static_cast<volatile char*>(memory.data()) = 2; };
     const std::vector<double> ns = interleave({{prepare, run}}, report.rounds(201), kCalls);

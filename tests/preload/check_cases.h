@@ -19,6 +19,8 @@ void ended_before_the_steps(void);
 void failed_before_the_steps(void);
 void region_moved(void);
 void region_with_fewer_rights(void);
+void read_into_what_is_sent(void);
+void written_from_what_is_sent(void);
 void threads(void);
 void threads_that_end_regions(void);
 void idle_child(void);

@@ -248,6 +248,8 @@ static const struct {
              {"failed_before_the_steps", failed_before_the_steps},
              {"region_moved", region_moved},
              {"region_with_fewer_rights", region_with_fewer_rights},
+             {"read_into_what_is_sent", read_into_what_is_sent},
+             {"written_from_what_is_sent", written_from_what_is_sent},
              {"threads", threads},
              {"threads_that_end_regions", threads_that_end_regions},
              {"idle_child", idle_child},

@@ -28,16 +28,6 @@ constinit std::array<std::atomic<bool (*)()>, 8> devices = {};
 // In a child that has our handler and the parent's pages, as one of vfork() is, nothing is told.
 constinit std::atomic<pid_t> process = 0;
 
-bool is_device() noexcept {
-    for (const std::atomic<bool (*)()>& device : devices) {
-        bool (*const is_inside)() = device.load(std::memory_order_relaxed); // code, which is there before us
-        if (is_inside != nullptr && is_inside()) {
-            return true;
-        }
-    }
-    return false;
-}
-
 std::uint64_t number_of(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) / page_bytes();
 }
@@ -68,6 +58,16 @@ void on_protected_page(int /*signal*/, siginfo_t* info, void* context) {
 }
 
 } // namespace
+
+bool is_device() noexcept {
+    for (const std::atomic<bool (*)()>& device : devices) {
+        bool (*const is_inside)() = device.load(std::memory_order_relaxed); // code, which is there before us
+        if (is_inside != nullptr && is_inside()) {
+            return true;
+        }
+    }
+    return false;
+}
 
 Result<void> catch_faults() {
     process.store(getpid(), std::memory_order_relaxed);

@@ -22,5 +22,7 @@ bool open_for_device(const void* address) noexcept;
 // IS_INSIDE says of the calling thread whether it accesses memory for a device: then a fault is no touch. It
 // is called in fault's handlers. There is room for eight.
 void add_device(bool (*is_inside)()) noexcept;
+// Of the calling thread, now.
+bool is_device() noexcept;
 
 } // namespace sluice::layers::check::pages

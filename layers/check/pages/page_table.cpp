@@ -2,8 +2,14 @@
 #include "layers/check/pages/page_table.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace sluice::layers::check::pages {
+
+std::size_t page_bytes() noexcept {
+    static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
 
 Page* PageTable::make(std::uint64_t number) noexcept {
     const std::uint64_t leaf = number / kLeafPages;

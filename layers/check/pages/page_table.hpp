@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice::layers::check::pages {
@@ -21,6 +22,9 @@ enum class Rights : std::uint8_t {
 
 // What the requests leave of the rights.
 enum class Level : std::uint8_t { kOpen, kNoStores, kNothing };
+
+// Of all pages.
+std::size_t page_bytes() noexcept;
 
 struct Page {
     std::uint64_t cleared_at; // requests that began before don't have the page any more

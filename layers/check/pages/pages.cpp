@@ -122,7 +122,8 @@ void tell_of_limit(Added added) noexcept {
     case Added::kKernel:
         text = "buffers weren't protected, since the kernel refused it";
         break;
-    case Added::kYes:
+    case Added::kAll:
+    case Added::kSome:
     case Added::kNoPage:
     case Added::kUnknown:
         return;
@@ -141,18 +142,20 @@ void learn(const void* memory, std::size_t bytes) noexcept {
     }
 }
 
-bool protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept {
+Protected protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept {
     const PageRange pages = whole_pages(memory, bytes);
     if (pages.first == pages.end || Protection::instance().is_off() || is_near_stack_pointer(pages) ||
         !is_ready()) {
-        return false;
+        return Protected::kNone;
     }
     Added added = Protection::instance().add(tag, pages, forbidden);
     if (added == Added::kUnknown && learn_pages(pages)) {
         added = Protection::instance().add(tag, pages, forbidden);
     }
     tell_of_limit(added);
-    return added == Added::kYes;
+    return added == Added::kAll    ? Protected::kAll
+           : added == Added::kSome ? Protected::kSome
+                                   : Protected::kNone;
 }
 
 void change(std::uint64_t tag, Forbidden forbidden) noexcept {
@@ -167,6 +170,21 @@ void lift_range(const void* memory, std::size_t bytes) noexcept {
     if (bytes != 0) {
         Protection::instance().forget(touched_pages(memory, bytes));
     }
+}
+
+bool lift_for_kernel(const void* memory, std::size_t bytes, bool is_store, Touch& touch) noexcept {
+    if (bytes == 0) {
+        return false;
+    }
+    const PageRange pages = touched_pages(memory, bytes);
+    const bool is_touch = !is_device() && Protection::instance().would_touch(
+                                              pages, is_store ? Access::kStore : Access::kLoad, touch);
+    Protection::instance().forget(pages);
+    return is_touch;
+}
+
+void keep(const Touch& touch) noexcept {
+    Protection::instance().keep(touch);
 }
 
 bool take_touch(Touch& touch) noexcept {

@@ -30,20 +30,31 @@
 
 namespace sluice::layers::check::pages {
 
+// Of the whole pages of some memory.
+enum class Protected : std::uint8_t {
+    kNone, // there is none, or the memory is refused, or a limit is reached
+    kSome,
+    kAll,
+};
+
 // Looks up what the program may do with the pages that lie wholly in that memory. To be called where memory
 // is registered: it takes the time of reading /proc/self/maps, which protect() takes otherwise.
 void learn(const void* memory, std::size_t bytes) noexcept;
 
 // For the request TAG, which may have several pieces of memory. No two requests have the same tag at a time.
-// False: no page is protected, because the memory has no whole page, or is refused, or a limit is reached.
 // Allocates nothing where the memory is known.
-bool protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept;
+Protected protect(std::uint64_t tag, const void* memory, std::size_t bytes, Forbidden forbidden) noexcept;
 // Pages that are open by now stay so.
 void change(std::uint64_t tag, Forbidden forbidden) noexcept;
 // The request has ended.
 void lift(std::uint64_t tag) noexcept;
 // Every page that the memory has a part of, for all requests.
 void lift_range(const void* memory, std::size_t bytes) noexcept;
+// The same, before the kernel loads from the memory for the program, or stores to it. True: a request forbids
+// that, and TOUCH says so, but for its stack. When the kernel has done it, keep() adds it to those that can
+// be taken.
+bool lift_for_kernel(const void* memory, std::size_t bytes, bool is_store, Touch& touch) noexcept;
+void keep(const Touch& touch) noexcept;
 
 // The oldest touch that wasn't taken. One load where there is none.
 bool take_touch(Touch& touch) noexcept;

@@ -18,46 +18,8 @@ bool set_rights(void* memory, std::size_t bytes, int rights) noexcept {
 
 constinit Protection the_protection;
 
-bool is_known(Rights rights) noexcept {
-    return rights == Rights::kRead || rights == Rights::kReadWrite;
-}
-
-int kernels_rights(Rights rights, Level level) noexcept {
-    if (level == Level::kNothing) {
-        return PROT_NONE;
-    }
-    return rights == Rights::kReadWrite && level == Level::kOpen ? PROT_READ | PROT_WRITE : PROT_READ;
-}
-
-Level wanted_level(const Page& page) noexcept {
-    if (page.nothing != 0) {
-        return Level::kNothing;
-    }
-    return page.no_stores != 0 ? Level::kNoStores : Level::kOpen;
-}
-
-// Whether the fault is due to us: without us, the access would be allowed.
-bool forbids_access(const Page& page, Access access) noexcept {
-    switch (access) {
-    case Access::kLoad:
-        return page.level == Level::kNothing;
-    case Access::kStore:
-        return page.level != Level::kOpen && page.rights == Rights::kReadWrite;
-    case Access::kUnknown: // what faults where loads are allowed is a store
-        return page.level == Level::kNothing ||
-               (page.level == Level::kNoStores && page.rights == Rights::kReadWrite);
-    }
-    return false;
-}
-
 bool request_forbids(const Request& request, Access access) noexcept {
     return request.forbidden == Forbidden::kEverything || access != Access::kLoad;
-}
-
-// Whether it goes from the same level to the same.
-bool is_alike(const Page* page, const Page& other) noexcept {
-    return page != nullptr && page->rights == other.rights && page->level == other.level &&
-           wanted_level(*page) == wanted_level(other);
 }
 
 // The page that a fault of this thread was last answered for by a repetition alone. A handler of signals
@@ -67,10 +29,6 @@ struct Repeated {
     std::uint64_t opened_at;
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local Repeated repeated = {};
-
-std::size_t ask_page_bytes() noexcept {
-    return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
 
 void* address_of(std::uint64_t number) noexcept {
     return reinterpret_cast<void*>(number * page_bytes()); // NOLINT(performance-no-int-to-ptr)
@@ -85,11 +43,6 @@ void block_signals(sigset_t& before) noexcept {
 }
 
 } // namespace
-
-std::size_t page_bytes() noexcept {
-    static const std::size_t bytes = ask_page_bytes();
-    return bytes;
-}
 
 // The lock, held for a scope.
 class SLUICE_TSA(scoped_lockable) Protection::Section {
@@ -146,17 +99,17 @@ Added Protection::add(std::uint64_t tag, PageRange pages, Forbidden forbidden) n
         return Added::kRequests;
     }
     const Request request{.tag = tag, .pages = pages, .since = ++moment_, .forbidden = forbidden};
-    if (!count(request)) {
+    const std::size_t counted = count(request);
+    if (counted == 0) {
         return Added::kNoPage;
     }
-    const bool has_room = boundaries_ + 2 <= most_mappings_;
-    if (!has_room || !apply(pages)) {
+    if (const bool has_room = boundaries_ + 2 <= most_mappings_; !has_room || !apply(pages)) {
         uncount(request);
         (void)apply(pages);
         return has_room ? Added::kKernel : Added::kMappings;
     }
     requests_.add(request);
-    return Added::kYes;
+    return counted == pages.end - pages.first ? Added::kAll : Added::kSome;
 }
 
 void Protection::change(std::uint64_t tag, Forbidden forbidden) noexcept {
@@ -208,17 +161,17 @@ void Protection::forget(PageRange pages) noexcept {
     });
 }
 
-// True: at least one page counts it.
-bool Protection::count(const Request& request) noexcept {
-    bool is_counted = false;
+// How many pages count it.
+std::size_t Protection::count(const Request& request) noexcept {
+    std::size_t counted = 0;
     for (std::uint64_t number = request.pages.first; number < request.pages.end; ++number) {
         Page* const page = table_.find(number);
         if (page != nullptr && is_known(page->rights) && page->cleared_at < request.since) {
             ++(request.forbidden == Forbidden::kEverything ? page->nothing : page->no_stores);
-            is_counted = true;
+            ++counted;
         }
     }
-    return is_counted;
+    return counted;
 }
 
 // Rights that have changed since have cleared the page.
@@ -318,8 +271,8 @@ bool Protection::open(std::uint64_t number, Access access, Touch* touch) noexcep
         return false;
     }
     if (forbids_access(*page, access)) {
-        if (touch != nullptr) {
-            remember(number, *page, access, *touch);
+        if (touch != nullptr && describe(number, *page, access, *touch)) {
+            touches_.add(*touch);
         }
         clear(*page);
         // Where the kernel has no place for a further mapping, there is one if the neighbours are opened,
@@ -371,39 +324,44 @@ const Request* Protection::forbidding(std::uint64_t number, const Page& page, Ac
 }
 
 // The newest of those that forbid it: it is the least likely to have ended already.
-void Protection::remember(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept {
+bool Protection::describe(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept {
     const Request* const newest =
         forbidding(number, page, access,
                    [](const Request& one, const Request& other) { return one.since > other.since; });
     if (newest == nullptr) {
-        return;
+        return false;
     }
     touch.tag = newest->tag;
-    const std::size_t waiting = touch_count_.load(std::memory_order_relaxed);
-    if (waiting == kMostTouches) {
-        has_lost_.store(true, std::memory_order_relaxed);
-        return;
-    }
     touch.is_store =
         access == Access::kStore || (access == Access::kUnknown && page.level == Level::kNoStores);
     touch.is_known_kind = access != Access::kUnknown || page.level == Level::kNoStores;
-    touches_[(first_touch_ + waiting) % kMostTouches] = touch;
-    touch_count_.store(waiting + 1, std::memory_order_relaxed);
+    return true;
+}
+
+bool Protection::would_touch(PageRange pages, Access access, Touch& touch) noexcept {
+    const Section section(lock_);
+    for (std::uint64_t number = pages.first; number < pages.end; ++number) {
+        const Page* const page = table_.find(number);
+        if (page != nullptr && is_known(page->rights) && forbids_access(*page, access) &&
+            describe(number, *page, access, touch)) {
+            touch.address = address_of(number);
+            return true;
+        }
+    }
+    return false;
+}
+
+void Protection::keep(const Touch& touch) noexcept {
+    const Section section(lock_);
+    touches_.add(touch);
 }
 
 bool Protection::take_touch(Touch& touch) noexcept {
-    if (touch_count_.load(std::memory_order_relaxed) == 0) {
+    if (touches_.is_empty()) {
         return false;
     }
     const Section section(lock_);
-    const std::size_t waiting = touch_count_.load(std::memory_order_relaxed);
-    if (waiting == 0) {
-        return false;
-    }
-    touch = touches_[first_touch_];
-    first_touch_ = (first_touch_ + 1) % kMostTouches;
-    touch_count_.store(waiting - 1, std::memory_order_relaxed);
-    return true;
+    return touches_.take(touch);
 }
 
 void Protection::before_fork() noexcept {
@@ -426,7 +384,7 @@ void Protection::after_fork_in_child() noexcept {
         uncount(request);
         (void)apply(request.pages);
     }
-    touch_count_.store(0, std::memory_order_relaxed);
+    touches_.clear();
     is_off_.store(true, std::memory_order_relaxed); // there is no other thread
     after_fork_in_parent();
 }

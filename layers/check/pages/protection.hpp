@@ -19,13 +19,12 @@
 #include <span>
 
 #include "core/sync.hpp"
-#include "layers/check/pages/page_table.hpp"
+#include "layers/check/pages/kept_touches.hpp"
+#include "layers/check/pages/page_rules.hpp"
 #include "layers/check/pages/requests.hpp"
 #include "layers/check/pages/touch.hpp"
 
 namespace sluice::layers::check::pages {
-
-enum class Access : std::uint8_t { kLoad, kStore, kUnknown };
 
 struct KnownRange {
     PageRange pages;
@@ -33,7 +32,8 @@ struct KnownRange {
 };
 
 enum class Added : std::uint8_t {
-    kYes,
+    kAll,
+    kSome,     // the others may not be protected
     kNoPage,   // there is none that may be protected
     kUnknown,  // some aren't known yet: nothing is done
     kRequests, // as many as the table has places
@@ -60,7 +60,11 @@ class Protection {
     void forget(PageRange pages) noexcept;
     bool take_touch(Touch& touch) noexcept;
     // Touches that found no room.
-    bool has_lost_touches() const noexcept { return has_lost_.load(std::memory_order_relaxed); }
+    bool has_lost_touches() const noexcept { return touches_.has_lost(); }
+    // Whether one of PAGES is protected against ACCESS by a request: then TOUCH says which and where. It is
+    // for the caller to keep() it when the access has happened.
+    bool would_touch(PageRange pages, Access access, Touch& touch) noexcept;
+    void keep(const Touch& touch) noexcept;
 
     // In a fault's handler, too: whether the page is protected against that access.
     bool forbids(std::uint64_t number, Access access) noexcept;
@@ -80,11 +84,9 @@ class Protection {
   private:
     class Section;
 
-    static constexpr std::size_t kMostTouches = 64;
-
     template<typename Visit>
     void for_each_known(PageRange pages, Visit&& visit) noexcept SLUICE_TSA(requires_capability(lock_));
-    bool count(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
+    std::size_t count(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
     void uncount(const Request& request) noexcept SLUICE_TSA(requires_capability(lock_));
     // Of the requests that forbid it, the one that BETTER prefers to all others. Null: there is none.
     template<typename Better>
@@ -99,7 +101,8 @@ class Protection {
     Level level_of(std::uint64_t number) const noexcept SLUICE_TSA(requires_capability(lock_));
     void set_level(std::uint64_t number, Page& page, Level level) noexcept
         SLUICE_TSA(requires_capability(lock_));
-    void remember(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept
+    // Fills in all but the address and the stack. False: no request forbids it any more.
+    bool describe(std::uint64_t number, const Page& page, Access access, Touch& touch) noexcept
         SLUICE_TSA(requires_capability(lock_));
 
     SpinLock lock_;
@@ -111,14 +114,8 @@ class Protection {
     std::size_t boundaries_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::size_t most_mappings_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::size_t known_pages_ SLUICE_TSA(guarded_by(lock_)) = 0;
-    std::array<Touch, kMostTouches> touches_ SLUICE_TSA(guarded_by(lock_)) = {};
-    std::size_t first_touch_ SLUICE_TSA(guarded_by(lock_)) = 0;
-    std::atomic<std::size_t> touch_count_ = 0; // read without the lock, where a late answer does no harm
-    std::atomic<bool> has_lost_ = false;
+    KeptTouches touches_; // added and taken under the lock
     std::atomic<bool> is_off_ = false;
 };
-
-// Of all pages.
-std::size_t page_bytes() noexcept;
 
 } // namespace sluice::layers::check::pages

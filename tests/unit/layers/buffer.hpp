@@ -16,6 +16,12 @@ namespace sluice::test {
 
 inline const std::size_t kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
+inline bool protects(std::uint64_t tag, const void* memory, std::size_t bytes,
+                     layers::check::pages::Forbidden forbidden) {
+    return layers::check::pages::protect(tag, memory, bytes, forbidden) !=
+           layers::check::pages::Protected::kNone;
+}
+
 class Buffer {
   public:
     // Between pages that can't be touched, so that it is a mapping of its own.

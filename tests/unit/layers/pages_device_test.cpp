@@ -42,7 +42,7 @@ void prepare(const Way& way, GuardedMemory& memory) {
 }
 
 void protect_all(const Buffer& buffer, Forbidden forbidden, const Way& way, GuardedMemory& memory) {
-    assert_true(protect(1, buffer.data(), buffer.bytes(), forbidden));
+    assert_true(protects(1, buffer.data(), buffer.bytes(), forbidden));
     prepare(way, memory);
 }
 
@@ -64,8 +64,8 @@ void copy_in__to_protected_pages__done_and_no_touch(void** state) {
     std::uint8_t bytes[2 * 4096] = {};
     std::memset(bytes, 0x5a, sizeof bytes);
     for (const Forbidden forbidden : {Forbidden::kEverything, Forbidden::kStores}) {
-        assert_true(protect(1, buffer.data(), 4 * kPage, forbidden));
-        assert_true(protect(2, buffer.page(4), kPage, forbidden));
+        assert_true(protects(1, buffer.data(), 4 * kPage, forbidden));
+        assert_true(protects(2, buffer.page(4), kPage, forbidden));
         prepare(way, *memory);
         assert_true(memory->copy_in(address_of(buffer.page(1) - 8), bytes, sizeof bytes));
         assert_memory_equal(buffer.page(1) - 8, bytes, sizeof bytes);
@@ -105,7 +105,7 @@ void copy_in__from_protected_pages__done_and_no_touch(void** state) {
     const Buffer from(1);
     const Buffer to(1);
     store(from.data() + 3, 99);
-    assert_true(protect(1, from.data(), from.bytes(), Forbidden::kEverything));
+    assert_true(protects(1, from.data(), from.bytes(), Forbidden::kEverything));
     protect_all(to, Forbidden::kEverything, way, *memory);
     assert_true(memory->copy_in(address_of(to.data()), from.data(), from.bytes()));
     lift(1);
@@ -175,8 +175,8 @@ void touch__beside_a_device__still_told(void** state) {
     const auto memory = memory_of(way);
     const Buffer buffer(2);
     const std::uint8_t byte = 1;
-    assert_true(protect(2, buffer.page(1), kPage, Forbidden::kEverything));
-    assert_true(protect(1, buffer.page(0), kPage, Forbidden::kEverything));
+    assert_true(protects(2, buffer.page(1), kPage, Forbidden::kEverything));
+    assert_true(protects(1, buffer.page(0), kPage, Forbidden::kEverything));
     prepare(way, *memory);
     assert_true(memory->copy_in(address_of(buffer.page(0)), &byte, 1));
     store(buffer.page(1));
@@ -193,8 +193,8 @@ void copy_in__between_requests_that_overlap__opens_the_oldest(void** state) {
     const auto memory = memory_of(way);
     const Buffer buffer(4);
     const std::uint8_t byte = 1;
-    assert_true(protect(1, buffer.data(), 2 * kPage, Forbidden::kEverything));
-    assert_true(protect(2, buffer.data(), 4 * kPage, Forbidden::kEverything));
+    assert_true(protects(1, buffer.data(), 2 * kPage, Forbidden::kEverything));
+    assert_true(protects(2, buffer.data(), 4 * kPage, Forbidden::kEverything));
     prepare(way, *memory);
     assert_true(memory->copy_in(address_of(buffer.data()), &byte, 1));
     store(buffer.page(1));

@@ -40,7 +40,7 @@ void run(const Buffer& buffer, std::uint64_t first, std::uint64_t count) {
     for (std::uint64_t tag = first; tag < first + count; ++tag) {
         std::uint8_t* const piece = buffer.page(2 * (tag % kOutstanding));
         const Forbidden forbidden = tag % 3 == 0 ? Forbidden::kStores : Forbidden::kEverything;
-        if (!protect(tag, piece, kPage, forbidden) || !protect(tag, piece + kPage, kPage, forbidden)) {
+        if (!protects(tag, piece, kPage, forbidden) || !protects(tag, piece + kPage, kPage, forbidden)) {
             fail_msg("request %llu is refused", static_cast<unsigned long long>(tag));
         }
         if (tag >= kOutstanding) {

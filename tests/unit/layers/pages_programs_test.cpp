@@ -76,7 +76,7 @@ TEST(touch__with_a_handler_of_the_program__each_gets_its_own) {
         const Buffer own(1, PROT_NONE);
         own_page = own.data();
         install(expect_own_fault);
-        must(protect(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
+        must(protects(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
         store(buffer.data());
         must(is_told(1, buffer.data()));
         store(own_page);
@@ -89,9 +89,9 @@ TEST(touch__after_the_program_installed_a_handler__caught_from_the_next_request_
         const Buffer buffer(2);
         const Buffer own(1, PROT_NONE);
         own_page = own.data();
-        must(protect(1, buffer.page(0), kPage, Forbidden::kEverything));
+        must(protects(1, buffer.page(0), kPage, Forbidden::kEverything));
         install(expect_own_fault);
-        must(protect(2, buffer.page(1), kPage, Forbidden::kEverything));
+        must(protects(2, buffer.page(1), kPage, Forbidden::kEverything));
         store(buffer.page(0));
         must(is_told(1, buffer.page(0)));
         store(own_page);
@@ -113,7 +113,7 @@ TEST(touch__a_handler_that_leaves_by_siglongjmp__both_work_again_and_again) {
         static int jumps = 0; // what is on the stack may be lost by a jump
         static std::uint64_t tag = 1;
         for (; tag <= 5; ++tag) {
-            must(protect(tag, buffer.data(), buffer.bytes(), Forbidden::kStores));
+            must(protects(tag, buffer.data(), buffer.bytes(), Forbidden::kStores));
             if (sigsetjmp(way_out, 1) == 0) { // NOLINT(cert-err52-cpp)
                 store(own.data());
             } else {
@@ -133,7 +133,7 @@ TEST(touch__a_store_to_what_the_program_may_only_read__is_its_own_fault) {
         const Buffer buffer(1, PROT_READ);
         own_page = buffer.data();
         install(expect_own_fault);
-        must(protect(1, buffer.data(), buffer.bytes(), Forbidden::kStores));
+        must(protects(1, buffer.data(), buffer.bytes(), Forbidden::kStores));
         store(buffer.data());
     });
     assert_int_equal(WEXITSTATUS(status), kHandled);
@@ -145,7 +145,7 @@ TEST(touch__no_handler_and_a_fault_of_the_programs_where_a_page_was_opened__kill
         action.sa_handler = SIG_DFL; // a sanitizer has its own
         must(sigaction(SIGSEGV, &action, nullptr) == 0);
         const Buffer buffer(1);
-        must(protect(1, buffer.data(), buffer.bytes(), Forbidden::kStores));
+        must(protects(1, buffer.data(), buffer.bytes(), Forbidden::kStores));
         store(buffer.data());
         must(is_told(1, buffer.data()));
         // We aren't told, and may not repeat it for ever.
@@ -158,11 +158,11 @@ TEST(touch__no_handler_and_a_fault_of_the_programs_where_a_page_was_opened__kill
 
 TEST(protect__in_a_child_of_fork__nothing_is_protected_or_told) {
     const Buffer buffer(2);
-    assert_true(protect(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
+    assert_true(protects(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
     const int status = in_child([&] {
         store(buffer.page(0));
         must(is_told_nothing());
-        must(!protect(2, buffer.data(), buffer.bytes(), Forbidden::kEverything));
+        must(!protects(2, buffer.data(), buffer.bytes(), Forbidden::kEverything));
         lift(1);
         _exit(kHandled);
     });
@@ -175,7 +175,7 @@ TEST(protect__in_a_child_of_fork__nothing_is_protected_or_told) {
 #ifndef SLUICE_UNDER_SANITIZER // a sanitizer makes it a fork()
 TEST(touch__in_a_child_of_vfork__goes_on_and_is_not_told) {
     const Buffer buffer(1);
-    assert_true(protect(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
+    assert_true(protects(1, buffer.data(), buffer.bytes(), Forbidden::kEverything));
     const pid_t child = vfork(); // NOLINT: programs use it
     if (child == 0) {
         store(buffer.data(), 9); // NOLINT(clang-analyzer-unix.Vfork): what isn't allowed is the test
@@ -212,7 +212,7 @@ TEST(touch__by_threads_at_the_same_page__told_once_and_all_go_on) {
     int told = 0;
     for (int each = 1; each <= kRounds; ++each) {
         const auto tag = static_cast<std::uint64_t>(each);
-        assert_true(protect(tag, buffer.data(), buffer.bytes(), Forbidden::kEverything));
+        assert_true(protects(tag, buffer.data(), buffer.bytes(), Forbidden::kEverything));
         round = each;
         while (arrived.load() < kThreads * each) {
             std::this_thread::yield();
@@ -242,7 +242,7 @@ TEST(touch__while_requests_come_and_go__each_access_goes_on) {
     });
     Touch touch;
     for (std::uint64_t tag = 1; tag <= 5000; ++tag) {
-        assert_true(protect(tag, buffer.data(), buffer.bytes(), Forbidden::kStores));
+        assert_true(protects(tag, buffer.data(), buffer.bytes(), Forbidden::kStores));
         lift(tag);
         while (take_touch(touch)) {
         }
@@ -268,8 +268,8 @@ TEST(protect__memory_of_stacks__refused) {
     }
     std::uint8_t own[64 << 10];
     std::memset(own, 5, sizeof own);
-    assert_false(protect(1, own, sizeof own, Forbidden::kEverything));
-    assert_false(protect(2, other, 64 << 10, Forbidden::kEverything));
+    assert_false(protects(1, own, sizeof own, Forbidden::kEverything));
+    assert_false(protects(2, other, 64 << 10, Forbidden::kEverything));
     step = 2;
     thread.join();
 }
@@ -290,7 +290,7 @@ TEST(protect__memory_beside_stacks__protected) {
         });
     }
     for (void* each : memory) {
-        assert_true(protect(1, each, kBytes, Forbidden::kEverything));
+        assert_true(protects(1, each, kBytes, Forbidden::kEverything));
     }
     stop = true;
     for (std::thread& thread : threads) {
@@ -309,7 +309,7 @@ TEST(protect__more_pieces_than_mappings_are_allowed__refused_until_others_end) {
     const Buffer buffer(2 * kMost);
     learn(buffer.data(), buffer.bytes());
     std::size_t count = 0;
-    while (count < kMost && protect(count, buffer.page(2 * count), kPage, Forbidden::kEverything)) {
+    while (count < kMost && protects(count, buffer.page(2 * count), kPage, Forbidden::kEverything)) {
         ++count;
     }
     if (count == kMost) {
@@ -317,8 +317,8 @@ TEST(protect__more_pieces_than_mappings_are_allowed__refused_until_others_end) {
     } else {
         assert_in_range(count, 1000, kMost - 1);
         lift(0);
-        assert_true(protect(0, buffer.page(0), kPage, Forbidden::kEverything));
-        assert_false(protect(count, buffer.page(2 * count), kPage, Forbidden::kEverything));
+        assert_true(protects(0, buffer.page(0), kPage, Forbidden::kEverything));
+        assert_false(protects(count, buffer.page(2 * count), kPage, Forbidden::kEverything));
     }
     for (std::size_t tag = 0; tag < count; ++tag) {
         lift(tag);

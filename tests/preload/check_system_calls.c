@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The cases of check_program.c in which the kernel loads from memory in use, or stores to it.
+#include "check_cases.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static const struct options usual = {0};
+
+// A Send of the whole buffer, for which there is no receive yet, and an empty pipe that doesn't wait.
+struct outstanding {
+    struct ends ends;
+    struct buffer from;
+    struct buffer to;
+    int pipe[2];
+};
+
+static struct outstanding send_all(void) {
+    struct outstanding sent = {.ends = open_ends(usual)};
+    struct ibv_send_wr* refused = NULL;
+    sent.from = make_buffer(&sent.ends);
+    sent.to = make_buffer(&sent.ends);
+    struct ibv_sge piece = piece_of(&sent.from);
+    piece.length = BYTES;
+    struct ibv_send_wr request = {
+        .wr_id = 1, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    must(ibv_post_send(sent.ends.a.qp, &request, &refused) == 0, "ibv_post_send");
+    must(pipe2(sent.pipe, O_NONBLOCK) == 0, "pipe2");
+    return sent;
+}
+
+static void end_all(struct outstanding* sent) {
+    struct ibv_sge piece = piece_of(&sent->to);
+    piece.length = BYTES;
+    struct ibv_recv_wr receive = {.wr_id = 9, .sg_list = &piece, .num_sge = 1};
+    struct ibv_recv_wr* refused = NULL;
+    must(ibv_post_recv(sent->ends.b.qp, &receive, &refused) == 0, "ibv_post_recv");
+    await(sent->ends.b.received, 9);
+    await(sent->ends.a.sent, 1);
+    must(memcmp(sent->from.memory, sent->to.memory, BYTES) == 0, "the data");
+    must(close(sent->pipe[0]) == 0 && close(sent->pipe[1]) == 0, "close");
+    free_buffer(&sent->from);
+    free_buffer(&sent->to);
+    close_ends(&sent->ends);
+}
+
+void read_into_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    must(write(sent.pipe[1], "text", 4) == 4, "write");
+    must(read(sent.pipe[0], sent.from.memory + 8192, 64) == 4, "read");
+    end_all(&sent);
+}
+
+// It isn't changed: nothing was there to be read, or it came to the other piece.
+void written_from_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    char own[8] = {0};
+    const struct iovec pieces[] = {{own, sizeof own}, {sent.from.memory, BYTES}};
+    must(read(sent.pipe[0], sent.from.memory, 64) == -1 && errno == EAGAIN, "read of nothing");
+    must(write(sent.pipe[1], sent.from.memory, sizeof own) == sizeof own, "write");
+    must(readv(sent.pipe[0], pieces, 2) == sizeof own, "readv");
+    end_all(&sent);
+}
