@@ -97,7 +97,9 @@ void hold(Request& request) noexcept {
     request.tag = touches::next_tag();
     if (is_sent(request)) {
         protect(request);
-        request.checksum = checksum_of(request);
+        if (!request.is_filled_first) {
+            request.checksum = checksum_of(request);
+        }
     } else if (is_received(request)) {
         touches::forget_failed(request);
         protect(request);

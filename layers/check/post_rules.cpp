@@ -82,10 +82,9 @@ void check_alignment(const QueuePair& pair, Request& request) noexcept {
 // waits.
 void check_sent_before_read(const QueuePair& pair, Request& request, unsigned flags) noexcept {
     const bool is_sent = request.kind == Kind::kSend || request.kind == Kind::kWrite;
-    const Request* const read = is_sent && !request.is_told_of && (flags & IBV_SEND_FENCE) == 0
-                                    ? writer_of(pair.sends, request)
-                                    : nullptr;
-    if (read == nullptr) {
+    const Request* const read = is_sent ? writer_of(pair.sends, request) : nullptr;
+    request.is_filled_first = read != nullptr;
+    if (read == nullptr || request.is_told_of || (flags & IBV_SEND_FENCE) != 0) {
         return;
     }
     request.is_told_of = true;

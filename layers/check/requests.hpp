@@ -42,7 +42,8 @@ struct Request {
     Kind kind = Kind::kOther;
     bool has_completion = true; // also where it succeeds
     bool is_inline = false;
-    bool is_told_of = false; // a finding names it already
+    bool is_told_of = false;      // a finding names it already
+    bool is_filled_first = false; // it sends what a Read before it brings
     std::uint8_t pieces_count = 0;
     std::uint32_t remote_key = 0;
     std::uint64_t remote_address = 0;
