@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "layers/check/pages/page_table.hpp"
+
 namespace sluice::layers::check {
 
 namespace {
@@ -72,12 +74,23 @@ bool add_memory(Checksum& checksum, std::uint64_t address, std::size_t length) n
     return true;
 }
 
+bool add_piece(Checksum& checksum, const Piece& piece) noexcept {
+    if (!piece.is_protected) {
+        return add_memory(checksum, piece.address, piece.length);
+    }
+    const std::uint64_t page = pages::page_bytes();
+    const std::uint64_t end = piece.address + piece.length;
+    const std::uint64_t first_whole = piece.address + (page - piece.address % page) % page;
+    return add_memory(checksum, piece.address, first_whole - piece.address) &&
+           add_memory(checksum, end - end % page, end % page);
+}
+
 } // namespace
 
 std::optional<std::uint64_t> checksum_of(const Request& request) noexcept {
     Checksum checksum;
     for (const Piece& piece : request.watched()) {
-        if (!add_memory(checksum, piece.address, piece.length)) {
+        if (!add_piece(checksum, piece)) {
             return std::nullopt;
         }
     }

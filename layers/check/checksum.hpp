@@ -8,7 +8,8 @@
 
 namespace sluice::layers::check {
 
-// Of all that REQUEST sends. Nothing where a page of it is gone, or forbidden.
+// Of all that REQUEST sends, but for whole pages that are protected. Nothing where a page of it is gone, or
+// forbidden.
 std::optional<std::uint64_t> checksum_of(const Request& request) noexcept;
 
 } // namespace sluice::layers::check

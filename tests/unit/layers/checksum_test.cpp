@@ -138,6 +138,28 @@ TEST(checksum__second_piece_changed__another) {
     assert_false(sum(request) == before);
 }
 
+// No store to whole pages goes unseen there.
+TEST(checksum__whole_pages_are_protected__edges_alone) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    std::uint8_t* const memory = pages(4);
+    for (const bool has_edges : {true, false}) {
+        const std::size_t edge = has_edges ? 10 : 0;
+        Request request = request_of(std::span(memory + page - edge, 2 * page + 2 * edge));
+        request.pieces[0].is_protected = true;
+        const std::uint64_t before = sum(request);
+        ++memory[page];
+        ++memory[3 * page - 1];
+        assert_true(sum(request) == before);
+        for (std::uint8_t* const at :
+             {memory + page - 1, memory + page - 10, memory + 3 * page, memory + 3 * page + 9}) {
+            ++*at;
+            assert_true((sum(request) != before) == has_edges);
+            --*at;
+        }
+    }
+    assert_int_equal(munmap(memory, 4 * page), 0);
+}
+
 TEST(checksum__page_gone_or_forbidden__none) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     std::uint8_t* const memory = pages(3);
