@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "layers/check/completions.hpp"
 #include "layers/check/describe.hpp"
@@ -21,23 +22,25 @@ bool is_at_work(const QueuePair& pair) noexcept {
     return pair.is_connected && pair.failure == IBV_WC_SUCCESS;
 }
 
-// Whether its completion, or a later one, is among those that were taken ahead. A pedant wants it polled.
+// Whether a completion that the program could have polled lets it off.
+bool counts_ahead() noexcept {
+    return report::depth() != report::Depth::kPedantic;
+}
+
+// Whether its completion, or a later one, is among those that were taken ahead.
 bool is_ahead(const Queue& queue, const QueuePair& pair, const Requests& requests,
               std::size_t index) noexcept {
-    if (report::depth() == report::Depth::kPedantic) {
-        return false;
-    }
-    return std::ranges::any_of(queue.ahead, [&](const ibv_wc& completion) {
-        if (completion.qp_num != pair.number) {
-            return false;
-        }
-        for (std::size_t i = index; i < requests.size(); ++i) {
-            if (requests[i].id == completion.wr_id && requests[i].has_completion) {
-                return true;
-            }
-        }
-        return false;
-    });
+    return counts_ahead() && std::ranges::any_of(queue.ahead, [&](const ibv_wc& completion) {
+               if (completion.qp_num != pair.number) {
+                   return false;
+               }
+               for (std::size_t i = index; i < requests.size(); ++i) {
+                   if (requests[i].id == completion.wr_id && requests[i].has_completion) {
+                       return true;
+                   }
+               }
+               return false;
+           });
 }
 
 // The program can't know the request's end. What the peer has answered may have ended.
@@ -78,7 +81,7 @@ constinit Mutex BothQueues::mutex;
 // A queue that is polled in steps can't be looked at ahead. A request that fails since something has ended is
 // told with its completion.
 bool is_unseen(const Queue& queue) noexcept {
-    return queue.real != nullptr && report::depth() != report::Depth::kPedantic;
+    return queue.real != nullptr && counts_ahead();
 }
 
 struct Use {
@@ -87,17 +90,71 @@ struct Use {
     Place posted = nullptr;
 };
 
-// REQUESTS are those of OWNER, which is PAIR or its shared receive queue.
-template<typename Owner, typename Uses>
-std::optional<Use> find_use(const QueuePair& pair, const Owner& owner, const Queue& queue, Requests& requests,
-                            Uses&& uses) {
+template<typename Owner>
+Use use_by(const Owner& owner, Request& request) {
+    request.is_told_of = true;
+    return {name_of(owner), name_of(request), request.posted};
+}
+
+// REQUESTS are PAIR's, with completions in QUEUE.
+template<typename Uses>
+std::optional<Use> find_use(const QueuePair& pair, const Queue& queue, Requests& requests, Uses&& uses) {
     for (std::size_t i = 0; i < requests.size() && !is_unseen(queue); ++i) {
         if (is_outstanding(pair, requests[i]) && uses(requests[i]) && !is_ahead(queue, pair, requests, i)) {
-            requests[i].is_told_of = true;
-            return Use{name_of(owner), name_of(requests[i]), requests[i].posted};
+            return use_by(pair, requests[i]);
         }
     }
     return std::nullopt;
+}
+
+// The numbers of the receives that were taken ahead for PAIR. Nothing: its queue can't be looked at.
+std::optional<std::vector<std::uint64_t>> receives_ahead(const QueuePair& pair) {
+    std::vector<std::uint64_t> ids;
+    Queue& queue = *pair.receive_queue;
+    if (is_unseen(queue) || queue.is_told_overrun) {
+        return std::nullopt;
+    }
+    look_ahead(queue);
+    const LockGuard lock(queue.mutex);
+    for (const ibv_wc& completion : queue.ahead) {
+        if (counts_ahead() && completion.qp_num == pair.number) {
+            ids.push_back(completion.wr_id);
+        }
+    }
+    return ids;
+}
+
+// Each of the queue pairs may have taken a receive, and each may have a completion queue of its own.
+template<typename Uses>
+std::optional<Use> find_use(SharedQueue& shared, Uses&& uses) {
+    std::vector<std::uint64_t> ahead;
+    for (const auto& pair : Registry::instance().pairs.all(
+             [&](const QueuePair& each) { return each.shared.get() == &shared; })) {
+        const std::optional<std::vector<std::uint64_t>> ids = receives_ahead(*pair);
+        if (!ids) {
+            return std::nullopt;
+        }
+        ahead.insert(ahead.end(), ids->begin(), ids->end());
+    }
+    const LockGuard lock(shared.mutex);
+    for (std::size_t i = 0; i < shared.requests.size(); ++i) {
+        Request& request = shared.requests[i];
+        if (request.has_completion && !request.is_told_of && uses(request) &&
+            std::ranges::find(ahead, request.id) == ahead.end()) {
+            return use_by(shared, request);
+        }
+    }
+    return std::nullopt;
+}
+
+template<typename Uses>
+std::optional<Use> find_own_use(QueuePair& pair, Uses&& uses) {
+    look_ahead(*pair.send_queue);
+    look_ahead(*pair.receive_queue);
+    const BothQueues queues(pair);
+    const LockGuard lock(pair.mutex);
+    std::optional<Use> found = find_use(pair, *pair.send_queue, pair.sends, uses);
+    return found ? found : find_use(pair, *pair.receive_queue, pair.receives, uses);
 }
 
 // A request of a device at work that USES something. Null: there is none.
@@ -106,70 +163,15 @@ std::optional<Use> find_use(const ibv_context* context, Uses&& uses) {
     const auto at_work = Registry::instance().pairs.all(
         [&](const QueuePair& pair) { return pair.context->verbs == context && is_at_work(pair); });
     for (const std::shared_ptr<QueuePair>& pair : at_work) {
-        look_ahead(*pair->send_queue);
-        look_ahead(*pair->receive_queue);
-        const BothQueues queues(*pair);
-        const LockGuard lock(pair->mutex);
-        std::optional<Use> found = find_use(*pair, *pair, *pair->send_queue, pair->sends, uses);
-        if (!found) {
-            found = find_use(*pair, *pair, *pair->receive_queue, pair->receives, uses);
-        }
+        std::optional<Use> found = find_own_use(*pair, uses);
         if (!found && pair->shared != nullptr) {
-            const LockGuard shared_lock(pair->shared->mutex);
-            found = find_use(*pair, *pair->shared, *pair->receive_queue, pair->shared->requests, uses);
+            found = find_use(*pair->shared, uses);
         }
         if (found) {
             return found;
         }
     }
     return std::nullopt;
-}
-
-struct Left {
-    std::string name;
-    Place made = nullptr;
-};
-
-template<typename Records, typename Wanted, typename Name>
-std::optional<Left> first_of(const Records& records, Wanted&& wanted, Name&& name) {
-    const auto found = records.all(wanted);
-    if (found.empty()) {
-        return std::nullopt;
-    }
-    return Left{name(*found.front()), found.front()->made};
-}
-
-std::optional<Left> user_of(const ibv_pd* pd) {
-    Registry& all = Registry::instance();
-    const auto is_its = [pd](const auto& record) { return record.pd == pd; };
-    const auto named = [](const auto& record) { return name_of(record); };
-    std::optional<Left> found = first_of(all.regions, is_its, named);
-    if (!found) {
-        found = first_of(all.pairs, is_its, named);
-    }
-    if (!found) {
-        found = first_of(all.shared_queues, is_its, named);
-    }
-    if (!found) {
-        found = first_of(all.address_handles, is_its,
-                         [](const AddressHandle&) { return std::string("an address handle"); });
-    }
-    if (!found) {
-        found = first_of(
-            all.domains, [pd](const Domain& domain) { return domain.root == pd && domain.pd != pd; },
-            [](const Domain&) { return std::string("a parent domain"); });
-    }
-    return found;
-}
-
-void tell_in_use(const std::string& object, const std::string& call, const std::optional<Left>& user,
-                 Place place) noexcept {
-    tell("object-in-use",
-         {{"it was to be destroyed", place}, {"its user was made", user ? user->made : nullptr}}, [&] {
-             return Told{object, call + " is refused: " + (user ? user->name : "another object") + " uses it",
-                         "destroy objects in the reverse order of their creation, and look at what each call "
-                         "returns"};
-         });
 }
 
 // Its completions go with a queue pair.
@@ -268,60 +270,6 @@ void check_end(const Queue& queue, Place place) noexcept {
                 "for that without end",
             "call ibv_ack_cq_events() for each event that ibv_get_cq_event() gave, with the queue that "
             "it named"};
-    });
-}
-
-void tell_busy(const Domain& domain, Place place) noexcept {
-    (void)at_boundary("check", [&]() -> Result<void> {
-        tell_in_use("protection domain of " + device_of(domain.context), "ibv_dealloc_pd()",
-                    user_of(domain.pd), place);
-        return {};
-    });
-}
-
-void tell_busy(const Region& region, Place place) noexcept {
-    (void)at_boundary("check", [&]() -> Result<void> {
-        tell_in_use(name_of(region) + " of " + device_of(region.context), "ibv_dereg_mr()",
-                    Left{"a memory window", nullptr}, place);
-        return {};
-    });
-}
-
-void tell_busy(const Queue& queue, Place place) noexcept {
-    (void)at_boundary("check", [&]() -> Result<void> {
-        tell_in_use(name_of(queue), "ibv_destroy_cq()",
-                    first_of(
-                        Registry::instance().pairs,
-                        [&](const QueuePair& pair) {
-                            return pair.send_queue.get() == &queue || pair.receive_queue.get() == &queue;
-                        },
-                        [](const QueuePair& pair) { return name_of(pair); }),
-                    place);
-        return {};
-    });
-}
-
-void tell_busy(const SharedQueue& queue, Place place) noexcept {
-    (void)at_boundary("check", [&]() -> Result<void> {
-        tell_in_use(name_of(queue), "ibv_destroy_srq()",
-                    first_of(
-                        Registry::instance().pairs,
-                        [&](const QueuePair& pair) { return pair.shared.get() == &queue; },
-                        [](const QueuePair& pair) { return name_of(pair); }),
-                    place);
-        return {};
-    });
-}
-
-void tell_busy(const Channel& channel, Place place) noexcept {
-    (void)at_boundary("check", [&]() -> Result<void> {
-        tell_in_use("completion channel of " + device_of(channel.context), "ibv_destroy_comp_channel()",
-                    first_of(
-                        Registry::instance().queues,
-                        [&](const Queue& queue) { return queue.channel == channel.object; },
-                        [](const Queue& queue) { return name_of(queue); }),
-                    place);
-        return {};
     });
 }
 

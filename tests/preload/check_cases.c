@@ -60,6 +60,26 @@ void shared_region_ended(void) {
     shared_with(1);
 }
 
+// The sender's completion says that the message is there, whichever queue its own is in.
+static void end_shared_before_the_poll(struct ends* ends, struct end* sender, const struct end* receiver) {
+    struct buffer from = make_buffer(ends);
+    struct buffer to = make_buffer(ends);
+    post_shared(ends, 1, &to);
+    post_send(sender, 11, &from, 0);
+    await(sender->sent, 11);
+    end_region(&to);
+    await(receiver->received, 1);
+    free_buffer(&from);
+    free_buffer(&to);
+}
+
+void shared_ended_before_the_poll(void) {
+    struct ends ends = open_ends((struct options){.is_shared = 1});
+    end_shared_before_the_poll(&ends, &ends.a, &ends.b);
+    end_shared_before_the_poll(&ends, &ends.b, &ends.a);
+    close_ends(&ends);
+}
+
 // ---- what is copied at once
 
 void inline_changed(void) {

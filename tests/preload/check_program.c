@@ -240,6 +240,7 @@ static const struct {
              {"steps_refused", steps_refused},
              {"shared", shared},
              {"shared_region_ended", shared_region_ended},
+             {"shared_ended_before_the_poll", shared_ended_before_the_poll},
              {"inline_changed", inline_changed},
              {"list_refused", list_refused},
              {"queue_full", queue_full},
