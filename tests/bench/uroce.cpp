@@ -3,7 +3,7 @@
 // What the device without a kernel costs: bench_uroce [--json FILE] [--quick].
 //
 // As programs see it, through libibverbs' public calls: its memory (uroce_memory.cpp), between two
-// processes (uroce_network.cpp), and within one (uroce_local.cpp).
+// processes (uroce_network.cpp), and within one (uroce_within.cpp).
 #include "tests/bench/uroce.hpp"
 
 int main(int argc, char** argv) {
@@ -11,6 +11,6 @@ int main(int argc, char** argv) {
     // First what forks: children open devices of their own, and are to find none of ours.
     sluice::bench::memory_figures(report);
     sluice::bench::network_figures(report);
-    sluice::bench::local_figures(report);
+    sluice::bench::within_figures(report);
     return report.finish();
 }

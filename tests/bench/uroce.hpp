@@ -5,8 +5,8 @@
 
 namespace sluice::bench {
 
-// Latency, and larger messages against memcpy(), within one process.
-void local_figures(Report& report);
+// Latency, and larger messages against memcpy().
+void within_figures(Report& report);
 // Bandwidth and latency between two processes, against bare sockets.
 void network_figures(Report& report);
 // Resident memory of contexts and queue pairs.

@@ -124,7 +124,7 @@ void poll_figure(Report& report) {
 
 } // namespace
 
-void local_figures(Report& report) {
+void within_figures(Report& report) {
     latency_figures(report, "one device", 0);
     latency_figures(report, "two devices", 1);
     bandwidth_figures(report);
