@@ -141,6 +141,24 @@ class Buffer {
     char* data_;
 };
 
+// Calls MEASURE with each number below COUNT in each of ROUNDS, every time in another order. Returns the
+// medians of what it has returned, by number.
+template<typename Measure>
+std::vector<double> medians_in_turns(int rounds, std::size_t count, Measure&& measure) {
+    std::vector<std::vector<double>> samples(count);
+    for (int round = 0; round < rounds; ++round) {
+        for (std::size_t turn = 0; turn < count; ++turn) {
+            const std::size_t which = (turn + static_cast<std::size_t>(round)) % count;
+            samples[which].push_back(measure(which));
+        }
+    }
+    std::vector<double> medians;
+    for (std::vector<double>& sample : samples) {
+        medians.push_back(median(std::move(sample)));
+    }
+    return medians;
+}
+
 // One of those who run in turn: PREPARE isn't timed, RUN is.
 struct Contender {
     std::function<void()> prepare;
@@ -150,25 +168,16 @@ struct Contender {
 // ROUNDS times each contender in turn; in each turn REPEATS times prepare and run. Returns the
 // medians over the rounds of ns per run.
 inline std::vector<double> interleave(const std::vector<Contender>& contenders, int rounds, int repeats) {
-    std::vector<std::vector<double>> samples(contenders.size());
-    for (int round = 0; round < rounds; ++round) {
-        for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
-            const std::size_t who = (turn + static_cast<std::size_t>(round)) % contenders.size();
-            std::uint64_t total = 0;
-            for (int repeat = 0; repeat < repeats; ++repeat) {
-                contenders[who].prepare();
-                const std::uint64_t start = ticks();
-                contenders[who].run();
-                total += ticks() - start;
-            }
-            samples[who].push_back(static_cast<double>(total) * ns_per_tick() / repeats - clock_ns());
+    return medians_in_turns(rounds, contenders.size(), [&](std::size_t which) {
+        std::uint64_t total = 0;
+        for (int repeat = 0; repeat < repeats; ++repeat) {
+            contenders[which].prepare();
+            const std::uint64_t start = ticks();
+            contenders[which].run();
+            total += ticks() - start;
         }
-    }
-    std::vector<double> medians;
-    for (std::vector<double>& sample : samples) {
-        medians.push_back(median(std::move(sample)));
-    }
-    return medians;
+        return static_cast<double>(total) * ns_per_tick() / repeats - clock_ns();
+    });
 }
 
 enum class Goal { kAtMost, kAtLeast, kNone };

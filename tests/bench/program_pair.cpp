@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "tests/bench/failure.hpp"
+#include "tests/bench/in_lab.hpp"
 
 namespace sluice::bench {
 
@@ -148,6 +149,15 @@ std::uint64_t counted(const nlohmann::json& path, Way way) {
 
 } // namespace
 
+std::string sluice_command() {
+    const std::string self = own_path();
+    std::string command = self.substr(0, self.rfind("/tests/bench/")) + "/tools/sluice";
+    if (access(command.c_str(), X_OK) != 0) {
+        die(command.c_str());
+    }
+    return command;
+}
+
 PairRunner::PairRunner(std::string sluice, std::string address, std::string port)
     : sluice_(std::move(sluice)), address_(std::move(address)), port_(std::move(port)),
       directory_(new_directory()) {}
@@ -179,8 +189,15 @@ std::string PairRunner::run(const Pair& pair) const {
 std::vector<std::string> PairRunner::command(const Pair& pair,
                                              const std::vector<std::string>& program) const {
     std::vector<std::string> words;
+    if (!pair.checker.empty()) {
+        words.push_back(sluice_);
+        words.insert(words.end(), pair.checker.begin(), pair.checker.end());
+        words.emplace_back("--");
+    }
     if (pair.way != Way::kOther) {
-        words = {sluice_, "run", "--device", "uroce", "--"};
+        for (const char* const word : {sluice_.c_str(), "run", "--device", "uroce", "--"}) {
+            words.emplace_back(word);
+        }
     }
     words.insert(words.end(), program.begin(), program.end());
     return words;

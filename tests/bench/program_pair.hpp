@@ -24,7 +24,12 @@ struct Pair {
     std::vector<std::string> environment{}; // NAME=VALUE, for both
     Way way = Way::kOther;
     std::uint64_t least = 0; // requests or packets that must have gone this way
+    // The command of `sluice` behind which both run, with its options; empty: none.
+    std::vector<std::string> checker{};
 };
+
+// That of this build.
+std::string sluice_command();
 
 class PairRunner {
   public:

@@ -247,15 +247,6 @@ void tell_ucx(Report& report, const Programs& programs) {
               in_ns("ucp put", "ucp put, posix"));
 }
 
-std::string sluice_command() {
-    const std::string self = own_path();
-    std::string command = self.substr(0, self.rfind("/tests/bench/")) + "/tools/sluice";
-    if (access(command.c_str(), X_OK) != 0) {
-        die(command.c_str());
-    }
-    return command;
-}
-
 } // namespace
 
 void program_figures(Report& report) {
