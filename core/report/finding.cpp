@@ -26,20 +26,22 @@ namespace sluice::report {
 
 namespace {
 
+// Never destroyed: what is left is told when libraries have ended already.
 struct Wish {
     Depth depth = Depth::kNothing;
-    std::string file;
+    const char* file = "";
 };
 
 // SLUICE_CHECK is DEPTH:FILE.
-Wish read_wish() {
+Wish read_wish() noexcept {
     const char* const value = setting_value(Setting::kCheck);
     const std::string_view text = value != nullptr ? value : "";
     for (const auto& [word, depth] : {std::pair{std::string_view("quick:"), Depth::kQuick},
                                       std::pair{std::string_view("full:"), Depth::kFull},
                                       std::pair{std::string_view("pedantic:"), Depth::kPedantic}}) {
         if (text.starts_with(word)) {
-            return {.depth = depth, .file = std::string(text.substr(word.size()))};
+            const char* const file = strdup(value + word.size());
+            return file != nullptr ? Wish{.depth = depth, .file = file} : Wish();
         }
     }
     return {};
@@ -47,10 +49,7 @@ Wish read_wish() {
 
 // As it was when the program began, as programs change their environment.
 const Wish& wish() noexcept {
-    static const Wish read = [] {
-        const Result<Wish> found = at_boundary("SLUICE_CHECK", []() -> Result<Wish> { return read_wish(); });
-        return found ? *found : Wish();
-    }();
+    static const Wish read = read_wish();
     return read;
 }
 
@@ -166,10 +165,10 @@ std::string text_of(const Finding& finding) {
 // off.
 void append(const std::string& record) {
     const std::string text = "\n" + record;
-    const Descriptor file(open(wish().file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+    const Descriptor file(open(wish().file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
     if (file.get() < 0 ||
         ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        SLUICE_LOG(kError, "check", "%s can't be written: %s", wish().file.c_str(), std::strerror(errno));
+        SLUICE_LOG(kError, "check", "%s can't be written: %s", wish().file, std::strerror(errno));
     }
 }
 

@@ -191,6 +191,21 @@ TEST(write__ends_of_lines_and_escapes_in_texts__blanks) {
     assert_equal(batch.findings[0].sides.at(0).title, "one end finding 1");
 }
 
+// As what is left is told of a program that ends, when some libraries have destroyed their data already.
+void write_at_exit() {
+    write_at("a-rule", stack_in("gnu_get_libc_version"), stack_in("gnu_get_libc_release"));
+}
+
+TEST(write__when_the_process_ends__written) {
+    const File file;
+    (void)in_child("full:" + file.name(), [] {
+        assert_int_equal(std::atexit(write_at_exit), 0); // it runs when what is made from now on is destroyed
+        assert_true(depth() == Depth::kFull);
+        std::exit(0); // NOLINT(concurrency-mt-unsafe): there is one thread
+    });
+    assert_int_equal(reader::RecordReader().feed(file.text()).findings.size(), 1);
+}
+
 TEST(write__behind_a_record_that_was_cut_off__whole) {
     const File file;
     FILE* const cut = std::fopen(file.name().c_str(), "w");
