@@ -31,10 +31,10 @@ struct KernelTouch {
     check::pages::Touch touch;
 };
 
-// By its number, as what read() and its like get is declared as memory that nobody reads. True: a request
-// forbids what the kernel is about to do.
-bool open_for_kernel(std::uintptr_t address, std::size_t bytes, bool is_store,
-                     check::pages::Touch& touch) noexcept {
+// By its number, as what read() and its like get is declared as memory that nobody reads: where this is
+// inlined, the compiler would warn of reading it. True: a request forbids what the kernel is about to do.
+[[gnu::noinline]] bool open_for_kernel(std::uintptr_t address, std::size_t bytes, bool is_store,
+                                       check::pages::Touch& touch) noexcept {
     const auto* const memory = reinterpret_cast<const void*>(address); // NOLINT(performance-no-int-to-ptr)
     const bool is_touch = check::may_be_registered(memory, bytes) &&
                           check::pages::lift_for_kernel(memory, bytes, is_store, touch);

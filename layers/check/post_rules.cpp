@@ -16,16 +16,17 @@ namespace {
 constexpr std::string_view kPosted = "the request was posted";
 
 // A request of REQUESTS before the last one, which is REQUEST, that may write to the same memory. Null: none.
-const Request* writer_of(const Requests& requests, const Request& request) noexcept {
+template<typename AnyRequests>
+auto* writer_of(AnyRequests& requests, const Request& request) noexcept {
     for (std::size_t i = 0; i < requests.size(); ++i) {
-        const Request& other = requests[i];
+        auto& other = requests[i];
         const bool writes =
             other.kind == Kind::kRead || other.kind == Kind::kAtomic || other.kind == Kind::kReceive;
         if (&other != &request && writes && overlap(other, request)) {
             return &other;
         }
     }
-    return nullptr;
+    return static_cast<decltype(&requests[0])>(nullptr);
 }
 
 const char* state_name(ibv_qp_state state) noexcept {
@@ -137,11 +138,14 @@ void check_count(const QueuePair& pair, Request& request, std::size_t count, std
 }
 
 // Right where nobody looks at what comes, as for Writes with immediate data.
-void check_one_buffer(const Owner& owner, const Requests& requests, Request& request) noexcept {
-    const Request* const other = report::depth() == report::Depth::kPedantic && !request.is_told_of
-                                     ? writer_of(requests, request)
-                                     : nullptr;
+void check_one_buffer(const Owner& owner, Requests& requests, Request& request) noexcept {
+    Request* const other = report::depth() >= report::Depth::kFull ? writer_of(requests, request) : nullptr;
     if (other == nullptr) {
+        return;
+    }
+    request.shares_memory = true;
+    other->shares_memory = true;
+    if (report::depth() != report::Depth::kPedantic || request.is_told_of) {
         return;
     }
     request.is_told_of = true;

@@ -13,7 +13,7 @@ void check_reclaim(QueuePair& pair, Request& request) noexcept;
 void check_process(const QueuePair& pair, Request& request) noexcept;
 void check_alignment(const QueuePair& pair, Request& request) noexcept;
 void check_sent_before_read(const QueuePair& pair, Request& request, unsigned flags) noexcept;
-void check_one_buffer(const Owner& owner, const Requests& requests, Request& request) noexcept;
+void check_one_buffer(const Owner& owner, Requests& requests, Request& request) noexcept;
 void check_failure(const QueuePair& pair, Request& request) noexcept;
 void check_inline(const QueuePair& pair, Request& request, std::size_t bytes) noexcept;
 void check_count(const QueuePair& pair, Request& request, std::size_t count, std::uint32_t granted) noexcept;

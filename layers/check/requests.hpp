@@ -44,6 +44,7 @@ struct Request {
     bool is_inline = false;
     bool is_told_of = false;      // a finding names it already
     bool is_filled_first = false; // it sends what a Read before it brings
+    bool shares_memory = false; // with another receive: what a program reads there is nobody's in particular
     std::uint8_t pieces_count = 0;
     std::uint32_t remote_key = 0;
     std::uint64_t remote_address = 0;

@@ -92,17 +92,6 @@ class Kept {
     std::atomic<bool> has_failed_ = false;
 };
 
-// A program that posts one buffer for many messages doesn't look at what comes.
-bool is_one_of_many(const Requests& requests, const Request& request) noexcept {
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-        if (requests[i].tag != request.tag && requests[i].kind == Kind::kReceive &&
-            overlap(requests[i], request)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // " (64 bytes from 0x...)"
 std::string range_of(const Request& request, const void* address) {
     const std::uint64_t touched = reinterpret_cast<std::uintptr_t>(address);
@@ -114,18 +103,11 @@ std::string range_of(const Request& request, const void* address) {
     return {};
 }
 
-const Requests& receives_of(const QueuePair& pair) noexcept {
-    return pair.shared != nullptr ? pair.shared->requests : pair.receives;
-}
-
-const Requests& receives_of(const SharedQueue& queue) noexcept {
-    return queue.requests;
-}
-
-// The first of a request explains the others.
+// The first of a request explains the others. A program that posts one buffer for many messages looks at
+// none, or knows that no other comes yet.
 template<typename Owner>
 void tell_touch(const Owner& owner, Request& request, const pages::Touch& touch) noexcept {
-    if (request.is_told_of || is_one_of_many(receives_of(owner), request)) {
+    if (request.is_told_of || request.shares_memory) {
         return;
     }
     request.is_told_of = true;

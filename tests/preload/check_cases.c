@@ -80,6 +80,35 @@ void shared_ended_before_the_poll(void) {
     close_ends(&ends);
 }
 
+// ---- one buffer for two messages
+
+static void post_whole_receive(struct end* end, uint64_t id, const struct buffer* buffer) {
+    struct ibv_sge piece = piece_of(buffer);
+    piece.length = BYTES;
+    struct ibv_recv_wr request = {.wr_id = id, .sg_list = &piece, .num_sge = 1};
+    struct ibv_recv_wr* refused = NULL;
+    must(ibv_post_recv(end->qp, &request, &refused) == 0, "ibv_post_recv");
+}
+
+// The second doesn't come before the first was looked at.
+void one_buffer_in_turns(void) {
+    struct ends ends = open_ends(usual);
+    struct buffer from = make_buffer(&ends);
+    struct buffer to = make_buffer(&ends);
+    post_whole_receive(&ends.b, 1, &to);
+    post_whole_receive(&ends.b, 2, &to);
+    for (uint64_t id = 1; id <= 2; ++id) {
+        (void)snprintf(from.memory, BYTES, "message %d", (int)id);
+        post_send(&ends.a, id, &from, 0);
+        await(ends.a.sent, id);
+        await(ends.b.received, id);
+        must(strcmp(to.memory, from.memory) == 0, "the data");
+    }
+    free_buffer(&from);
+    free_buffer(&to);
+    close_ends(&ends);
+}
+
 // ---- what is copied at once
 
 void inline_changed(void) {

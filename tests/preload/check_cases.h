@@ -12,6 +12,7 @@ void complete(struct ibv_qp_ex* qp);
 void shared(void);
 void shared_region_ended(void);
 void shared_ended_before_the_poll(void);
+void one_buffer_in_turns(void);
 void inline_changed(void);
 void list_refused(void);
 void queue_full(void);

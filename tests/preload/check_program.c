@@ -241,6 +241,7 @@ static const struct {
              {"shared", shared},
              {"shared_region_ended", shared_region_ended},
              {"shared_ended_before_the_poll", shared_ended_before_the_poll},
+             {"one_buffer_in_turns", one_buffer_in_turns},
              {"inline_changed", inline_changed},
              {"list_refused", list_refused},
              {"queue_full", queue_full},
