@@ -23,6 +23,9 @@ namespace {
 // The checker's. Null: there is none.
 using OpenPage = bool(void* address);
 constinit std::atomic<OpenPage*> open_page = nullptr;
+using Copy = std::size_t(void* to, const void* from, std::size_t bytes);
+constinit std::atomic<Copy*> checkers_store = nullptr;
+constinit std::atomic<Copy*> checkers_load = nullptr;
 
 bool is_accessing() {
     return landing != nullptr;
@@ -64,6 +67,10 @@ void look_for_checker() noexcept {
         if (open != nullptr && know != nullptr) {
             know(is_accessing);
             open_page.store(open, std::memory_order_relaxed);
+            checkers_store.store(reinterpret_cast<Copy*>(dlsym(RTLD_DEFAULT, "sluice_check_store")),
+                                 std::memory_order_relaxed);
+            checkers_load.store(reinterpret_cast<Copy*>(dlsym(RTLD_DEFAULT, "sluice_check_load")),
+                                std::memory_order_relaxed);
         }
         return true;
     }();
@@ -81,6 +88,20 @@ bool opened_by_checker(const void* memory, std::size_t bytes) noexcept {
         is_opened = open_by_checker(reinterpret_cast<void*>(page * page_bytes)) || is_opened;
     }
     return is_opened;
+}
+
+bool has_checker() noexcept {
+    return open_page.load(std::memory_order_relaxed) != nullptr;
+}
+
+std::size_t stored_by_checker(void* to, const void* from, std::size_t bytes) noexcept {
+    Copy* const copy = checkers_store.load(std::memory_order_relaxed); // code, as above
+    return copy != nullptr ? copy(to, from, bytes) : 0;
+}
+
+std::size_t loaded_by_checker(void* to, const void* from, std::size_t bytes) noexcept {
+    Copy* const copy = checkers_load.load(std::memory_order_relaxed);
+    return copy != nullptr ? copy(to, from, bytes) : 0;
 }
 
 Result<void> prepare_guard() {

@@ -29,6 +29,11 @@ namespace sluice::roce::socket {
 // to open all pages of that memory. True: it has opened one, and the call is to be repeated.
 void look_for_checker() noexcept;
 bool opened_by_checker(const void* memory, std::size_t bytes) noexcept;
+// How many bytes of a store to TO, or of a load from FROM, the checker does itself, since their pages are
+// protected: up to the first that isn't. They stay protected.
+bool has_checker() noexcept;
+std::size_t stored_by_checker(void* to, const void* from, std::size_t bytes) noexcept;
+std::size_t loaded_by_checker(void* to, const void* from, std::size_t bytes) noexcept;
 
 // Puts our handler in place, in front of the program's. Cheap when it is there already.
 Result<void> prepare_guard();

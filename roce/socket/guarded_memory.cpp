@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -98,6 +99,29 @@ bool pages_are_there(std::uint64_t addr, std::size_t len_bytes, bool for_writing
     return true;
 }
 
+// Page by page of WATCHED, which is TO or FROM: by the checker where it protects them, and otherwise by COPY.
+template<typename ByChecker, typename Copy>
+bool copy_in_parts(void* to, const void* from, std::size_t len_bytes, const void* watched,
+                   ByChecker&& by_checker, Copy&& copy) noexcept {
+    auto* into = static_cast<std::uint8_t*>(to);
+    const auto* bytes = static_cast<const std::uint8_t*>(from);
+    auto place = reinterpret_cast<std::uintptr_t>(watched);
+    while (len_bytes != 0) {
+        std::size_t done = by_checker(into, bytes, len_bytes);
+        if (done == 0) {
+            done = std::min<std::size_t>(len_bytes, page_bytes() - place % page_bytes());
+            if (!copy(into, bytes, done)) {
+                return false;
+            }
+        }
+        into += done;
+        bytes += done;
+        place += done;
+        len_bytes -= done;
+    }
+    return true;
+}
+
 } // namespace
 
 Result<GuardMethod> parse_guard_method(const char* text) {
@@ -155,11 +179,16 @@ bool GuardedMemory::copy_in(std::uint64_t to, const void* from, std::size_t len_
     if (len_bytes == 0) {
         return true;
     }
-    if (method_ == GuardMethod::kSystemCall) {
-        return copy_by_kernel(true, const_cast<void*>(from), at<void>(to), len_bytes);
-    }
-    // What comes from this process may overlap with where it goes.
-    return guarded([=] { std::memmove(at<void>(to), from, len_bytes); });
+    const auto store = [this](void* into, const void* bytes, std::size_t count) {
+        if (method_ == GuardMethod::kSystemCall) {
+            return copy_by_kernel(true, const_cast<void*>(bytes), into, count);
+        }
+        // What comes from this process may overlap with where it goes.
+        return guarded([=] { std::memmove(into, bytes, count); });
+    };
+    return has_checker()
+               ? copy_in_parts(at<void>(to), from, len_bytes, at<void>(to), stored_by_checker, store)
+               : store(at<void>(to), from, len_bytes);
 }
 
 bool GuardedMemory::copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept {
@@ -169,10 +198,15 @@ bool GuardedMemory::copy_out(void* to, std::uint64_t from, std::size_t len_bytes
     if (from == 0) { // which memcpy() mustn't be given
         return false;
     }
-    if (method_ == GuardMethod::kSystemCall) {
-        return copy_by_kernel(false, to, at<void>(from), len_bytes);
-    }
-    return guarded([=] { std::memcpy(to, at<const void>(from), len_bytes); });
+    const auto load = [this](void* into, const void* bytes, std::size_t count) {
+        if (method_ == GuardMethod::kSystemCall) {
+            return copy_by_kernel(false, into, const_cast<void*>(bytes), count);
+        }
+        return guarded([=] { std::memcpy(into, bytes, count); });
+    };
+    return has_checker()
+               ? copy_in_parts(to, at<void>(from), len_bytes, at<void>(from), loaded_by_checker, load)
+               : load(to, at<void>(from), len_bytes);
 }
 
 bool GuardedMemory::readable(std::uint64_t addr, std::size_t len_bytes) noexcept {

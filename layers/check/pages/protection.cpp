@@ -18,10 +18,6 @@ bool set_rights(void* memory, std::size_t bytes, int rights) noexcept {
 
 constinit Protection the_protection;
 
-bool request_forbids(const Request& request, Access access) noexcept {
-    return request.forbidden == Forbidden::kEverything || access != Access::kLoad;
-}
-
 // The page that a fault of this thread was last answered for by a repetition alone. A handler of signals
 // reads it.
 struct Repeated {
@@ -264,6 +260,17 @@ bool Protection::forbids(std::uint64_t number, Access access) noexcept {
     return page != nullptr && is_known(page->rights) && forbids_access(*page, access);
 }
 
+std::uint64_t Protection::end_of_forbidden(PageRange pages, Access access) noexcept {
+    const Section section(lock_);
+    for (; pages.first < pages.end; ++pages.first) {
+        const Page* const page = table_.find(pages.first);
+        if (page == nullptr || !is_known(page->rights) || !forbids_access(*page, access)) {
+            break;
+        }
+    }
+    return pages.first;
+}
+
 bool Protection::open(std::uint64_t number, Access access, Touch* touch) noexcept {
     const Section section(lock_);
     Page* const page = table_.find(number);
@@ -315,7 +322,7 @@ const Request* Protection::forbidding(std::uint64_t number, const Page& page, Ac
     for (std::size_t rank = 0; rank < requests_.count(); ++rank) {
         const Request& request = requests_.at_rank(rank);
         const bool has_it = request.pages.first <= number && number < request.pages.end &&
-                            page.cleared_at < request.since && request_forbids(request, access);
+                            page.cleared_at < request.since && request.forbids(access);
         if (has_it && (best == nullptr || better(request, *best))) {
             best = &request;
         }

@@ -68,6 +68,8 @@ class Protection {
 
     // In a fault's handler, too: whether the page is protected against that access.
     bool forbids(std::uint64_t number, Access access) noexcept;
+    // The first page that isn't protected against that access.
+    std::uint64_t end_of_forbidden(PageRange pages, Access access) noexcept;
     // In a fault's handler, too: opens the page for good; the touch, if there is one, is remembered with the
     // tag of a request that forbids it. True: the access is to be repeated. That is so also where the page
     // was opened since the fault, but once for a thread: then the fault has another reason.

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "layers/check/pages/page_table.hpp"
+#include "layers/check/pages/page_rules.hpp"
 #include "layers/check/pages/touch.hpp"
 
 namespace sluice::layers::check::pages {
@@ -23,6 +23,9 @@ struct Request {
     std::uint32_t rank = 0; // among all that are outstanding; the table's own
 
     bool is_free() const noexcept { return pages.first == pages.end; }
+    bool forbids(Access access) const noexcept {
+        return forbidden == Forbidden::kEverything || access != Access::kLoad;
+    }
 };
 
 class Requests {
