@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "core/count.hpp"
 #include "roce/engine/completion_queue.hpp"
@@ -52,10 +53,18 @@ struct QpContext {
     // A peer of which nothing is known isn't lost before it has been silent for so long.
     Nanoseconds min_silence;
     Neighbourhood* neighbourhood; // null: all requests are packets
-    // For packets to the peer, when last looked for.
-    Neighbourhood::Room room = Neighbourhood::Room::kNoWay;
+    // For packets to the peer, as seen in this turn of the queue pair. Requests that are executed at once
+    // need none, so that it is looked for when something asks.
+    std::optional<Neighbourhood::Room> seen_room = Neighbourhood::Room::kNoWay;
 
-    bool goes_through_memory() const noexcept { return room != Neighbourhood::Room::kNoWay; }
+    Neighbourhood::Room room() noexcept {
+        if (!seen_room) {
+            seen_room = neighbourhood->room(ends());
+        }
+        return *seen_room;
+    }
+    bool is_full() noexcept { return room() == Neighbourhood::Room::kFull; }
+    bool goes_through_memory() noexcept { return room() != Neighbourhood::Room::kNoWay; }
     Ends ends() const noexcept {
         return {.local = attr.local, .qpn = qpn, .remote = attr.remote, .peer_qpn = attr.dest_qpn};
     }

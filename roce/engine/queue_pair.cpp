@@ -306,16 +306,16 @@ bool QueuePair::has_other_port(const InPacket& in) noexcept {
 }
 
 // A datagram for a peer without room takes another way.
-void QueuePair::look_for_room() noexcept {
+void QueuePair::forget_room() noexcept {
     const bool may_go_there = context_.neighbourhood != nullptr && type_ != QpType::kUd && receives_packets();
-    context_.room = may_go_there ? context_.neighbourhood->room(ends()) : Neighbourhood::Room::kNoWay;
+    context_.seen_room = may_go_there ? std::nullopt : std::optional(Neighbourhood::Room::kNoWay);
 }
 
 bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
     if (state_ == QpState::kReset || state_ == QpState::kInit || has_nothing_to_send()) {
         return false;
     }
-    look_for_room();
+    forget_room();
     const bool sent = transmit_something(out, now);
     check_failures();
     return sent;
@@ -357,7 +357,7 @@ bool QueuePair::transmit_reliable(OutPacket& out, const Moment& now) noexcept {
 }
 
 bool QueuePair::transmit_answer(OutPacket& out) noexcept {
-    if (lacks_room() && responder_.answers_through_memory()) {
+    if (responder_.answers_through_memory() && context_.is_full()) {
         return false;
     }
     switch (type_) {

@@ -84,8 +84,7 @@ class QueuePair {
     }
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     // Whether transmit() has given nothing because its peer has no room.
-    bool lacks_room() const noexcept { return context_.room == Neighbourhood::Room::kFull; }
-    bool has_room() const noexcept { return context_.room == Neighbourhood::Room::kFree; }
+    bool lacks_room() const noexcept { return context_.seen_room == Neighbourhood::Room::kFull; }
     // Whether transmit() would give plain acknowledgements, and nothing that a program waits for.
     bool owes_acknowledgements_alone() const noexcept {
         return type_ == QpType::kRc && responder_.owes_acknowledgements_alone() && !requester_.has_more();
@@ -112,7 +111,8 @@ class QueuePair {
     bool carries(WrOpcode opcode) const noexcept;
     bool is_from_peer(const InPacket& in) const noexcept;
     bool has_other_port(const InPacket& in) noexcept;
-    void look_for_room() noexcept;
+    void forget_room() noexcept;
+    bool has_room() noexcept { return context_.room() == Neighbourhood::Room::kFree; }
     bool has_nothing_to_send() const noexcept;
     bool transmit_something(OutPacket& out, const Moment& now) noexcept;
     bool may_go_first() noexcept;

@@ -117,7 +117,7 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
                 ++cursor_;
                 retire_answered();
             }
-        } else if (context_.room == Neighbourhood::Room::kFull && through_memory_) {
+        } else if (through_memory_ && context_.is_full()) {
             await_answer(now); // as for a packet that was lost
             return false;
         } else if (emit(entry, out)) {

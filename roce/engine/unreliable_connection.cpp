@@ -43,7 +43,7 @@ void UnreliableConnection::choose_way() noexcept {
 }
 
 bool UnreliableConnection::has_room(const Moment& now) noexcept {
-    if (!through_memory_ || context_.room != Neighbourhood::Room::kFull) {
+    if (!through_memory_ || !context_.is_full()) {
         no_room_until_ = kNever;
         gives_up_room_ = false;
         return true;
