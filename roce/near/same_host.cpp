@@ -279,6 +279,15 @@ Peer* SameHost::find(const engine::Ends& ends) noexcept {
     });
 }
 
+// The only one that may have the connection. For a caller that looks at the connection itself.
+Peer* SameHost::owner(const engine::Ends& ends) noexcept {
+    return find_if(last_, [&](const PeerBoard& board) {
+        const BoardOwner& owner = board.owner();
+        return owner.share.owns(ends.peer_qpn) &&
+               (owner.address == ends.remote ? board.lives() : board.connection(ends).has_value());
+    });
+}
+
 // At its home, and at further addresses that it has in common with this process, all its numbers are for it;
 // at others it has connections.
 Peer* SameHost::receiver(const engine::Ends& ends) noexcept {
@@ -395,7 +404,7 @@ bool SameHost::knows(const engine::Ends& ends) noexcept {
 }
 
 bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) noexcept {
-    Peer* const peer = find(request.ends);
+    Peer* const peer = owner(request.ends);
     if (!may_touch(peer)) {
         return false;
     }
@@ -412,12 +421,16 @@ bool SameHost::execute(const DirectRequest& request, std::uint64_t& original) no
     return true;
 }
 
-// Whatever may take long: nobody waits for this process meanwhile.
+// Whatever may take long: nobody waits for this process meanwhile. An atomic operation can't do without a
+// mapping.
 void SameHost::get_ready(Peer& peer, const DirectRequest& request) noexcept {
+    const bool atomic = is_atomic(request.opcode);
+    if (peer.shared == nullptr || (!atomic && peer.shared->is_settled(request.rkey))) {
+        return;
+    }
     const auto seen = peer.board.region(request.rkey);
-    if (seen && peer.shared != nullptr &&
-        peer.shared->before_use(*seen, is_atomic(request.opcode) ? SharedRegions::Search::kNow
-                                                                 : SharedRegions::Search::kAfterSomeUses)) {
+    if (seen && peer.shared->before_use(*seen, atomic ? SharedRegions::Search::kNow
+                                                      : SharedRegions::Search::kAfterSomeUses)) {
         (void)memory_.prepare(); // the program may have installed handlers since it registered memory
     }
 }

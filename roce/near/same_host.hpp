@@ -129,6 +129,7 @@ class SameHost final : public engine::Neighbourhood {
     template<typename Is>
     Peer* find_if(std::size_t& last, Is&& is) noexcept;
     Peer* find(const engine::Ends& ends) noexcept;
+    Peer* owner(const engine::Ends& ends) noexcept;
     Peer* receiver(const engine::Ends& ends) noexcept;
     void report_garbage(const Peer& peer) const noexcept;
     static void after_reading(Peer& peer) noexcept;

@@ -136,12 +136,19 @@ bool SharedRegions::is_or_becomes(Known& known, const SeenRegion& seen) noexcept
     return true;
 }
 
-SharedRegions::Known& SharedRegions::place_of(const SeenRegion& seen) const noexcept {
-    return known_[seen.region.key >> engine::kKeyVariantBits & (kKnown - 1)];
+SharedRegions::Known& SharedRegions::place_of(std::uint32_t key) const noexcept {
+    return known_[key >> engine::kKeyVariantBits & (kKnown - 1)];
+}
+
+bool SharedRegions::is_settled(std::uint32_t key) noexcept {
+    Known& known = place_of(key);
+    const bool is_it = known.key == key && known.uses == kUsesBeforeSearch;
+    known.uses_of_others = is_it ? 0 : known.uses_of_others;
+    return is_it;
 }
 
 bool SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
-    Known& known = place_of(seen);
+    Known& known = place_of(seen.region.key);
     if (!is_or_becomes(known, seen) || known.uses == kUsesBeforeSearch) {
         return false;
     }
@@ -155,8 +162,11 @@ bool SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
     return known.range.len_bytes != 0;
 }
 
-std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const Range& range) const noexcept {
-    const Known& known = place_of(seen);
+std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const Range& range) noexcept {
+    Known& known = place_of(seen.region.key);
+    if (known.key == seen.region.key && known.version != seen.version) {
+        known.uses = 0;
+    }
     const bool is_mapped = known.key == seen.region.key && known.version == seen.version &&
                            range.addr >= known.range.addr && range.len_bytes <= known.range.len_bytes &&
                            range.addr - known.range.addr <= known.range.len_bytes - range.len_bytes;

@@ -31,6 +31,9 @@ class SharedRegions {
     // Of the process PID.
     explicit SharedRegions(pid_t pid);
 
+    // Whether it was decided where the region with this KEY lies, for one of its versions. The region is
+    // about to be used.
+    bool is_settled(std::uint32_t key) noexcept;
     // REGION is about to be used. May look for where it lies, and wait for the file system then. True: it
     // has been mapped.
     enum class Search : std::uint8_t { kAfterSomeUses, kNow };
@@ -40,8 +43,9 @@ class SharedRegions {
         std::uint64_t addr = 0;
         std::uint64_t len_bytes = 0;
     };
-    // Where RANGE, which is in REGION, lies here. None: it isn't mapped here.
-    std::optional<std::uint64_t> find(const SeenRegion& region, const Range& range) const noexcept;
+    // Where RANGE, which is in REGION, lies here. None: it isn't mapped here. Another version than the one
+    // that was decided on has to be looked for anew.
+    std::optional<std::uint64_t> find(const SeenRegion& region, const Range& range) noexcept;
 
   private:
     struct Known {
@@ -56,7 +60,7 @@ class SharedRegions {
         std::uint64_t here = 0;
     };
     static constexpr std::size_t kKnown = 256; // at a time
-    Known& place_of(const SeenRegion& region) const noexcept;
+    Known& place_of(std::uint32_t key) const noexcept;
     static bool is_or_becomes(Known& known, const SeenRegion& region) noexcept;
     void look_for(const engine::PublishedRegion& region, Known& known) const;
 
