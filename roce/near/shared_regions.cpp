@@ -11,6 +11,7 @@
 #include <array>
 #include <climits>
 #include <cstdio>
+#include <new>
 #include <string>
 
 #include "core/boundary.hpp"
@@ -120,8 +121,6 @@ Result<MappedBytes> map_as_durable(const engine::PublishedRegion& region, const 
 
 } // namespace
 
-SharedRegions::SharedRegions(pid_t pid) : pid_(pid), known_(std::make_unique<Known[]>(kKnown)) {}
-
 // A search takes its time: two regions of one place don't drive each other out by turns.
 bool SharedRegions::is_or_becomes(Known& known, const SeenRegion& seen) noexcept {
     if (known.key == seen.region.key && known.version == seen.version) {
@@ -136,11 +135,22 @@ bool SharedRegions::is_or_becomes(Known& known, const SeenRegion& seen) noexcept
     return true;
 }
 
+// False: there is no memory for them, and nothing is mapped.
+bool SharedRegions::has_places() noexcept {
+    if (known_ == nullptr) {
+        known_.reset(new (std::nothrow) Known[kKnown]);
+    }
+    return known_ != nullptr;
+}
+
 SharedRegions::Known& SharedRegions::place_of(std::uint32_t key) const noexcept {
     return known_[key >> engine::kKeyVariantBits & (kKnown - 1)];
 }
 
 bool SharedRegions::is_settled(std::uint32_t key) noexcept {
+    if (known_ == nullptr) {
+        return false;
+    }
     Known& known = place_of(key);
     const bool is_it = known.key == key && known.uses == kUsesBeforeSearch;
     known.uses_of_others = is_it ? 0 : known.uses_of_others;
@@ -148,6 +158,9 @@ bool SharedRegions::is_settled(std::uint32_t key) noexcept {
 }
 
 bool SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
+    if (!has_places()) {
+        return false;
+    }
     Known& known = place_of(seen.region.key);
     if (!is_or_becomes(known, seen) || known.uses == kUsesBeforeSearch) {
         return false;
@@ -163,6 +176,9 @@ bool SharedRegions::before_use(const SeenRegion& seen, Search search) noexcept {
 }
 
 std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const Range& range) noexcept {
+    if (known_ == nullptr) {
+        return std::nullopt;
+    }
     Known& known = place_of(seen.region.key);
     if (known.key == seen.region.key && known.version != seen.version) {
         known.uses = 0;

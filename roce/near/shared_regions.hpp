@@ -29,7 +29,7 @@ namespace sluice::roce::near {
 class SharedRegions {
   public:
     // Of the process PID.
-    explicit SharedRegions(pid_t pid);
+    explicit SharedRegions(pid_t pid) noexcept : pid_(pid) {}
 
     // Whether it was decided where the region with this KEY lies, for one of its versions. The region is
     // about to be used.
@@ -60,12 +60,15 @@ class SharedRegions {
         std::uint64_t here = 0;
     };
     static constexpr std::size_t kKnown = 256; // at a time
+    bool has_places() noexcept;
     Known& place_of(std::uint32_t key) const noexcept;
     static bool is_or_becomes(Known& known, const SeenRegion& region) noexcept;
     void look_for(const engine::PublishedRegion& region, Known& known) const;
 
     const pid_t pid_;
-    std::unique_ptr<Known[]> known_; // by the low bits of the key's slot
+    // By the low bits of the key's slot. Null: no region has been used, as of a process that only sends
+    // messages.
+    std::unique_ptr<Known[]> known_{};
 };
 
 } // namespace sluice::roce::near
