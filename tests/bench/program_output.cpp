@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/bench/program_output.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -75,16 +77,18 @@ std::optional<double> perftest_figure(std::string_view output, std::string_view 
     return std::nullopt;
 }
 
-// Its columns have names that occur several times; so the whole row of names must be the known one.
+// The name of the first column depends on the options. The others occur several times, so that the whole row
+// must be the known one.
+constexpr std::array<std::string_view, 18> kUcxNames = {"|",       "#", "iterations", "|", "50.0%ile", "|",
+                                                        "average", "|", "overall",    "|", "average",  "|",
+                                                        "overall", "|", "average",    "|", "overall",  "|"};
+
 std::optional<double> ucx_figure(std::string_view output, std::size_t column) {
-    static const std::vector<std::string_view> kNames = {"|",       "#", "iterations", "|", "50.0%ile", "|",
-                                                         "average", "|", "overall",    "|", "average",  "|",
-                                                         "overall", "|", "average",    "|", "overall",  "|"};
     bool is_known = false;
     while (!output.empty()) {
         const std::vector<std::string_view> words = words_of(take_until(output, "\n"));
-        is_known = is_known || (words.size() == kNames.size() + 2 &&
-                                std::equal(kNames.begin(), kNames.end(), words.begin() + 2));
+        is_known = is_known || (words.size() == kUcxNames.size() + 2 &&
+                                std::equal(kUcxNames.begin(), kUcxNames.end(), words.begin() + 2));
         if (is_known && !words.empty() && words[0] == "Final:") {
             return positive_at(words, column);
         }

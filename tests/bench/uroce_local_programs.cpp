@@ -216,13 +216,13 @@ void add_ratio(Report& report, const Programs& programs, const std::string& name
 void tell_latencies(Report& report, const Programs& programs) {
     add_value(report, "ib_write_lat 8 B, heap", programs["write"], "us", {Goal::kAtMost, 1.0});
     add_ratio(report, programs, "  against UCX put_lat, cma", in_ns("write", "put, cma"));
-    add_ratio(report, programs, "  through memory / over UDP", in_ns("write", "write, udp"));
+    add_ratio(report, programs, "  over UDP / through memory", in_ns("write, udp", "write"));
     add_value(report, "ib_write_lat 8 B, shared files", programs["write, shared"], "us",
               {Goal::kAtMost, 0.35});
     add_ratio(report, programs, "  against UCX put_lat, posix", in_ns("write, shared", "put, posix"));
-    add_ratio(report, programs, "  through memory / over UDP", in_ns("write, shared", "write, udp"));
+    add_ratio(report, programs, "  over UDP / through memory", in_ns("write, udp", "write, shared"));
     add_value(report, "ib_send_lat 8 B", programs["send"], "us", {Goal::kAtMost, 0.8});
-    add_ratio(report, programs, "  through memory / over UDP", in_ns("send", "send, udp"));
+    add_ratio(report, programs, "  over UDP / through memory", in_ns("send, udp", "send"));
 }
 
 void tell_bandwidths(Report& report, const Programs& programs) {
