@@ -27,6 +27,7 @@ labels_for() {
         tests/fuzz/*) say programs fuzz ;;
         tests/lab/expect.sh) say everything ;;
         tests/lab/*) say lab ;;
+        tests/bench/program_output.*) say install programs ;;
         tests/bench/*) say install ;;
         tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
         *.c | *.cpp | *.h | *.hpp | *.map) say product clients mutation install packages fuzz lab ;;
