@@ -89,13 +89,18 @@ void CrowdMember::connect(const Cards& cards) {
     tell(fd_, true);
 }
 
-// The answer is the count. Then the others may still need this process: until the next order it takes what
-// comes.
+// The first answer is the count. The second one says that nothing of this process's is under way: then
+// another one may end. Meanwhile the others may still need this process, so that it takes what comes until
+// the next order.
 void CrowdMember::exchange(const Order& order) {
     tell(fd_, exchange_until(order));
-    while (!has_order()) {
+    for (bool is_under_way = true; is_under_way || !has_order();) {
         for (std::size_t other = 0; other < kCrowd; ++other) {
             (void)take(other);
+        }
+        if (is_under_way && std::ranges::all_of(outstanding_, [](unsigned count) { return count == 0; })) {
+            is_under_way = false;
+            tell(fd_, true);
         }
         sched_yield();
     }
@@ -203,6 +208,9 @@ std::vector<double> Crowd::exchange(Kind kind, double seconds) {
     std::vector<double> counts;
     for (const auto& member : members_) {
         counts.push_back(static_cast<double>(hear<std::uint64_t>(member->fd())));
+    }
+    for (const auto& member : members_) {
+        (void)hear<bool>(member->fd());
     }
     return counts;
 }
