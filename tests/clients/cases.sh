@@ -1,0 +1,131 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Cases of ../preload/programs for the rows that stand for several programs, or need what a namespace of their own has.
+# ../preload/programs sources this file.
+
+: "${sluice:?} ${work:?} ${server_address:?} ${server=}" # ../preload/programs sets them
+
+# Whatever the row as a whole has moved, each of its programs must have used the device.
+refused=0 # programs that failed without the device
+
+# uses UNIT LEAST: since the last call, two processes at least have moved LEAST bytes each, or LEAST messages: an atomic operation
+# is a message whose operands are in headers. What a process does to the other one's memory is taken for the other's, too.
+uses() {
+    "$sluice" stat --json | python3 -c '
+import json, os, sys
+unit, least, known = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+seen = set(open(known).read().split()) if os.path.exists(known) else set()
+counters = {}
+for use in json.load(sys.stdin)["uses"]:
+    if str(use["pid"]) not in seen:
+        counters.setdefault(use["pid"], []).append(use["counters"])
+both = lambda path: path["bytes_sent"] + path["bytes_received"]
+def own(use):
+    if unit == "messages":
+        return use["transport"]["messages_sent"] + use["transport"]["messages_received"]
+    return sum(both(path) for name, path in use["path"].items() if name != "direct")
+def direct(use):
+    return use["path"]["direct"]["requests"] if unit == "messages" else both(use["path"]["direct"])
+shared = sum(direct(use) for uses in counters.values() for use in uses)
+moved = sorted(sum(map(own, uses)) + shared for uses in counters.values())
+print("%s over uroce, of them to the memory of the other %d:" % (unit, shared), *moved)
+open(known, "a").write(" ".join(map(str, counters)) + " ")
+if len(moved) < 2 or moved[-2] < least:
+    sys.exit("not two processes have moved %d %s" % (least, unit))' "$1" "$2" "$work/known"
+}
+
+# moves UNIT LEAST COMMAND...: COMMAND runs a pair of processes, and `uses UNIT LEAST` is true of these. Without the device COMMAND
+# must fail.
+moves() {
+    local unit=$1 least=$2
+    shift 2
+    if [ -z "${WITHOUT_DEVICE:-}" ]; then
+        "$@"
+        uses "$unit" "$least" || fail "$*"
+        return
+    fi
+    if (trap '[ -z "$server" ] || kill "$server" 2>/dev/null' EXIT; "$@") >"$work/refused" 2>&1; then
+        printf 'FAILED: without the device it works, too: %s\n' "$*"
+        exit 2
+    fi
+    refused=$((refused + 1))
+}
+
+readonly blocks=$((50 * 65536))
+
+case_perftest_all_cm() {
+    local test
+    for test in write send read; do
+        moves bytes "$blocks" pair_over_cm "ib_${test}_bw" -R -n 50 -F -- "ib_${test}_bw" -R -n 50 -F "$server_address"
+    done
+    moves messages 50 pair_over_cm ib_atomic_bw -R -n 50 -F -- ib_atomic_bw -R -n 50 -F "$server_address"
+}
+
+case_perftest_queues() {
+    local test
+    for test in write send read; do
+        moves bytes $((4 * blocks)) pair_over_tcp "ib_${test}_bw" -q 4 -n 50 -F
+    done
+    moves messages 200 pair_over_tcp ib_atomic_bw -q 4 -n 50 -F
+}
+
+case_perftest_atomics() {
+    local operation
+    for operation in FETCH_AND_ADD CMP_AND_SWAP; do
+        moves messages 200 pair_over_tcp ib_atomic_bw -A "$operation" -n 200 -F
+    done
+}
+
+# For as long as somebody says, instead of as often.
+case_perftest_seconds() {
+    local test
+    for test in send write; do
+        moves bytes "$blocks" pair_over_tcp "ib_${test}_bw" -D "${DURATION:-1}" -F
+    done
+}
+
+# pair_of_qperf TEST: for a second, the least that it knows; with a count of messages it doesn't end.
+pair_of_qperf() {
+    local port=$TEST_TCP_PORT
+    need qperf
+    start_server qperf -lp "$port"
+    until_true listens_tcp "$port" || fail "the server doesn't listen"
+    client qperf -lp "$port" -cm1 -t 1 "$server_address" "$1" quit
+    server_ends
+    grep -qE '^ +(latency|bw|msg_rate) +=' "$work/client.out" || fail "the client didn't see a figure"
+}
+case_qperf_memory() {
+    local test
+    for test in rc_rdma_read_bw rc_rdma_write_bw; do
+        moves bytes "$blocks" pair_of_qperf "$test"
+    done
+    for test in rc_rdma_read_lat rc_rdma_write_lat rc_rdma_write_poll_lat; do
+        moves bytes 100 pair_of_qperf "$test"
+    done
+}
+case_qperf_atomics() {
+    local test
+    for test in rc_compare_swap_mr ver_rc_fetch_add; do
+        moves messages 50 pair_of_qperf "$test"
+    done
+}
+
+case_rsockets() {
+    moves bytes 640 case_rstream
+    moves bytes 40000000 case_rstream_large
+    moves bytes 640 case_riostream
+    moves bytes 1000000 case_rcopy
+    # The answer: until the sender knows its peer's queue pair, rsockets send through the kernel's UDP.
+    moves bytes 64 case_udpong
+    moves bytes 640 case_librspreload
+}
+
+case_ucx_large() {
+    local size test
+    for size in 65536 4194304; do
+        for test in tag_bw ucp_put_bw ucp_get; do
+            moves bytes $((50 * size)) pair_of_ucx rc_v -t "$test" -s "$size"
+        done
+    done
+}
