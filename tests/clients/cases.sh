@@ -121,6 +121,15 @@ case_rsockets() {
     moves bytes 640 case_librspreload
 }
 
+# UCP takes an adapter's atomics only if that has and, or, xor and swap, too: it sends messages. UCX' lower layer takes ours.
+case_ucx_atomics() {
+    local test
+    for test in fadd cswap; do
+        moves messages 50 pair_of_ucx rc_v -d uroce0:1 -x rc_verbs -t "$test" -s 8
+        moves bytes 400 pair_of_ucx rc_v -t "ucp_$test" -s 8
+    done
+}
+
 case_ucx_large() {
     local size test
     for size in 65536 4194304; do

@@ -63,7 +63,9 @@ void fill_base(const device::Device& device, ibv_device_attr& attr) noexcept {
     attr.max_qp_rd_atom = kMaxRdAtomic;
     attr.max_res_rd_atom = kMaxRdAtomic * device::Device::kMaxQueuePairs;
     attr.max_qp_init_rd_atom = kMaxRdAtomic;
-    attr.atomic_cap = IBV_ATOMIC_GLOB; // the CPU's own instructions
+    // They are the CPU's own, and so global, which pci_atomic_caps tells. Programs know no other value than
+    // adapters have: UCX 1.13 compares with this one.
+    attr.atomic_cap = IBV_ATOMIC_HCA;
     attr.max_mw = device::Device::kMaxRegions;
     attr.max_ah = kMaxObjects;
     attr.max_mcast_grp = device::kMaxMulticastGroups;

@@ -128,7 +128,7 @@ TEST(queries__of_the_public_library__all_answer) {
     assert_int_equal(attr.orig_attr.vendor_id >> 16 & 3, 2); // an OUI that is administered locally
     assert_int_not_equal(attr.orig_attr.vendor_part_id, 0);
     assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
-    assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_GLOB);
+    assert_int_equal(attr.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
     assert_int_equal(attr.orig_attr.node_guid, ibv_get_device_guid(context->device));
     ibv_device_attr base{};
     assert_int_equal(ibv_query_device(context.get(), &base), 0);
