@@ -113,11 +113,14 @@ std::vector<Address> default_uroce_addresses() {
     return addresses;
 }
 
+bool is_listed_uroce_address(const Address& address) {
+    return std::ranges::any_of(listed_uroce_addresses(), [&address](const ListedAddress& listed) {
+        return is_one_of(address, listed);
+    });
+}
+
 bool is_uroce_address(const Address& address) {
-    return address.is_loopback() ||
-           std::ranges::any_of(listed_uroce_addresses(), [&address](const ListedAddress& listed) {
-               return is_one_of(address, listed);
-           });
+    return address.is_loopback() || is_listed_uroce_address(address);
 }
 
 Address home_of(const Address& address) {

@@ -36,6 +36,9 @@ std::vector<Address> given_uroce_addresses();
 // The loopback addresses that nobody gave.
 std::vector<Address> default_uroce_addresses();
 
+// Those of listed devices.
+bool is_listed_uroce_address(const Address& address);
+
 // Loopback addresses, and those of listed devices.
 bool is_uroce_address(const Address& address);
 

@@ -213,6 +213,10 @@ Result<Answer> listen_at(const Request& request) {
     }
     const int backlog = static_cast<int>(command->backlog);
     return with_id(request, command->id, [&](Id& id) -> Result<Answer> {
+        Result<void> taken = take_device(id);
+        if (!taken) {
+            return std::move(taken).error();
+        }
         if (id.device) {
             return done_if(listen(id, backlog));
         }

@@ -178,6 +178,14 @@ Result<Id::Device> device_of(const Found& found) {
     return Id::Device{.context = found.context, .address = found.address, .guid = guid};
 }
 
+// The kernel takes localhost for the wildcard. libfabric asks for any device by this address, and takes no
+// other than the one that it gets, so that it must not get one that isn't listed.
+bool names_no_device(const Id& id, const glue::Address& address) {
+    const in_addr localhost{.s_addr = htonl(INADDR_LOOPBACK)};
+    return !id.is_in_kernel && address.port() == 0 && address.is_same_host(glue::Address::ipv4(&localhost)) &&
+           !glue::is_listed_uroce_address(address);
+}
+
 Result<void> bind_to(Id& id, const Found& found, std::uint16_t port) {
     Result<Id::Device> device = device_of(found);
     if (!device) {
@@ -241,6 +249,10 @@ Result<Answer> bind_address(Id& id, const glue::Address& address) {
         id.source = id.is_in_kernel ? address : address.with_port(port_or_any(address.port()));
         return id.is_in_kernel ? Answer::kByKernel : Answer::kDone;
     }
+    if (names_no_device(id, address)) {
+        id.source = address.with_port(port_or_any(0));
+        return Answer::kDone;
+    }
     if (!glue::is_uroce_address(address)) {
         return leave_to_kernel(id);
     }
@@ -282,6 +294,14 @@ Result<void> resolve_route(Id& id) {
     id.has_route = true;
     post(id, EventType::kRouteResolved);
     return {};
+}
+
+Result<void> take_device(Id& id) {
+    if (id.device || id.is_kernels || !id.source.is_set() || is_wildcard(id.source)) {
+        return {};
+    }
+    Result<Found> device = contexts().at(id.source);
+    return device ? bind_to(id, *device, id.source.port()) : std::move(device).error();
 }
 
 Result<void> listen(Id& id, int backlog) {

@@ -104,6 +104,8 @@ Result<Answer> bind_address(Id& id, const glue::Address& address);
 // SOURCE may be of no family.
 Result<Answer> resolve_address(Id& id, const glue::Address& source, const glue::Address& destination);
 Result<void> resolve_route(Id& id);
+// For an id that was bound to an address without one.
+Result<void> take_device(Id& id);
 // At a device's address.
 Result<void> listen(Id& id, int backlog);
 // At the wildcard address of all devices, and at PORT, unless that is 0.

@@ -138,3 +138,22 @@ case_ucx_large() {
         done
     done
 }
+
+# Both processes have the device of an interface: libfabric leaves lo out.
+case_libfabric_interfaces() {
+    need fi_pingpong ip
+    { ip link add eth0 type veth peer name eth1 && ip address add 10.0.0.1/24 dev eth0 && ip link set eth0 up && ip link set eth1 up; } ||
+        fail "no pair of interfaces can be made here"
+    moves bytes 20480 pair_of_libfabric -p verbs -e msg
+    moves bytes 20480 pair_of_libfabric -p 'verbs;ofi_rxm' -e rdm
+    moves bytes 20480 pair_of_libfabric -p 'verbs;ofi_rxd' -e rdm
+}
+pair_of_libfabric() {
+    run_at eth0 fi_pingpong "$@" -I 5 -c -B "$TEST_TCP_PORT" >"$work/server.out" 2>"$work/server.err" &
+    server=$!
+    until_true listens_tcp "$TEST_TCP_PORT" || fail "the server doesn't listen"
+    run_at eth0 fi_pingpong "$@" -I 5 -c -P "$TEST_TCP_PORT" 127.0.0.1 >"$work/client.out" 2>"$work/client.err" ||
+        fail "client: status $?"
+    server_ends
+}
+run_at() { SLUICE_UROCE=$1 timeout 60 "$sluice" run --device uroce -- "${@:2}"; }

@@ -467,6 +467,21 @@ TEST(bind_addr__any_port__is_chosen_at_once) {
     assert_int_not_equal(rdma_get_src_port(everywhere.get()), 0);
 }
 
+// libfabric asks for any device so, and drops all others if it gets one.
+TEST(bind_addr__localhost_that_no_device_has__names_no_device) {
+    const Channel channel(rdma_create_event_channel());
+    const Id id = make_id(channel);
+    sockaddr_in address = address_at(0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(rdma_bind_addr(id.get(), any(address)), 0);
+    assert_null(id->verbs);
+    assert_int_not_equal(rdma_get_src_port(id.get()), 0);
+    const Id listed = make_id(channel);
+    sockaddr_in own = address_at(0);
+    assert_int_equal(rdma_bind_addr(listed.get(), any(own)), 0);
+    assert_non_null(listed->verbs);
+}
+
 TEST(what_uroce_has_not__is_an_error_and_no_more) {
     const Channel channel(rdma_create_event_channel());
     const Id id = make_resolved(channel, htons(7174));
