@@ -139,6 +139,22 @@ case_ucx_large() {
     done
 }
 
+# Between hosts nothing but packets goes.
+case_mpi_hosts() {
+    need mpirun ip unshare nsenter
+    /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || need python3-mpi4py
+    mkdir "$work/bin"
+    ln -s /usr/bin/python3 "$work/bin/"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$sluice" >"$work/bin/sluice"
+    chmod +x "$work/bin/sluice"
+    moves bytes 100000 mpi_on_two_hosts
+}
+mpi_on_two_hosts() {
+    PATH=$work/bin:$PATH timeout 120 "$(dirname "$0")/../../examples/42-mpirun/two-hosts" >"$work/mpi.out" 2>"$work/mpi.err" ||
+        fail "status $?"
+    grep -q '^time for 10 loops = .*(4 processes, 10000 bytes)' "$work/mpi.out" || fail "no ring"
+}
+
 # Both processes have the device of an interface: libfabric leaves lo out.
 case_libfabric_interfaces() {
     need fi_pingpong ip
