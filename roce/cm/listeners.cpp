@@ -32,7 +32,7 @@ Result<ListenerId> Listeners::add(const ListenParams& params) {
     if (free == nullptr) {
         return Error(ErrorKind::kInsufficientResources, "no room for another listener; close one first");
     }
-    if (claims_ != nullptr && !has(params.service_id) && !claims_->claim(params.service_id)) {
+    if (claims_ != nullptr && !claims_->claim(params.service_id, params.local)) {
         return Error(ErrorKind::kExists,
                      "another process listens at this port of the address already; choose another port, or "
                      "close that one");
@@ -47,8 +47,8 @@ void Listeners::remove(ListenerId id, engine::Nanoseconds now) noexcept {
         if (listener.id == static_cast<std::uint32_t>(id) && listener.id != 0) {
             listener.id = 0;
             removed_[removed_count_++ % removed_.size()] = {listener.params.service_id, now};
-            if (claims_ != nullptr && !has(listener.params.service_id)) {
-                claims_->release(listener.params.service_id);
+            if (claims_ != nullptr) {
+                claims_->release(listener.params.service_id, listener.params.local);
             }
         }
     }

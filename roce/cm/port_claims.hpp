@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "roce/engine/types.hpp"
+
 namespace sluice::roce::cm {
 
 class PortClaims {
@@ -14,10 +16,11 @@ class PortClaims {
     PortClaims(const PortClaims&) = delete;
     PortClaims& operator=(const PortClaims&) = delete;
 
-    // SERVICE is a service id, of whatever kind. False: another process listens there.
-    virtual bool claim(std::uint64_t service) noexcept = 0;
+    // SERVICE is a service id, of whatever kind; LOCAL an address of the device, or all zeros for all of
+    // them. False: another process listens there.
+    virtual bool claim(std::uint64_t service, const engine::Address& local) noexcept = 0;
     // Of one that was claimed.
-    virtual void release(std::uint64_t service) noexcept = 0;
+    virtual void release(std::uint64_t service, const engine::Address& local) noexcept = 0;
 
   protected:
     ~PortClaims() = default;

@@ -22,9 +22,6 @@
 
 namespace sluice::roce::group {
 
-// Beside the group's own.
-inline constexpr std::size_t kMaxFurther = 15;
-
 class FurtherAddress {
   public:
     static constexpr std::size_t kDoor = 0;
@@ -32,12 +29,14 @@ class FurtherAddress {
     static constexpr std::size_t kFirstSeat = 2;
     static constexpr std::size_t kSockets = kFirstSeat + kSeats;
 
-    // CONFIG is the group's, but for the address.
-    FurtherAddress(const engine::Address& address, const socket::PortConfig& config) noexcept
-        : config_(config) {
+    // CONFIG is the group's, but for the address. NUMBER is its place among the further ones.
+    FurtherAddress(std::uint32_t number, const engine::Address& address,
+                   const socket::PortConfig& config) noexcept
+        : number_(number), config_(config) {
         config_.local = address;
     }
 
+    std::uint32_t number() const noexcept { return number_; }
     const engine::Address& address() const noexcept { return config_.local; }
     int descriptor(std::size_t index) const noexcept { return sockets_[index].get(); }
     // Of the common socket; null before there is one.
@@ -54,6 +53,7 @@ class FurtherAddress {
     void abandon() noexcept;
 
   private:
+    const std::uint32_t number_;
     socket::PortConfig config_;
     std::array<Descriptor, kSockets> sockets_;
     std::unique_ptr<socket::Receiver> receiver_;

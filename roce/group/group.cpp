@@ -59,9 +59,9 @@ Result<void> Group::start(Arrivals& arrivals) {
     if (!ready) {
         return ready;
     }
-    for (std::size_t i = 0; i < further_count_; ++i) {
+    for (const auto& further : further_) {
         for (const std::size_t index : {FurtherAddress::kDoor, FurtherAddress::kCommon}) {
-            Result<void> added = watch_further(*further_[i], index);
+            Result<void> added = further != nullptr ? watch_further(*further, index) : Result<void>();
             if (!added) {
                 return added;
             }
@@ -110,8 +110,10 @@ void Group::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     for (Descriptor& one : sockets_) {
         one.reset();
     }
-    for (std::size_t i = 0; i < further_count_; ++i) {
-        further_[i]->abandon();
+    for (const auto& further : further_) {
+        if (further != nullptr) {
+            further->abandon();
+        }
     }
     for (Line& line : lines_) {
         line.socket.reset();
@@ -120,21 +122,23 @@ void Group::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     table_->abandon();
 }
 
-bool Group::owns(const wire::Packet& packet) const noexcept {
-    return owner_of(packet) == share_.which();
+bool Group::owns(const wire::Packet& packet, const engine::Address& destination) const noexcept {
+    return owner_of(packet, destination) == share_.which();
 }
 
 // What is nobody's, the member that has it answers.
-std::uint32_t Group::owner_of(const wire::Packet& packet) const noexcept {
-    const std::uint32_t owner = packet.bth.dest_qpn <= wire::kGsiQpn ? owner_of_message(packet.payload)
-                                                                     : share_.owner_of(packet.bth.dest_qpn);
+std::uint32_t Group::owner_of(const wire::Packet& packet, const engine::Address& destination) const noexcept {
+    const std::uint32_t owner = packet.bth.dest_qpn <= wire::kGsiQpn
+                                    ? owner_of_message(packet.payload, destination)
+                                    : share_.owner_of(packet.bth.dest_qpn);
     const bool is_mine = owner == share_.which() || owner == kSeats || table_->holder(owner) == kNobody;
     return is_mine ? share_.which() : owner;
 }
 
 // A request belongs to the seat that has the port, any other message to that which made the id; steering.cpp
 // has the latter for the kernel.
-std::uint32_t Group::owner_of_message(wire::ConstBytes payload) const noexcept {
+std::uint32_t Group::owner_of_message(wire::ConstBytes payload,
+                                      const engine::Address& destination) const noexcept {
     std::uint32_t owner = kSeats;
     if (payload.size() >= wire::kMadBytes) {
         const auto header = wire::decode<wire::MadHeader>(payload.first<wire::MadHeader::kBytes>());
@@ -142,7 +146,7 @@ std::uint32_t Group::owner_of_message(wire::ConstBytes payload) const noexcept {
                        [&]<typename Message>(const Message& message) {
                            if constexpr (std::is_same_v<Message, wire::CmReq> ||
                                          std::is_same_v<Message, wire::CmSidrReq>) {
-                               owner = table_->seat_of_service(message.service_id);
+                               owner = table_->seat_of_service(message.service_id, place_of(destination));
                            } else if constexpr (std::is_same_v<Message, wire::CmSidrRep>) {
                                owner = share_.owner_of(message.request_id);
                            } else {
@@ -154,7 +158,7 @@ std::uint32_t Group::owner_of_message(wire::ConstBytes payload) const noexcept {
 }
 
 void Group::hand_on(const engine::InPacket& in) noexcept {
-    const std::uint32_t seat = owner_of(in.packet);
+    const std::uint32_t seat = owner_of(in.packet, in.destination);
     std::array<std::uint8_t, wire::kMaxHeaderBytes> headers{};
     static constexpr std::array<std::uint8_t, 4> kPadding{};
     PacketHead head{
@@ -336,12 +340,11 @@ bool Group::read_common(socket::Receiver& receiver) noexcept {
 // keep the thread for ever.
 void Group::catch_up() noexcept {
     constexpr int kMostFetches = 64;
-    const std::size_t count = further_count_.load(std::memory_order_relaxed);
     bool more = true;
     for (int fetches = 0; more && fetches < kMostFetches; ++fetches) {
         more = read_common(receiver_);
-        for (std::size_t i = 0; i < count; ++i) {
-            socket::Receiver* const receiver = further_[i]->receiver();
+        for (const auto& further : further_) {
+            socket::Receiver* const receiver = further != nullptr ? further->receiver() : nullptr;
             more = (receiver != nullptr && read_common(*receiver)) || more;
         }
     }
@@ -349,7 +352,7 @@ void Group::catch_up() noexcept {
 }
 
 void Group::dispatch(const engine::InPacket& in) noexcept {
-    if (owns(in.packet)) {
+    if (owns(in.packet, in.destination)) {
         arrivals_->arrived(in);
     } else {
         hand_on(in);
@@ -475,17 +478,18 @@ void Group::send_sockets(int descriptor) noexcept {
         descriptors[sockets] = sockets_[sockets].get();
         ++sockets;
     }
-    Sockets answer{.further = static_cast<std::uint32_t>(further_count_)};
+    Sockets answer{.further = static_cast<std::uint32_t>(
+                       std::ranges::count_if(further_, [](const auto& one) { return one != nullptr; }))};
     const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
     bool sent = send(descriptor, {&piece, 1}, {descriptors.data(), sockets});
-    for (std::size_t i = 0; i < further_count_ && sent; ++i) {
-        sent = send_further(descriptor, *further_[i], 0, further_[i]->bound());
+    for (const auto& further : further_) {
+        sent = sent && (further == nullptr || send_further(descriptor, *further, 0, further->bound()));
     }
 }
 
 void Group::take_packet(const PacketHead& head, wire::ConstBytes transport) noexcept {
     wire::Packet packet;
-    if (wire::parse(transport, packet) == wire::Refusal::kNone && owns(packet)) {
+    if (wire::parse(transport, packet) == wire::Refusal::kNone && owns(packet, head.destination)) {
         // Data isn't held up: what the seat's own socket has by now came later, or at another address.
         if (packet.bth.dest_qpn <= wire::kGsiQpn) {
             arrivals_->catch_up();

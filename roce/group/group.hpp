@@ -69,7 +69,7 @@ class Group final : public cm::PortClaims, Arrivals {
     bool has(const engine::Address& address) const noexcept;
 
     // Whether a packet to the address is this member's, or nobody's in particular.
-    bool owns(const wire::Packet& packet) const noexcept;
+    bool owns(const wire::Packet& packet, const engine::Address& destination) const noexcept;
     // Gives a packet to the member that it belongs to. Without one, or if that one has no room, it is lost.
     void hand_on(const engine::InPacket& in) noexcept;
 
@@ -81,8 +81,12 @@ class Group final : public cm::PortClaims, Arrivals {
     // Whether nobody has SEAT of ADDRESS.
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
-    bool claim(std::uint64_t service) noexcept override { return table_->take_service(service, holder_); }
-    void release(std::uint64_t service) noexcept override { table_->give_up_service(service, holder_); }
+    bool claim(std::uint64_t service, const engine::Address& local) noexcept override {
+        return table_->take_service(service, place_of(local), holder_);
+    }
+    void release(std::uint64_t service, const engine::Address& local) noexcept override {
+        table_->give_up_service(service, place_of(local), holder_);
+    }
 
     // This is the child of a fork: everything here is the parent's.
     void abandon() noexcept;
@@ -124,8 +128,11 @@ class Group final : public cm::PortClaims, Arrivals {
     Result<Descriptor> ask_thread(const engine::Address& address, Wish wish);
     void answer_request() noexcept;
     Result<Descriptor> socket_at(const engine::Address& address, Wish wish);
+    Place place_of(const engine::Address& address) const noexcept;
     FurtherAddress* find_further(const engine::Address& address) const noexcept;
     Result<FurtherAddress*> add_further(const engine::Address& address);
+    FurtherAddress& put_further(std::uint32_t number, const engine::Address& address);
+    void drop_further(std::uint32_t number) noexcept;
     Result<void> complete(FurtherAddress& further);
     void complete_all();
     Result<void> tell_members(const FurtherAddress& further, std::size_t from, std::size_t end);
@@ -137,8 +144,9 @@ class Group final : public cm::PortClaims, Arrivals {
     bool read_further(int descriptor) noexcept;
     std::size_t bound_seats() const noexcept;
 
-    std::uint32_t owner_of(const wire::Packet& packet) const noexcept;
-    std::uint32_t owner_of_message(wire::ConstBytes payload) const noexcept;
+    std::uint32_t owner_of(const wire::Packet& packet, const engine::Address& destination) const noexcept;
+    std::uint32_t owner_of_message(wire::ConstBytes payload,
+                                   const engine::Address& destination) const noexcept;
 
     static void* run(void* self) noexcept;
     void serve() noexcept;
@@ -208,9 +216,11 @@ class Group final : public cm::PortClaims, Arrivals {
     std::array<Descriptor, kSeats> sockets_; // all that the kernel's group has, in its order
     socket::Receiver receiver_;              // of the common socket
     Deserted deserted_;
-    // Only the first further_count_ are there. They stay where they are.
+    // By number, null where there is none. The group's thread alone has them, once it runs.
     std::array<std::unique_ptr<FurtherAddress>, kMaxFurther> further_;
-    std::atomic<std::size_t> further_count_{0};
+    mutable Mutex changing_further_;
+    // For all threads: which there are, all zeros where there is none.
+    std::array<engine::Address, kMaxFurther> further_addresses_ SLUICE_TSA(guarded_by(changing_further_)){};
     Mutex opening_; // one open_at() at a time
     Mutex asking_;
     ConditionVariable answered_;

@@ -24,33 +24,62 @@ Error not_yet() noexcept {
 } // namespace
 
 bool Group::has(const engine::Address& address) const noexcept {
-    return find_further(address) != nullptr;
+    const LockGuard guard(changing_further_);
+    return std::ranges::find(further_addresses_, address) != further_addresses_.end();
+}
+
+// All zeros, or an address that isn't the group's, means all.
+Place Group::place_of(const engine::Address& address) const noexcept {
+    if (address == config_.local) {
+        return Place::kHome;
+    }
+    const LockGuard guard(changing_further_);
+    const auto found = std::ranges::find(further_addresses_, address);
+    return address == engine::Address{} || found == further_addresses_.end()
+               ? Place::kEverywhere
+               : further_place(static_cast<std::uint32_t>(found - further_addresses_.begin()));
 }
 
 FurtherAddress* Group::find_further(const engine::Address& address) const noexcept {
-    // Partner: the release in add_further().
-    const std::size_t count = further_count_.load(std::memory_order_acquire);
-    for (std::size_t i = 0; i < count; ++i) {
-        if (further_[i]->address() == address) {
-            return further_[i].get();
-        }
-    }
-    return nullptr;
+    const auto found = std::ranges::find_if(
+        further_, [&](const auto& one) { return one != nullptr && one->address() == address; });
+    return found == further_.end() ? nullptr : found->get();
 }
 
-// From the thread that joins, or the group's.
+// With the joining lock: this member knows all that there are.
 Result<FurtherAddress*> Group::add_further(const engine::Address& address) {
-    const std::size_t count = further_count_.load(std::memory_order_relaxed);
-    if (count == kMaxFurther) {
+    const auto free = std::ranges::find_if(further_, [](const auto& one) { return one == nullptr; });
+    if (free == further_.end()) {
         return Error::format(
             ErrorKind::kInsufficientResources, ENOSPC,
-            "the processes at %s use %zu further addresses, which is the most; end those that "
+            "the processes at %s use %u further addresses, which is the most; end those that "
             "use others, or open %s as a device of its own",
             socket::to_text(config_.local).data(), kMaxFurther, socket::to_text(address).data());
     }
-    further_[count] = std::make_unique<FurtherAddress>(address, config_);
-    further_count_.store(count + 1, std::memory_order_release); // partner: the acquire in find_further()
-    return further_[count].get();
+    return &put_further(static_cast<std::uint32_t>(free - further_.begin()), address);
+}
+
+// From the thread that joins, or the group's.
+FurtherAddress& Group::put_further(std::uint32_t number, const engine::Address& address) {
+    auto made = std::make_unique<FurtherAddress>(number, address, config_);
+    drop_further(number);
+    further_[number] = std::move(made);
+    const LockGuard guard(changing_further_);
+    further_addresses_[number] = address;
+    return *further_[number];
+}
+
+void Group::drop_further(std::uint32_t number) noexcept {
+    const std::unique_ptr<FurtherAddress> dropped = std::move(further_[number]);
+    if (dropped == nullptr) {
+        return;
+    }
+    for (std::size_t index = 0; index < FurtherAddress::kSockets; ++index) {
+        unwatch_further(*dropped, index);
+        leave_to_member(dropped->descriptor(index));
+    }
+    const LockGuard guard(changing_further_);
+    further_addresses_[number] = {};
 }
 
 Result<Descriptor> Group::ask_thread(const engine::Address& address, Wish wish) {
@@ -163,10 +192,10 @@ void Group::unwatch_further(const FurtherAddress& further, std::size_t index) co
 
 // For one that joins. An address that an interface hasn't any more keeps nobody out.
 void Group::complete_all() {
-    for (std::size_t i = 0; i < further_count_; ++i) {
-        const Result<void> completed = complete(*further_[i]);
+    for (const auto& further : further_) {
+        const Result<void> completed = further != nullptr ? complete(*further) : Result<void>();
         if (!completed) {
-            SLUICE_LOG(kInfo, "uroce", "%s isn't shared: %s", socket::to_text(further_[i]->address()).data(),
+            SLUICE_LOG(kInfo, "uroce", "%s isn't shared: %s", socket::to_text(further->address()).data(),
                        completed.error().text());
         }
     }
@@ -174,7 +203,8 @@ void Group::complete_all() {
 
 bool Group::send_further(int to, const FurtherAddress& further, std::size_t from,
                          std::size_t end) const noexcept {
-    const Further head{.first = static_cast<std::uint32_t>(from), .address = further.address()};
+    const Further head{
+        .first = static_cast<std::uint32_t>(from), .number = further.number(), .address = further.address()};
     const iovec piece{.iov_base = const_cast<Further*>(&head), .iov_len = sizeof head};
     std::array<int, FurtherAddress::kSockets> descriptors{};
     for (std::size_t i = from; i < end; ++i) {
@@ -215,13 +245,12 @@ Result<void> Group::tell_members(const FurtherAddress& further, std::size_t from
 
 // What another member has made. It may have died before it could bind that: then the next one's replaces it.
 Result<void> Group::take_further(const Further& head, Received& received) {
-    FurtherAddress* further = find_further(head.address);
-    if (further == nullptr) {
-        const Result<FurtherAddress*> made = add_further(head.address);
-        if (!made) {
-            return made.error().clone();
-        }
-        further = *made;
+    if (head.number >= kMaxFurther) {
+        return {};
+    }
+    FurtherAddress* further = further_[head.number].get();
+    if (further == nullptr || further->address() != head.address) {
+        further = &put_further(head.number, head.address);
     }
     for (std::size_t i = 0; i < received.descriptor_count; ++i) {
         const std::size_t index = head.first + i;
@@ -240,14 +269,13 @@ Result<void> Group::take_further(const Further& head, Received& received) {
 
 // False: DESCRIPTOR is no door and no common socket of a further address.
 bool Group::read_further(int descriptor) noexcept {
-    const std::size_t count = further_count_.load(std::memory_order_relaxed);
-    for (std::size_t i = 0; i < count; ++i) {
-        if (further_[i]->descriptor(FurtherAddress::kDoor) == descriptor) {
+    for (const auto& further : further_) {
+        if (further != nullptr && further->descriptor(FurtherAddress::kDoor) == descriptor) {
             answer_door(descriptor);
             return true;
         }
-        if (further_[i]->descriptor(FurtherAddress::kCommon) == descriptor) {
-            (void)read_common(*further_[i]->receiver());
+        if (further != nullptr && further->descriptor(FurtherAddress::kCommon) == descriptor) {
+            (void)read_common(*further->receiver());
             return true;
         }
     }

@@ -57,9 +57,10 @@ void Group::report_end(std::uint32_t seat) noexcept {
     const engine::Share its(table_->words(), seat);
     catch_up();
     arrivals_->member_ended(config_.local, its);
-    const std::size_t count = further_count_.load(std::memory_order_relaxed);
-    for (std::size_t i = 0; i < count; ++i) {
-        arrivals_->member_ended(further_[i]->address(), its);
+    for (const auto& further : further_) {
+        if (further != nullptr) {
+            arrivals_->member_ended(further->address(), its);
+        }
     }
 }
 
@@ -72,9 +73,11 @@ void Group::desert(std::uint32_t seat) noexcept {
     }
     const Result<void> done = at_boundary("sharing an address", [&]() -> Result<void> {
         Result<void> read = read_for_the_dead(sockets_[seat].get(), config_.local);
-        for (std::size_t i = 0; read && i < further_count_; ++i) {
-            read = read_for_the_dead(further_[i]->descriptor(FurtherAddress::kFirstSeat + seat),
-                                     further_[i]->address());
+        for (const auto& further : further_) {
+            if (read && further != nullptr) {
+                read = read_for_the_dead(further->descriptor(FurtherAddress::kFirstSeat + seat),
+                                         further->address());
+            }
         }
         return read;
     });
@@ -111,8 +114,10 @@ bool Group::has_member_at(std::uint32_t seat) noexcept {
 // Somebody takes the seat.
 void Group::settle(std::uint32_t seat) noexcept {
     leave_to_member(sockets_[seat].get());
-    for (std::size_t i = 0; i < further_count_; ++i) {
-        leave_to_member(further_[i]->descriptor(FurtherAddress::kFirstSeat + seat));
+    for (const auto& further : further_) {
+        if (further != nullptr) {
+            leave_to_member(further->descriptor(FurtherAddress::kFirstSeat + seat));
+        }
     }
 }
 

@@ -35,7 +35,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 7;
+    static constexpr std::uint32_t kVersion = 8;
 };
 
 // From a visitor that holds the joining lock.
@@ -52,11 +52,12 @@ struct Sockets {
 };
 
 // To a visitor, and to all members from the one that adds some. Descriptors: those of a FurtherAddress from
-// FIRST on.
+// FIRST on. NUMBER is the address's among the further ones.
 struct Further {
     static constexpr Kind kKind = Kind::kFurther;
     Kind kind = kKind;
     std::uint32_t first = 0;
+    std::uint32_t number = 0;
     engine::Address address;
 };
 

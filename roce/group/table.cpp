@@ -15,7 +15,7 @@ namespace sluice::roce::group {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x736c7569636531; // and the layout's version
+constexpr std::uint64_t kMagic = 0x736c7569636532; // and the layout's version
 constexpr std::uint64_t kPortMask = 0xffff;
 constexpr std::array<std::uint64_t, 3> kPortSpaces = {wire::kPortSpaceTcp, wire::kPortSpaceUdp,
                                                       wire::kPortSpaceIb};
@@ -35,7 +35,9 @@ struct Table::Layout {
     std::uint64_t group;
     engine::Share::Words words;
     std::array<std::atomic<Holder>, kSeats> seats;
-    std::array<std::array<std::atomic<std::uint32_t>, kPortMask + 1>, kPortSpaces.size()> ports;
+    // 13 MiB, of which the pages are there that were touched.
+    using Ports = std::array<std::array<std::atomic<std::uint32_t>, kPortMask + 1>, kPortSpaces.size()>;
+    std::array<Ports, kPlaces> ports;
 };
 static_assert(std::atomic<Holder>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -126,37 +128,73 @@ std::uint32_t Table::seat_with(std::uint32_t word) const noexcept {
     return kSeats;
 }
 
-std::atomic<std::uint32_t>* Table::word_of(std::uint64_t service) const noexcept {
+std::atomic<std::uint32_t>* Table::word_of(std::uint64_t service, Place place) const noexcept {
     for (std::size_t space = 0; space < kPortSpaces.size(); ++space) {
         if (service >> 16 == kPortSpaces[space]) {
-            return &layout_.ports[space][service & kPortMask];
+            return &layout_.ports[static_cast<std::uint32_t>(place)][space][service & kPortMask];
         }
     }
     return nullptr;
 }
 
-std::uint32_t Table::seat_of_service(std::uint64_t service) const noexcept {
-    const std::atomic<std::uint32_t>* const word = word_of(service);
-    return word == nullptr ? kSeats : seat_with(word->load(std::memory_order_acquire));
+bool Table::is_held(std::uint32_t word) const noexcept {
+    return (word & kLetGo) == 0 && seat_with(word) != kSeats;
 }
 
-bool Table::take_service(std::uint64_t service, Holder holder) noexcept {
-    std::atomic<std::uint32_t>* const word = word_of(service);
+std::uint32_t Table::seat_of_service(std::uint64_t service, Place place) const noexcept {
+    std::uint32_t last = kSeats;
+    for (const Place at : {place, Place::kEverywhere}) {
+        const std::atomic<std::uint32_t>* const word = word_of(service, at);
+        const std::uint32_t its = word == nullptr ? kFreePort : word->load(std::memory_order_acquire);
+        if (is_held(its)) {
+            return seat_with(its);
+        }
+        last = last == kSeats ? seat_with(its) : last;
+    }
+    return last;
+}
+
+// Of two processes that want a port, the one everywhere and the other at one place, each writes its word
+// before it reads the other's: so not both get it.
+bool Table::take_service(std::uint64_t service, Place place, Holder holder) noexcept {
+    std::atomic<std::uint32_t>* const word = word_of(service, place);
     if (word == nullptr) {
         return true;
     }
-    std::uint32_t former = word->load(std::memory_order_acquire);
+    std::uint32_t former = word->load(std::memory_order_seq_cst);
     do {
-        if ((former & kLetGo) == 0 && seat_with(former) != kSeats) {
+        if (is_held(former)) {
             return former == tag_of(holder);
         }
-    } while (!word->compare_exchange_weak(former, tag_of(holder), std::memory_order_acq_rel));
-    return true;
+    } while (!word->compare_exchange_weak(former, tag_of(holder), std::memory_order_seq_cst));
+    if (!is_held_by_another(service, place, holder)) {
+        return true;
+    }
+    std::uint32_t tag = tag_of(holder);
+    word->compare_exchange_strong(tag, former, std::memory_order_seq_cst);
+    return false;
 }
 
-void Table::give_up_service(std::uint64_t service, Holder holder) noexcept {
+// Where PLACE and another one exclude each other.
+bool Table::is_held_by_another(std::uint64_t service, Place place, Holder holder) const noexcept {
+    const auto has_it = [&](Place at) {
+        const std::uint32_t word = word_of(service, at)->load(std::memory_order_seq_cst);
+        return is_held(word) && word != tag_of(holder);
+    };
+    if (place != Place::kEverywhere) {
+        return has_it(Place::kEverywhere);
+    }
+    for (std::uint32_t at = static_cast<std::uint32_t>(Place::kHome); at < kPlaces; ++at) {
+        if (has_it(static_cast<Place>(at))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Table::give_up_service(std::uint64_t service, Place place, Holder holder) noexcept {
     std::uint32_t tag = tag_of(holder);
-    if (std::atomic<std::uint32_t>* const word = word_of(service)) {
+    if (std::atomic<std::uint32_t>* const word = word_of(service, place)) {
         word->compare_exchange_strong(tag, tag | kLetGo, std::memory_order_acq_rel);
     }
 }

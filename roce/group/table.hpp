@@ -27,6 +27,16 @@ namespace sluice::roce::group {
 
 inline constexpr std::uint32_t kSeats = engine::Share::kShares;
 
+// Of a group's addresses: so many beside its own.
+inline constexpr std::uint32_t kMaxFurther = 15;
+
+// Where a port is: at all addresses, at the group's own, or at the further one of a number.
+enum class Place : std::uint32_t { kEverywhere, kHome, kFirstFurther };
+constexpr Place further_place(std::uint32_t number) noexcept {
+    return static_cast<Place>(static_cast<std::uint32_t>(Place::kFirstFurther) + number);
+}
+inline constexpr std::uint32_t kPlaces = static_cast<std::uint32_t>(further_place(kMaxFurther));
+
 // A seat's holder; never 0.
 using Holder = std::uint64_t;
 inline constexpr Holder kNobody = 0;
@@ -52,12 +62,13 @@ class Table {
     // Unless somebody else has it meanwhile.
     void give_up_seat(std::uint32_t seat, Holder holder) noexcept;
 
-    // The seat that has a service of rdma_cm's or had it last, or kSeats. Whoever let go of it may be about
-    // to take it again, and answers for it.
-    std::uint32_t seat_of_service(std::uint64_t service) const noexcept;
-    // False: another seat has it. Services that aren't rdma_cm's are nobody's.
-    bool take_service(std::uint64_t service, Holder holder) noexcept;
-    void give_up_service(std::uint64_t service, Holder holder) noexcept;
+    // The seat that has a service of rdma_cm's at PLACE or everywhere, or else that which had it last, or
+    // kSeats. Whoever let go of it may be about to take it again, and answers for it.
+    std::uint32_t seat_of_service(std::uint64_t service, Place place) const noexcept;
+    // False: another seat has it, at PLACE or everywhere; or everywhere is wanted, and it has it at one.
+    // Services that aren't rdma_cm's are nobody's.
+    bool take_service(std::uint64_t service, Place place, Holder holder) noexcept;
+    void give_up_service(std::uint64_t service, Place place, Holder holder) noexcept;
 
     // One process at a time is between the two. False: another is, now.
     bool try_begin_joining() noexcept;
@@ -73,8 +84,10 @@ class Table {
     explicit Table(Descriptor memory, Layout& layout) noexcept
         : memory_(std::move(memory)), layout_(layout) {}
     static Result<Layout*> attach(int memory);
-    std::atomic<std::uint32_t>* word_of(std::uint64_t service) const noexcept;
+    std::atomic<std::uint32_t>* word_of(std::uint64_t service, Place place) const noexcept;
     std::uint32_t seat_with(std::uint32_t word) const noexcept;
+    bool is_held(std::uint32_t word) const noexcept;
+    bool is_held_by_another(std::uint64_t service, Place place, Holder holder) const noexcept;
 
     Descriptor memory_;
     Layout& layout_;

@@ -111,7 +111,7 @@ bool Device::takes_from(Device& from) noexcept {
         return share_.owns(packet.bth.dest_qpn);
     }
     wire::Packet whole = packet;
-    return from.payload_of(from.out_, whole.payload) && link_->owns(whole);
+    return from.payload_of(from.out_, whole.payload) && link_->owns(whole, from.out_.destination);
 }
 
 void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {

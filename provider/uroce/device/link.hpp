@@ -76,8 +76,11 @@ class Link {
     virtual void stop() noexcept {}
     // The numbers that this process may give out.
     virtual engine::Share share() const noexcept { return {}; }
-    // Whether a packet to the address is for this process. Its payload is looked at for queue pair 1 only.
-    virtual bool owns(const wire::Packet& /*packet*/) const noexcept { return true; }
+    // Whether a packet to DESTINATION, one of the device's addresses, is for this process. Its payload is
+    // looked at for queue pair 1 only.
+    virtual bool owns(const wire::Packet& /*packet*/, const engine::Address& /*destination*/) const noexcept {
+        return true;
+    }
     // A queue pair is connected to queue pair PEER_QPN of ADDRESS: the receiver hears of the end of its
     // process, if that is one of this machine and this user.
     virtual void watch(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/) noexcept {}

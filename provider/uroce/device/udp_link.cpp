@@ -121,7 +121,7 @@ bool UdpLink::fetch() noexcept {
 
 void UdpLink::deliver(Receiver& receiver) noexcept {
     const auto take = [&](const engine::InPacket& in) {
-        if (owns(in.packet)) {
+        if (owns(in.packet, in.destination)) {
             receiver.packet(in);
         } else {
             group_->hand_on(in);
@@ -193,8 +193,8 @@ engine::Share UdpLink::share() const noexcept {
     return group_ != nullptr ? group_->share() : engine::Share();
 }
 
-bool UdpLink::owns(const wire::Packet& packet) const noexcept {
-    return group_ == nullptr || group_->owns(packet);
+bool UdpLink::owns(const wire::Packet& packet, const engine::Address& destination) const noexcept {
+    return group_ == nullptr || group_->owns(packet, destination);
 }
 
 } // namespace sluice::uroce::device

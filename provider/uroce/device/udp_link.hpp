@@ -47,7 +47,7 @@ class UdpLink final : public Link {
     Result<void> start(Receiver& receiver) override;
     void stop() noexcept override;
     engine::Share share() const noexcept override;
-    bool owns(const wire::Packet& packet) const noexcept override;
+    bool owns(const wire::Packet& packet, const engine::Address& destination) const noexcept override;
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept override {
         if (group_ != nullptr) {
             group_->watch(address, peer_qpn);

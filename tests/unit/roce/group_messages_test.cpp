@@ -83,7 +83,7 @@ TEST(request__for_a_port__reaches_the_member_that_has_it) {
         running.push_back(std::make_unique<Member>(address));
     }
     Member& server = *running[2];
-    assert_true(server.group->claim(kService));
+    assert_true(server.group->claim(kService, {}));
     stranger.send(datagram_with(mad_with(wire::CmReq{.service_id = kService}), 1, stranger.address, address),
                   address);
     assert_true(server.taken.wait_for(1));

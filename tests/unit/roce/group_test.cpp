@@ -23,8 +23,11 @@
 using namespace sluice;
 using namespace sluice::roce;
 using namespace sluice::roce::test;
+using group::further_place;
 using group::Holder;
+using group::kMaxFurther;
 using group::kSeats;
+using group::Place;
 using group::Table;
 
 namespace {
@@ -109,7 +112,7 @@ TEST(train__segments_for_two_members__what_isnt_the_readers_is_handed_on) {
     std::vector<std::uint32_t> own;
     while (receiver.fetch(16) != 0) {
         receiver.deliver([&](const engine::InPacket& in) {
-            if (reader.group->owns(in.packet)) {
+            if (reader.group->owns(in.packet, in.destination)) {
                 own.push_back(in.packet.bth.psn);
             } else {
                 reader.group->hand_on(in);
@@ -130,25 +133,52 @@ TEST(services__taken_once_and_free_when_their_seat_is) {
     assert_true(table.take_seat(3, kOne));
     assert_true(table.take_seat(4, kOther));
     assert_false(table.take_seat(4, kOne));
-    assert_int_equal(table.seat_of_service(service), kSeats);
-    assert_true(table.take_service(service, kOne));
-    assert_int_equal(table.seat_of_service(service), 3);
-    assert_false(table.take_service(service, kOther));
-    assert_true(table.take_service(wire::cm_service_id(wire::kPortSpaceUdp, 7174), kOther));
-    table.give_up_service(service, kOther); // it isn't that one's
-    assert_int_equal(table.seat_of_service(service), 3);
+    assert_int_equal(table.seat_of_service(service, Place::kHome), kSeats);
+    assert_true(table.take_service(service, Place::kHome, kOne));
+    assert_int_equal(table.seat_of_service(service, Place::kHome), 3);
+    assert_false(table.take_service(service, Place::kHome, kOther));
+    assert_true(table.take_service(wire::cm_service_id(wire::kPortSpaceUdp, 7174), Place::kHome, kOther));
+    table.give_up_service(service, Place::kHome, kOther); // it isn't that one's
+    assert_int_equal(table.seat_of_service(service, Place::kHome), 3);
     table.give_up_seat(3, kOne); // as the survivors do
-    assert_int_equal(table.seat_of_service(service), kSeats);
-    assert_true(table.take_service(service, kOther));
-    assert_int_equal(table.seat_of_service(service), 4);
+    assert_int_equal(table.seat_of_service(service, Place::kHome), kSeats);
+    assert_true(table.take_service(service, Place::kHome, kOther));
+    assert_int_equal(table.seat_of_service(service, Place::kHome), 4);
     // Whoever had it last answers until another one takes it.
-    table.give_up_service(service, kOther);
-    assert_int_equal(table.seat_of_service(service), 4);
+    table.give_up_service(service, Place::kHome, kOther);
+    assert_int_equal(table.seat_of_service(service, Place::kHome), 4);
     constexpr Holder kThird = 0x1'0000'0007;
     assert_true(table.take_seat(5, kThird));
-    assert_true(table.take_service(service, kThird));
-    assert_int_equal(table.seat_of_service(service), 5);
-    assert_false(table.take_service(service, kOther));
+    assert_true(table.take_service(service, Place::kHome, kThird));
+    assert_int_equal(table.seat_of_service(service, Place::kHome), 5);
+    assert_false(table.take_service(service, Place::kHome, kOther));
+}
+
+// As rdma_cm has it: two processes may have one port at two addresses, and everywhere is all of them.
+TEST(services__at_several_places__everywhere_excludes_the_others) {
+    const Result<std::unique_ptr<Table>> made = Table::create();
+    assert_true(made.ok());
+    Table& table = **made;
+    constexpr Holder kOne = 0x1'0000'0003, kOther = 0x1'0000'0005;
+    const std::uint64_t service = wire::cm_service_id(wire::kPortSpaceTcp, 7174);
+    const Place last = further_place(kMaxFurther - 1);
+    assert_true(table.take_seat(3, kOne) && table.take_seat(4, kOther));
+    assert_true(table.take_service(service, Place::kHome, kOne));
+    assert_true(table.take_service(service, last, kOther));
+    assert_int_equal(table.seat_of_service(service, Place::kHome), 3);
+    assert_int_equal(table.seat_of_service(service, last), 4);
+    assert_int_equal(table.seat_of_service(service, Place::kFirstFurther), kSeats);
+    assert_false(table.take_service(service, Place::kEverywhere, kOne));
+    assert_int_equal(table.seat_of_service(service, Place::kFirstFurther), kSeats); // nothing is left of it
+    table.give_up_service(service, last, kOther);
+    assert_true(table.take_service(service, Place::kEverywhere, kOne));
+    assert_false(table.take_service(service, last, kOther));
+    // What listens comes before what did.
+    assert_int_equal(table.seat_of_service(service, last), 3);
+    assert_int_equal(table.seat_of_service(service, Place::kFirstFurther), 3);
+    table.give_up_service(service, Place::kEverywhere, kOne);
+    assert_int_equal(table.seat_of_service(service, last), 4);
+    assert_int_equal(table.seat_of_service(service, Place::kFirstFurther), 3);
 }
 
 TEST(member__dies__its_seat_and_its_port_are_free_for_the_next) {

@@ -184,16 +184,19 @@ TEST(listen__taken__exists) {
     assert_true(manager.listen({.service_id = service, .local = ipv4(2)}).ok());
 }
 
-// The ports that another process at the address has, and how often one was claimed or released.
+// The port that another process at the address has, and what was claimed and released.
 struct OtherProcess final : PortClaims {
-    bool claim(std::uint64_t service) noexcept override {
-        ++claims;
+    using Claim = std::pair<std::uint64_t, sluice::roce::engine::Address>;
+    bool claim(std::uint64_t service, const sluice::roce::engine::Address& local) noexcept override {
+        claims.emplace_back(service, local);
         return service != taken;
     }
-    void release(std::uint64_t /*service*/) noexcept override { ++releases; }
+    void release(std::uint64_t service, const sluice::roce::engine::Address& local) noexcept override {
+        releases.emplace_back(service, local);
+    }
     std::uint64_t taken = 0;
-    int claims = 0;
-    int releases = 0;
+    std::vector<Claim> claims;
+    std::vector<Claim> releases;
 };
 
 TEST(listen__another_process_has_the_port__exists) {
@@ -201,17 +204,17 @@ TEST(listen__another_process_has_the_port__exists) {
     other.taken = kService;
     ConnectionManager manager({.claims = &other});
     assert_true(manager.listen({.service_id = kService, .local = {}}).error().kind() == ErrorKind::kExists);
-    assert_int_equal(other.claims, 1);
-    // One claim for all listeners of a port.
+    // A claim for each address, given back once.
     const auto one = manager.listen({.service_id = kService + 1, .local = ipv4(2)});
     const auto two = manager.listen({.service_id = kService + 1, .local = ipv4(3)});
     assert_true(one.ok() && two.ok());
-    assert_int_equal(other.claims, 2);
+    assert_true(other.claims == (std::vector<OtherProcess::Claim>{
+                                    {kService, {}}, {kService + 1, ipv4(2)}, {kService + 1, ipv4(3)}}));
     manager.unlisten(*one, 0);
-    assert_int_equal(other.releases, 0);
     manager.unlisten(*two, 0);
     manager.unlisten(*two, 0);
-    assert_int_equal(other.releases, 1);
+    assert_true(other.releases ==
+                (std::vector<OtherProcess::Claim>{{kService + 1, ipv4(2)}, {kService + 1, ipv4(3)}}));
 }
 
 TEST(resolve__datagram_service__queue_pair_and_key) {
