@@ -26,6 +26,7 @@ constexpr int kMaxEvents = 16;
 constexpr int kMessagesPerTurn = 64;
 // A member that is stopped doesn't answer. Packets to it take UDP then.
 constexpr int kIntroductionMs = 200;
+constexpr int kAgainMs = 20; // to the joining lock, which another process has
 constexpr std::size_t kMaxPayloadBytes = 4096;
 constexpr std::size_t kMaxMessageBytes =
     sizeof(PacketHead) + wire::kMaxHeaderBytes + kMaxPayloadBytes + 4; // and padding
@@ -278,7 +279,8 @@ Result<void> Group::watch(int descriptor, std::uint32_t events) const {
 void Group::serve() noexcept {
     while (!stopping_) {
         std::array<epoll_event, kMaxEvents> events{};
-        const int count = epoll_wait(epoll_.get(), events.data(), kMaxEvents, -1);
+        look_for_unused();
+        const int count = epoll_wait(epoll_.get(), events.data(), kMaxEvents, unused_due_ ? kAgainMs : -1);
         for (int i = 0; i < count; ++i) {
             serve_one(events[static_cast<std::size_t>(i)].data.fd);
         }
@@ -406,6 +408,8 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         if (!taken) {
             SLUICE_LOG(kWarning, "uroce", "a further address isn't shared: %s", taken.error().text());
         }
+    } else if (const auto given_back = read_as<GivenBack>(message)) {
+        take_given_back(*given_back);
     } else if (const auto head = read_as<PacketHead>(message)) {
         take_packet(*head, message.subspan(sizeof *head));
     } else if (const auto question = read_as<Ask>(message)) {

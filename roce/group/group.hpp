@@ -18,7 +18,8 @@
 // (elsewhere.hpp).
 //
 // A group may have further addresses, each with a set of sockets like the first's (further_address.hpp). A
-// member adds one under the joining lock, and a process that joins brings a socket for each.
+// member adds one under the joining lock, and a process that joins brings a socket for each. One of the
+// loopback network is given back when the last process that used it has ended (ADR 65).
 //
 // A thread of its own answers the door, reads the common sockets and the lines. It calls Arrivals.
 //
@@ -30,6 +31,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -133,9 +135,15 @@ class Group final : public cm::PortClaims, Arrivals {
     Result<FurtherAddress*> add_further(const engine::Address& address);
     FurtherAddress& put_further(std::uint32_t number, const engine::Address& address);
     void drop_further(std::uint32_t number) noexcept;
+    bool is_unused(const std::unique_ptr<FurtherAddress>& further) const noexcept;
+    void look_for_unused() noexcept;
+    void give_back_unused() noexcept;
+    void take_given_back(const GivenBack& given_back) noexcept;
+    Result<void> check_is_free(const engine::Address& address) const;
     Result<void> complete(FurtherAddress& further);
+    Result<void> complete_for_use(FurtherAddress& further);
     void complete_all();
-    Result<void> tell_members(const FurtherAddress& further, std::size_t from, std::size_t end);
+    Result<void> tell_members(const std::function<bool(int)>& send_to);
     Result<void> take_further(const Further& head, Received& received);
     bool send_further(int to, const FurtherAddress& further, std::size_t from,
                       std::size_t end) const noexcept;
@@ -235,6 +243,7 @@ class Group final : public cm::PortClaims, Arrivals {
     Descriptor wake_;       // an eventfd, for stop() and open_at()
     Descriptor introduced_; // an eventfd, for start()
     bool is_introduced_ = false;
+    bool unused_due_ = true; // a further address may have lost its last user
     std::atomic<bool> stopping_{false};
     bool running_ = false;
     pthread_t thread_{};

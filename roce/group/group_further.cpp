@@ -70,7 +70,7 @@ FurtherAddress& Group::put_further(std::uint32_t number, const engine::Address& 
 }
 
 void Group::drop_further(std::uint32_t number) noexcept {
-    const std::unique_ptr<FurtherAddress> dropped = std::move(further_[number]);
+    std::unique_ptr<FurtherAddress> dropped = std::move(further_[number]);
     if (dropped == nullptr) {
         return;
     }
@@ -78,6 +78,7 @@ void Group::drop_further(std::uint32_t number) noexcept {
         unwatch_further(*dropped, index);
         leave_to_member(dropped->descriptor(index));
     }
+    dropped.reset();
     const LockGuard guard(changing_further_);
     further_addresses_[number] = {};
 }
@@ -120,6 +121,7 @@ Result<Descriptor> Group::socket_at(const engine::Address& address, Wish wish) {
     }
     FurtherAddress* further = find_further(address);
     if (further == nullptr && wish == Wish::kMade) {
+        give_back_unused();
         const Result<FurtherAddress*> made = add_further(address);
         if (!made) {
             return made.error().clone();
@@ -132,7 +134,7 @@ Result<Descriptor> Group::socket_at(const engine::Address& address, Wish wish) {
     // One that isn't bound would bind itself to any port when something is sent from it.
     const std::size_t own = FurtherAddress::kFirstSeat + share_.which();
     if (wish != Wish::kWhatIs) {
-        Result<void> completed = complete(*further);
+        Result<void> completed = complete_for_use(*further);
         if (!completed) {
             return std::move(completed).error();
         }
@@ -146,10 +148,64 @@ Result<Descriptor> Group::socket_at(const engine::Address& address, Wish wish) {
     return copy;
 }
 
+// An address of an interface stays: its peers may be on other hosts, and hear from a member that a process
+// has ended.
+bool Group::is_unused(const std::unique_ptr<FurtherAddress>& further) const noexcept {
+    return further != nullptr && socket::is_on_loopback_network(further->address()) &&
+           !table_->is_used(further->number());
+}
+
+// After a member has ended. Others do the same; who has the joining lock does it for all.
+void Group::look_for_unused() noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    const bool any =
+        unused_due_ && std::ranges::any_of(further_, [&](const auto& one) { return is_unused(one); });
+    unused_due_ = any;
+    if (!any || !opening_.try_lock()) {
+        return; // or a thread of this process has the joining lock
+    }
+    if (table_->try_begin_joining()) {
+        look_at_lines(-1);
+        give_back_unused();
+        table_->end_joining();
+        unused_due_ = false;
+    }
+    opening_.unlock();
+}
+
+// With the joining lock. A member that doesn't get the message holds the port until it ends.
+void Group::give_back_unused() noexcept {
+    for (const auto& further : further_) {
+        if (!is_unused(further)) {
+            continue;
+        }
+        GivenBack message{.number = further->number(), .address = further->address()};
+        const iovec piece{.iov_base = &message, .iov_len = sizeof message};
+        (void)tell_members([&](int member) { return send(member, {&piece, 1}, {}); });
+        drop_further(message.number);
+    }
+}
+
+void Group::take_given_back(const GivenBack& given_back) noexcept {
+    if (given_back.number < kMaxFurther && is_unused(further_[given_back.number]) &&
+        further_[given_back.number]->address() == given_back.address) {
+        drop_further(given_back.number);
+    }
+}
+
 std::size_t Group::bound_seats() const noexcept {
     const auto unbound =
         std::ranges::find_if(sockets_, [](const Descriptor& one) { return !is_bound(one.get()); });
     return static_cast<std::size_t>(unbound - sockets_.begin());
+}
+
+// Used before others hear of it: what nobody uses they give back.
+Result<void> Group::complete_for_use(FurtherAddress& further) {
+    const bool is_new = table_->use_further(further.number(), share_.which(), holder_);
+    Result<void> completed = complete(further);
+    if (!completed && is_new) {
+        table_->disuse_further(further.number(), share_.which());
+    }
+    return completed;
 }
 
 // So many sockets as the group's own address has. With the joining lock.
@@ -164,7 +220,7 @@ Result<void> Group::complete(FurtherAddress& further) {
     }
     Result<void> done = further.make(bound, wanted);
     if (done) {
-        done = tell_members(further, bound, wanted);
+        done = tell_members([&](int member) { return send_further(member, further, bound, wanted); });
     }
     if (done) {
         done = further.bind(bound, wanted, table_->words());
@@ -214,8 +270,8 @@ bool Group::send_further(int to, const FurtherAddress& further, std::size_t from
 }
 static_assert(FurtherAddress::kSockets <= kMaxDescriptors);
 
-// All that live. By a line of its own where the usual one has no room.
-Result<void> Group::tell_members(const FurtherAddress& further, std::size_t from, std::size_t end) {
+// All that live, each by SEND_TO. By a line of its own where the usual one has no room.
+Result<void> Group::tell_members(const std::function<bool(int)>& send_to) {
     for (std::uint32_t seat = 0; seat < kSeats; ++seat) {
         const Holder holder = table_->holder(seat);
         if (holder == kNobody || holder == holder_) {
@@ -224,7 +280,7 @@ Result<void> Group::tell_members(const FurtherAddress& further, std::size_t from
         {
             const LockGuard guard(changing_lines_);
             const auto line = std::ranges::find(lines_, holder, &Line::holder);
-            if (line != lines_.end() && send_further(line->socket.get(), further, from, end)) {
+            if (line != lines_.end() && send_to(line->socket.get())) {
                 continue;
             }
         }
@@ -232,7 +288,7 @@ Result<void> Group::tell_members(const FurtherAddress& further, std::size_t from
         if (!once && once.error().kind() == ErrorKind::kNotFound) {
             continue; // it has ended
         }
-        if (!once || !send_further(once->get(), further, from, end)) {
+        if (!once || !send_to(once->get())) {
             return once ? Error(ErrorKind::kBusy,
                                 "a process that shares this address takes nothing; is it "
                                 "stopped?",
@@ -251,6 +307,7 @@ Result<void> Group::take_further(const Further& head, Received& received) {
     FurtherAddress* further = further_[head.number].get();
     if (further == nullptr || further->address() != head.address) {
         further = &put_further(head.number, head.address);
+        unused_due_ = true; // the process that adds it may have ended
     }
     for (std::size_t i = 0; i < received.descriptor_count; ++i) {
         const std::size_t index = head.first + i;

@@ -352,31 +352,46 @@ void Group::sit_down(std::uint32_t seat) noexcept {
     share_ = engine::Share(table_->words(), seat);
 }
 
-// Most calls find the address shared already, and need no lock of the group's.
+// Most calls find the address shared already, and need no lock of the group's. One that may be given back
+// meanwhile does.
 Result<Descriptor> Group::open_at(const engine::Address& address) {
     const LockGuard guard(opening_);
-    Result<Descriptor> known = ask_thread(address, Wish::kWhatIs);
-    if (known || known.error().kind() != ErrorKind::kNotFound) {
-        return known;
+    if (!socket::is_on_loopback_network(address)) {
+        Result<Descriptor> known = ask_thread(address, Wish::kWhatIs);
+        if (known || known.error().kind() != ErrorKind::kNotFound) {
+            return known;
+        }
     }
     const Result<Joining> joining = Joining::begin(*table_);
     if (!joining) {
         return joining.error().clone();
     }
-    known = ask_thread(address, Wish::kComplete);
+    Result<Descriptor> known = ask_thread(address, Wish::kComplete);
     if (known || known.error().kind() != ErrorKind::kNotFound) {
         return known;
     }
+    const Result<void> is_free = check_is_free(address);
+    return is_free ? ask_thread(address, Wish::kMade) : Result<Descriptor>(is_free.error().clone());
+}
+
+// A member that gives the address back may be about to close it.
+Result<void> Group::check_is_free(const engine::Address& address) const {
     socket::PortConfig config = config_;
     config.local = address;
     const Result<socket::NetworkDevice> device = socket::usable_device(config);
     if (!device) {
         return device.error().clone();
     }
-    // Sockets of a group of its own would let ours in among them.
-    const Result<void> is_free =
-        is_shared(address) ? opened_alone(address) : check_port_is_free(config, *device);
-    return is_free ? ask_thread(address, Wish::kMade) : Result<Descriptor>(is_free.error().clone());
+    for (const Stopwatch watch;; Stopwatch::pause()) {
+        // Sockets of a group of its own would let ours in among them.
+        if (is_shared(address)) {
+            return opened_alone(address);
+        }
+        Result<void> is_free = check_port_is_free(config, *device);
+        if (is_free || !call(door_name(address)) || watch.passed_ms() > kAftermathMs) {
+            return is_free;
+        }
+    }
 }
 
 } // namespace sluice::roce::group

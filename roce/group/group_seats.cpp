@@ -49,6 +49,7 @@ void Group::end_line(int descriptor) noexcept {
     if (seat != kSeats) {
         report_end(seat);
         desert(seat);
+        unused_due_ = true;
     }
 }
 

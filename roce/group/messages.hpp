@@ -24,6 +24,7 @@ enum class Kind : std::uint32_t {
     kAsk,
     kTell,
     kFurther,
+    kGivenBack,
     kBoard,
     kBoardTaken,
     kIntroduced
@@ -57,6 +58,14 @@ struct Further {
     static constexpr Kind kKind = Kind::kFurther;
     Kind kind = kKind;
     std::uint32_t first = 0;
+    std::uint32_t number = 0;
+    engine::Address address;
+};
+
+// To all members: no process uses this further address any more.
+struct GivenBack {
+    static constexpr Kind kKind = Kind::kGivenBack;
+    Kind kind = kKind;
     std::uint32_t number = 0;
     engine::Address address;
 };

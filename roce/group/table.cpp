@@ -35,6 +35,7 @@ struct Table::Layout {
     std::uint64_t group;
     engine::Share::Words words;
     std::array<std::atomic<Holder>, kSeats> seats;
+    std::array<std::array<std::atomic<Holder>, kSeats>, kMaxFurther> users; // of further addresses
     // 13 MiB, of which the pages are there that were touched.
     using Ports = std::array<std::array<std::atomic<std::uint32_t>, kPortMask + 1>, kPortSpaces.size()>;
     std::array<Ports, kPlaces> ports;
@@ -116,6 +117,25 @@ bool Table::take_seat(std::uint32_t seat, Holder holder) noexcept {
 
 void Table::give_up_seat(std::uint32_t seat, Holder holder) noexcept {
     layout_.seats[seat].compare_exchange_strong(holder, kNobody, std::memory_order_acq_rel);
+}
+
+bool Table::use_further(std::uint32_t number, std::uint32_t seat, Holder holder) noexcept {
+    // Partner: the acquire in is_used().
+    return layout_.users[number][seat].exchange(holder, std::memory_order_acq_rel) != holder;
+}
+
+void Table::disuse_further(std::uint32_t number, std::uint32_t seat) noexcept {
+    layout_.users[number][seat].store(kNobody, std::memory_order_release);
+}
+
+bool Table::is_used(std::uint32_t number) const noexcept {
+    for (std::uint32_t seat = 0; seat < kSeats; ++seat) {
+        const Holder user = layout_.users[number][seat].load(std::memory_order_acquire);
+        if (user != kNobody && user == holder(seat)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::uint32_t Table::seat_with(std::uint32_t word) const noexcept {

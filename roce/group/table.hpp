@@ -62,6 +62,13 @@ class Table {
     // Unless somebody else has it meanwhile.
     void give_up_seat(std::uint32_t seat, Holder holder) noexcept;
 
+    // HOLDER, at SEAT, uses the further address of NUMBER for as long as it lives. False: it does so already.
+    bool use_further(std::uint32_t number, std::uint32_t seat, Holder holder) noexcept;
+    // After all it doesn't.
+    void disuse_further(std::uint32_t number, std::uint32_t seat) noexcept;
+    // Whether a member does.
+    bool is_used(std::uint32_t number) const noexcept;
+
     // The seat that has a service of rdma_cm's at PLACE or everywhere, or else that which had it last, or
     // kSeats. Whoever let go of it may be about to take it again, and answers for it.
     std::uint32_t seat_of_service(std::uint64_t service, Place place) const noexcept;

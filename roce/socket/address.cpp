@@ -69,6 +69,11 @@ std::array<std::uint8_t, 4> ipv4_bytes(const engine::Address& address) noexcept 
     return bytes;
 }
 
+bool is_on_loopback_network(const engine::Address& address) noexcept {
+    constexpr std::uint8_t kLoopbackNet = 127;
+    return engine::is_ipv4(address) && ipv4_bytes(address)[0] == kLoopbackNet;
+}
+
 engine::Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept {
     engine::Address address;
     std::copy(engine::kMappedPrefix.begin(), engine::kMappedPrefix.end(), address.gid.begin());

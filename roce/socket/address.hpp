@@ -21,6 +21,8 @@ bool is_unicast(const engine::Address& address) noexcept;
 bool is_multicast(const engine::Address& address) noexcept;
 
 std::array<std::uint8_t, 4> ipv4_bytes(const engine::Address& address) noexcept;
+// Of 127.0.0.0/8, which no host but this one has.
+bool is_on_loopback_network(const engine::Address& address) noexcept;
 engine::Address from_ipv4(const std::array<std::uint8_t, 4>& bytes) noexcept;
 
 // Either kind, as the socket interface takes it.

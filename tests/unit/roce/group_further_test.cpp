@@ -59,6 +59,7 @@ TEST(further_address__its_founder_dies__others_have_it_and_its_seat_is_taken_aga
     auto founder = std::make_unique<Member>(address);
     const Member second(address);
     (void)opened(*founder, further);
+    (void)opened(second, further);
     founder.reset();
     const Member third(address);
     assert_int_equal(third.group->share().which(), 0);
@@ -121,6 +122,71 @@ TEST(further_addresses__as_many_as_there_can_be__the_next_is_told) {
     assert_non_null(std::strstr(refused.error().text(), "which is the most"));
 }
 
+// Of the loopback network. Another process can have it for a device of its own then, and others their room.
+TEST(further_addresses__their_last_users_end__given_back) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), used = next_address();
+    const Member witness(address), user(address);
+    (void)opened(user, used);
+    std::vector<engine::Address> others;
+    {
+        const Member other(address);
+        (void)opened(other, used);
+        for (std::size_t i = 1; i < group::kMaxFurther; ++i) {
+            others.push_back(next_address());
+            (void)opened(other, others.back());
+            assert_true(comes_true([&] { return witness.group->has(others.back()); }));
+        }
+        assert_int_equal(user.group->open_at(next_address()).error().to_errno(), ENOSPC);
+    }
+    for (const Member* const member : {&witness, &user}) {
+        for (const engine::Address& gone : others) {
+            assert_true(comes_true([&] { return !member->group->has(gone); }));
+        }
+        assert_true(member->group->has(used));
+    }
+    const Member alone(others[0]);
+    assert_int_equal(user.group->open_at(others[0]).error().to_errno(), EADDRINUSE);
+    (void)opened(user, others[1]);
+    for (const engine::Address& again : {others[1], used}) {
+        (void)opened(witness, again);
+    }
+}
+
+TEST(further_address__its_user_is_killed_and_the_next_wants_it_at_once__opened_anew) {
+    if (cannot_share()) {
+        return;
+    }
+#if defined(__SANITIZE_THREAD__)
+    std::puts("SKIP: the thread sanitizer takes no children of a process with threads");
+    return;
+#endif
+    const engine::Address address = next_address(), further = next_address();
+    const Stranger stranger;
+    Random random(kGroupSeed);
+    const Member witness(address);
+    for (int round = 0; round < 20; ++round) {
+        {
+            const Child killed([&] {
+                return MemberProcess::join_for_good(address) &&
+                       MemberProcess::member()->open_at(further).ok();
+            });
+            assert_true(killed.ready());
+        }
+        {
+            const Member next(address);
+            const Descriptor its = opened(next, further);
+            stranger.send(packet_to(number_of(*next.group, random), 1, stranger.address, further, 0),
+                          further);
+            assert_true(arrives(its.get()));
+        }
+        // Or the next child would have the sockets, too.
+        assert_true(comes_true([&] { return !witness.group->has(further); }));
+    }
+}
+
 // Its group's thread does the most of it.
 TEST(member__killed_at_each_system_call_of_opening_a_further_address__others_open_it) {
     if (cannot_share()) {
@@ -140,6 +206,8 @@ TEST(member__killed_at_each_system_call_of_opening_a_further_address__others_ope
                 (void)MemberProcess::member()->open_at(further);
             }
         });
+        // The joining lock doesn't keep threads of one process apart.
+        assert_true(comes_true([&] { return !first.group->has(further); }));
         const Member next(address);
         const Descriptor firsts = opened(first, further);
         const Member after(address);

@@ -244,6 +244,18 @@ inline bool arrives(int socket_fd) {
     std::array<std::uint8_t, 65536> bytes;
     return poll(&wanted, 1, 10'000) == 1 && recv(socket_fd, bytes.data(), bytes.size(), 0) > 0;
 }
+// What no event tells of.
+template<typename Condition>
+bool comes_true(const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end) {
+            return false;
+        }
+        sched_yield();
+    }
+    return true;
+}
 inline bool is_empty(int socket_fd) {
     std::uint8_t byte = 0;
     return recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
