@@ -14,6 +14,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/settings.hpp"
+#include "ibverbs-glue/adaptors.hpp"
 
 namespace sluice::glue {
 
@@ -33,10 +34,12 @@ struct KnownAddresses {
     std::optional<std::string> origin SLUICE_TSA(guarded_by(mutex));
 };
 
+// Without those that a program of this process took: a child of fork() hasn't got them.
 std::vector<Address> further_of(const sluice_uroce_device& device) {
     std::vector<Address> further;
     for (unsigned index = 1; index < device.gid_count; ++index) {
-        if (const std::optional<Address> address = Address::from_text(device.gids[index])) {
+        const std::optional<Address> address = Address::from_text(device.gids[index]);
+        if (address && !address->is_loopback()) {
             further.push_back(*address);
         }
     }
@@ -56,7 +59,7 @@ std::vector<ListedAddress> describe_addresses() {
         if (const std::optional<Address> address = Address::from_text(device.address)) {
             const bool is_given = std::strcmp(device.origin, "default") != 0;
             if (is_given || device.is_hidden == 0) {
-                addresses.push_back({*address, is_given, further_of(device)});
+                addresses.push_back({*address, is_given, further_of(device), device.is_loopback != 0});
             }
         }
     }
@@ -123,11 +126,20 @@ bool is_uroce_address(const Address& address) {
     return address.is_loopback() || is_listed_uroce_address(address);
 }
 
-Address home_of(const Address& address) {
+Home home_of(const Address& address) {
     const std::vector<ListedAddress> all = listed_uroce_addresses();
     const auto listed =
         std::ranges::find_if(all, [&address](const ListedAddress& one) { return is_one_of(address, one); });
-    return listed == all.end() ? address : listed->address;
+    if (listed != all.end()) {
+        return {.address = listed->address, .taking = {}};
+    }
+    const auto loopback = std::ranges::find(all, true, &ListedAddress::is_loopback);
+    const bool is_taken = address.is_loopback() && loopback != all.end();
+    return {.address = address, .taking = is_taken ? std::optional(loopback->address) : std::nullopt};
+}
+
+Result<void> use_address(ibv_context* context, const Address& address) {
+    return from_rc(sluice_use_uroce_address(context, address.get()), "taking a loopback address");
 }
 
 std::optional<Address> source_towards(const Address& peer) {

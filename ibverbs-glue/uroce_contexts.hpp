@@ -22,6 +22,7 @@ struct ListedAddress {
     Address address;
     bool is_given;                // by somebody, and not by default
     std::vector<Address> further; // of the same device
+    bool is_loopback;             // all of 127.0.0.0/8 is the device's, as far as it is nobody else's
 };
 
 // Those of the devices that `sluice devices` lists, without those by default that programs aren't shown.
@@ -42,11 +43,20 @@ bool is_listed_uroce_address(const Address& address);
 // Loopback addresses, and those of listed devices.
 bool is_uroce_address(const Address& address);
 
-// The first address of the listed device that has ADDRESS, or else ADDRESS itself.
-Address home_of(const Address& address);
+// By which device an address is had.
+struct Home {
+    // The first of the listed one that has it, or else itself.
+    Address address;
+    // That of the one that takes it when it is used, as it has all of 127.0.0.0/8.
+    std::optional<Address> taking;
+};
+Home home_of(const Address& address);
 
 // Where packets to PEER would leave from; nothing if there is no way.
 std::optional<Address> source_towards(const Address& peer);
+
+// ADDRESS is an entry of the GID table of CONTEXT's device from now on.
+Result<void> use_address(ibv_context* context, const Address& address);
 
 // Whether a device could live on ADDRESS, of which this process has none yet.
 bool can_be_opened(const Address& address);
@@ -68,19 +78,16 @@ class UroceContexts {
     };
 
     Result<Found> at(const Address& address) {
-        const Address home = home_of(address);
+        const Home home = home_of(address);
         const LockGuard guard(mutex_);
         forget_after_fork_locked();
-        const std::string text = home.to_string();
-        auto known = contexts_.find(text);
-        if (known == contexts_.end()) {
-            Result<Context> context = Context::open(text);
-            if (!context) {
-                return std::move(context).error();
+        if (home.taking && !contexts_.contains(home.address.to_string())) {
+            Result<Found> found = take_locked(*home.taking, address);
+            if (found || !must_be_alone(found.error())) {
+                return found;
             }
-            known = contexts_.emplace(text, Entry{*std::move(context), home.with_port(0)}).first;
         }
-        return Found{known->second.context.get(), address.with_port(0)};
+        return open_locked(home.address, address);
     }
 
     std::vector<Found> all_open() {
@@ -115,6 +122,38 @@ class UroceContexts {
         Context context;
         Address address;
     };
+
+    // ADDRESS, of the device at HOME.
+    Result<Found> open_locked(const Address& home, const Address& address)
+        SLUICE_TSA(requires_capability(mutex_)) {
+        const std::string text = home.to_string();
+        auto known = contexts_.find(text);
+        if (known == contexts_.end()) {
+            Result<Context> context = Context::open(text);
+            if (!context) {
+                return std::move(context).error();
+            }
+            known = contexts_.emplace(text, Entry{*std::move(context), home.with_port(0)}).first;
+        }
+        return Found{known->second.context.get(), address.with_port(0)};
+    }
+
+    // The same for an address that becomes the device's now.
+    Result<Found> take_locked(const Address& home, const Address& address)
+        SLUICE_TSA(requires_capability(mutex_)) {
+        if (!contexts_.contains(home.to_string()) && !can_be_opened(home)) {
+            return Error(ErrorKind::kExists, "another user has the loopback device", EADDRINUSE);
+        }
+        Result<Found> device = open_locked(home, address);
+        Result<void> taken = device ? use_address(device->context, address) : std::move(device).error();
+        return taken ? std::move(device) : Result<Found>(std::move(taken).error());
+    }
+
+    // A loopback address is a device of its own where its own device can't be had or has no room, or another
+    // process has opened it so.
+    static bool must_be_alone(const Error& error) noexcept {
+        return is_elsewhere(error) || error.kind() == ErrorKind::kInsufficientResources;
+    }
 
     static Found found_in(const Entry& entry) { return {entry.context.get(), entry.address}; }
     // Another process has it, or no interface.

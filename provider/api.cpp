@@ -341,6 +341,13 @@ int sluice_describe_uroce(unsigned index, sluice_uroce_device* to, size_t size) 
     });
 }
 
+int sluice_use_uroce_address(ibv_context* context, const sockaddr* address) {
+    if (context == nullptr || address == nullptr) {
+        return EINVAL;
+    }
+    return Cm::answer([&] { return uroce::connect::use_address(context, *address); });
+}
+
 int sluice_list_uroce_counters(void (*found)(void* context, const sluice_uroce_use* use), void* context) {
     if (found == nullptr) {
         return EINVAL;

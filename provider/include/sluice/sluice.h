@@ -256,17 +256,17 @@ struct ibv_context* sluice_open_uroce(const char* name_or_address);
 
 /* A device that sluice_open_uroce() can be asked for; size-versioned like the attributes. */
 struct sluice_uroce_device {
-    char name[64];      /* "uroce0" */
-    char address[64];   /* "127.0.0.1" */
-    char origin[128];   /* who chose it: "default", "SLUICE_UROCE", or the file and line */
-    char interface[32]; /* that has the address; empty: none has, and the device can't be opened */
-    char used_by[160];  /* the holder that keeps its UDP port from this user; empty: it can be opened */
-    uint32_t path_mtu;  /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
-    uint32_t is_hidden; /* 1: programs aren't shown it: it has no interface, or rdma_rxe has its UDP port */
-    uint64_t node_guid; /* in network order, as ibv_get_device_guid() tells it of others */
-    uint32_t gid_count; /* entries of its port's GID table */
-    uint32_t reserved;
-    char gids[16][48]; /* the addresses there, "" for an empty entry; the first is ADDRESS */
+    char name[64];        /* "uroce0" */
+    char address[64];     /* "127.0.0.1" */
+    char origin[128];     /* who chose it: "default", "SLUICE_UROCE", or the file and line */
+    char interface[32];   /* that has the address; empty: none has, and the device can't be opened */
+    char used_by[160];    /* the holder that keeps its UDP port from this user; empty: it can be opened */
+    uint32_t path_mtu;    /* in bytes, 256 to 4096; 0 without an interface, or with one that is too small */
+    uint32_t is_hidden;   /* 1: programs aren't shown it: it has no interface, or rdma_rxe has its UDP port */
+    uint64_t node_guid;   /* in network order, as ibv_get_device_guid() tells it of others */
+    uint32_t gid_count;   /* entries of its port's GID table */
+    uint32_t is_loopback; /* 1: each address of 127.0.0.0/8 becomes an entry when it is used */
+    char gids[16][48];    /* the addresses there, "" for an empty entry; the first is ADDRESS */
 };
 
 /*
@@ -276,6 +276,16 @@ struct sluice_uroce_device {
  * understood; the log says where.
  */
 int sluice_describe_uroce(unsigned index, struct sluice_uroce_device* device, size_t size);
+
+/*
+ * Before a queue pair of CONTEXT's device, a connection or an address handle uses ADDRESS, of which the port
+ * doesn't matter: it becomes an entry of the GID table if it is the device's, and the device listens there,
+ * until it is closed. uroce0 has all of 127.0.0.0/8 in this way. Twice is once. 0, or an errno: EADDRNOTAVAIL
+ * for an address that isn't the device's; EADDRINUSE for one that a device of its own has, or somebody else;
+ * ENOSPC for a 17th; EAFNOSUPPORT, EINVAL for null, EIO in the child of a fork. Connections do so by
+ * themselves.
+ */
+int sluice_use_uroce_address(struct ibv_context* context, const struct sockaddr* address);
 
 /* One counter of a uroce device. A name keeps its meaning in all versions; new ones may come. */
 struct sluice_uroce_counter {

@@ -94,6 +94,18 @@ Result<Service*> connections_of(ibv_context* context) {
     return &static_cast<Gsi*>(*gsi)->service();
 }
 
+Result<void> use_address(ibv_context* context, const sockaddr& address) {
+    if (!verbs::is_ours(context)) {
+        return Error(ErrorKind::kInvalidArgument, "this device isn't uroce's", EINVAL);
+    }
+    verbs::Context& ours = verbs::context_of(context);
+    if (ours.gone()) {
+        return Error(ErrorKind::kDeviceGone, "this context was opened before a fork, by the parent", EIO);
+    }
+    const Result<Endpoint> endpoint = to_endpoint(address);
+    return endpoint ? ours.device.take_address(endpoint->address) : endpoint.error().clone();
+}
+
 Gsi::~Gsi() {
     if (running_) {
         stopping_ = true;
@@ -294,13 +306,13 @@ void Gsi::take(const engine::Completion& completion, const Buffer& buffer) noexc
         completion.len_bytes == sizeof(Buffer)) {
         const Ends ends = ends_of(buffer.grh);
         // Another process may have brought it here: the answer leaves from where the question went to.
-        (void)at_boundary("answering for an address", [&] { return device_.use_address(ends.destination); });
+        (void)at_boundary("answering for an address", [&] { return device_.take_address(ends.destination); });
         service_.receive(ends.source, ends.destination, buffer.mad);
     }
 }
 
 Result<void> Gsi::use(const engine::Address& local) {
-    return device_.gids().find(local) != nullptr ? device_.use_address(local) : ManagementPort::use(local);
+    return device_.take_address(local);
 }
 
 // What somebody else has keeps nobody from listening at the others.

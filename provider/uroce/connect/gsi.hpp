@@ -91,4 +91,7 @@ class Gsi final : public device::Companion, ManagementPort {
 // The connection service of CONTEXT's device, started by the first call for that device.
 Result<Service*> connections_of(ibv_context* context);
 
+// ADDRESS is an entry of the GID table of CONTEXT's device from now on, and the device listens there.
+Result<void> use_address(ibv_context* context, const sockaddr& address);
+
 } // namespace sluice::uroce::connect

@@ -104,6 +104,7 @@ NamedAddress loopback_device(const char* origin) {
     NamedAddress device{.name = name_of_number(0), .address = default_address(0), .origin = origin};
     device.further = loopback_of_ipv6();
     device.follows = true;
+    device.is_loopback = true;
     return device;
 }
 
@@ -234,6 +235,10 @@ Result<std::vector<NamedAddress>> named_addresses(const FileTree& tree,
     return said ? listed(*said, interfaces) : Result<std::vector<NamedAddress>>(said.error().clone());
 }
 
+bool LocalAddress::has_on_demand(const engine::Address& address) const noexcept {
+    return is_loopback && socket::is_on_loopback_network(address);
+}
+
 bool is_device_name(std::string_view name) noexcept {
     return socket::device_number(name).has_value() || name.starts_with(kAddressPrefix) ||
            (name.starts_with(kInterfacePrefix) && name.size() > kInterfacePrefix.size());
@@ -267,6 +272,7 @@ Result<LocalAddress> resolve(const char* name_or_address) {
     if (its != named.end()) {
         where.further = its->further;
         where.follows = its->follows;
+        where.is_loopback = its->is_loopback;
     }
     return where;
 }

@@ -2,7 +2,8 @@
 //
 // Which names mean which addresses, and which devices are listed (ADR 64). This is the one place that knows:
 // uroceN is what SLUICE_UROCE says, or else sluice.conf, or else 127.0.0.(N+1); uroce_IF is the first address
-// of the interface IF; and any IPv4 or IPv6 address of this machine may stand for itself.
+// of the interface IF; and any IPv4 or IPv6 address of this machine may stand for itself. uroce0 has the rest
+// of 127.0.0.0/8 as far as it is used (ADR 65).
 #pragma once
 
 #include <string>
@@ -24,7 +25,11 @@ struct LocalAddress {
     std::uint32_t interface_mtu = 0;
     std::vector<engine::Address> further{};
     unsigned interface_index = 0;
-    bool follows = false; // what its interface has, and isn't an address that somebody gave
+    bool follows = false;     // what its interface has, and isn't an address that somebody gave
+    bool is_loopback = false; // all of 127.0.0.0/8 is its (ADR 65)
+
+    // Whether ADDRESS may become an entry of its GID table because a program uses it.
+    bool has_on_demand(const engine::Address& address) const noexcept;
 
     // The largest path MTU that fits its packets.
     std::uint32_t path_mtu() const noexcept { return socket::active_mtu(interface_mtu); }
@@ -37,6 +42,7 @@ struct NamedAddress {
     std::string origin;                     // "SLUICE_UROCE", a line of sluice.conf, or "default"
     std::vector<engine::Address> further{}; // of its interface
     bool follows = false;                   // as a LocalAddress
+    bool is_loopback = false;               // as a LocalAddress
 };
 
 // In the order in which they are listed: numbers, then interfaces; or as a variable has it that names

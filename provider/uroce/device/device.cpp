@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/device/device.hpp"
 
+#include <cerrno>
 #include <utility>
 
 #include "core/boundary.hpp"
@@ -76,7 +77,8 @@ void Device::start_following() {
 // The files first: a program that hears of the change reads them.
 void Device::addresses_changed() noexcept {
     const Result<bool> changed = at_boundary("following an interface", [&]() -> Result<bool> {
-        const Result<std::vector<engine::Address>> present = present_addresses(where_);
+        const LockGuard guard(changing_gids_);
+        const Result<std::vector<engine::Address>> present = present_locked();
         if (!present) {
             return present.error().clone();
         }
@@ -86,9 +88,24 @@ void Device::addresses_changed() noexcept {
         directory_.update(gids_, where_.interface);
         return true;
     });
-    if (!changed || !*changed) {
-        return;
+    if (changed && *changed) {
+        tell_watchers();
     }
+}
+
+// What programs took stays.
+Result<std::vector<engine::Address>> Device::present_locked() const {
+    Result<std::vector<engine::Address>> present = present_addresses(where_);
+    for (std::size_t index = 1; present && index < gids_.length(); ++index) {
+        const engine::Address* const entry = gids_.at(index);
+        if (entry != nullptr && where_.has_on_demand(*entry)) {
+            present->push_back(*entry);
+        }
+    }
+    return present;
+}
+
+void Device::tell_watchers() noexcept {
     const ProgressSession session(*this);
     for (GidWatcher* watcher = watchers_; watcher != nullptr; watcher = watcher->next_) {
         watcher->changed_(*watcher);
@@ -134,6 +151,33 @@ Result<void> Device::use_address(const engine::Address& address) {
         same_host_->add_address(address);
     }
     return *opened < 0 ? Result<void>() : progress_.watch_also(*opened);
+}
+
+// What can't be bound doesn't become an entry.
+Result<void> Device::take_address(const engine::Address& address) {
+    if (gids_.find(address) != nullptr) {
+        return use_address(address);
+    }
+    if (!where_.has_on_demand(address)) {
+        return Error(ErrorKind::kNotFound, "this device doesn't have that address", EADDRNOTAVAIL);
+    }
+    {
+        const LockGuard guard(changing_gids_);
+        if (!gids_.has_room()) {
+            return Error::format(ErrorKind::kInsufficientResources, ENOSPC,
+                                 "%s has %zu addresses, which is the most; %s can be a device of its own",
+                                 where_.name.c_str(), GidTable::kMostEntries,
+                                 socket::to_text(address).data());
+        }
+        Result<void> used = use_address(address);
+        if (!used) {
+            return used;
+        }
+        gids_.take(address);
+        directory_.update(gids_, where_.interface);
+    }
+    tell_watchers();
+    return {};
 }
 
 bool Device::hears(const engine::Address& address) const noexcept {

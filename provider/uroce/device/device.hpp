@@ -16,7 +16,8 @@
 // This unit knows the engine, the link and the seam to its neighbours. It knows neither libibverbs nor the
 // connection manager nor the registry: what they need of it is a function or an interface of this header.
 //
-// Lock order: that of multicast groups; a completion queue's, then a device's; within it an inbox's.
+// Lock order: that of the GID table's changes; that of multicast groups; a completion queue's, then a
+// device's; within it an inbox's.
 #pragma once
 
 #include <memory>
@@ -142,6 +143,9 @@ class Device final : public Neighbour,
     Result<void> start_progress();
     // Before one does so at ADDRESS, an entry of the GID table. May bind sockets; without the device's lock.
     Result<void> use_address(const engine::Address& address);
+    // The same for one that needn't be an entry yet: ADDRESS becomes one if it is the device's (ADR 65).
+    // kNotFound: it isn't; kInsufficientResources: the table is full.
+    Result<void> take_address(const engine::Address& address);
     // Whether use_address() was called for it, or it is the home.
     bool hears(const engine::Address& address) const noexcept;
     void make_progress() noexcept override;
@@ -232,6 +236,9 @@ class Device final : public Neighbour,
 
   private:
     void addresses_changed() noexcept override;
+    Result<std::vector<engine::Address>> present_locked() const
+        SLUICE_TSA(requires_capability(changing_gids_));
+    void tell_watchers() noexcept;
     void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
     void packet(const engine::InPacket& in) noexcept override;
     void catch_up() noexcept override;
@@ -287,6 +294,7 @@ class Device final : public Neighbour,
     const LocalAddress where_;
     const engine::Nanoseconds keepalive_;
     GidTable gids_;
+    Mutex changing_gids_; // and the files that show them
     engine::Memory& memory_;
     Neighbours& neighbours_;
     DeviceCounters& counters_;

@@ -37,6 +37,18 @@ bool GidTable::follow(std::span<const engine::Address> present) noexcept {
     return changed;
 }
 
+bool GidTable::has_room() const noexcept {
+    std::size_t index = 1;
+    while (index < length() && at(index) != nullptr) {
+        ++index;
+    }
+    return index < kMostEntries && known_count_ < kMostKnown;
+}
+
+void GidTable::take(const engine::Address& address) noexcept {
+    (void)(find(address) != nullptr || add(address));
+}
+
 // The home goes to its own place, which nothing else takes.
 bool GidTable::add(const engine::Address& address) noexcept {
     std::size_t index = address == known_.front() ? 0 : 1;

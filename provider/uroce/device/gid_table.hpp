@@ -6,7 +6,8 @@
 // An entry whose address has gone is empty from then on, so that no index changes its meaning. The next
 // address takes it.
 //
-// Thread safety: follow() in one thread at a time; everything else in any thread, and without a lock.
+// Thread safety: follow() and take() in one thread at a time; everything else in any thread, and without a
+// lock.
 #pragma once
 
 #include <array>
@@ -41,6 +42,10 @@ class GidTable {
 
     // From now on the entries are PRESENT, as far as there is room. True: some were others.
     bool follow(std::span<const engine::Address> present) noexcept;
+    // Another address can become an entry.
+    bool has_room() const noexcept;
+    // ADDRESS is an entry from now on, if there is room.
+    void take(const engine::Address& address) noexcept;
 
   private:
     // Of all that were entries, so that a thread that holds one needs no lock.

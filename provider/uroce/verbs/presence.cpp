@@ -50,6 +50,7 @@ Result<sluice_uroce_device> describe_device(unsigned index) {
     put_text(device.origin, one.origin);
     device.node_guid = htobe64(device::guid_of(one.address));
     put_gids(device, one);
+    device.is_loopback = one.is_loopback ? 1 : 0;
     if (!group::is_shared(one.address)) {
         put_text(device.used_by, socket::find_port_owner(FileTree(), one.address).value_or(""));
     }

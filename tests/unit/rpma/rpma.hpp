@@ -66,9 +66,15 @@ inline bool is_over_iwarp() {
     return lab_address() != nullptr && device != nullptr && std::string_view(device).starts_with("siw");
 }
 
-// An address of this process alone, or the lab's, for all.
+// An address of this process alone, or the lab's, for all. uroce0 would be every other test's, too.
 inline std::string own_address(unsigned number = 0) {
-    return lab_address() != nullptr ? lab_address() : sluice::test::own_address(number);
+    if (lab_address() != nullptr) {
+        return lab_address();
+    }
+    // Once: some tests run out of memory later.
+    [[maybe_unused]] static const int alone =
+        setenv("SLUICE_UROCE", ("uroce0=" + sluice::test::own_address(0)).c_str(), 0);
+    return sluice::test::own_address(number);
 }
 
 // A port that no other test of this process has.

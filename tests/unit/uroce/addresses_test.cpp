@@ -170,6 +170,40 @@ TEST(resolve__loopback_device__has_the_address_of_ipv6_unless_somebody_gave_anot
     assert_true(resolve("uroce0")->further.empty());
 }
 
+// Without one that somebody gave, and no other device has it.
+TEST(has_on_demand__loopback_network__of_the_loopback_device_alone) {
+    const engine::Address inside = socket::from_ipv4({127, 77, 1, 2});
+    const LocalAddress loopback = *resolve("uroce0");
+    assert_true(loopback.has_on_demand(inside));
+    assert_false(loopback.has_on_demand(socket::from_ipv4({126, 0, 0, 1})));
+    assert_false(loopback.has_on_demand(*socket::parse_address("::1")));
+    assert_false(loopback.has_on_demand(*socket::parse_address("7f00::1")));
+    assert_false(resolve("uroce1")->has_on_demand(inside));
+    const Variable lo("lo");
+    assert_true(resolve("uroce0")->has_on_demand(inside));
+    const Variable variable("uroce0=127.0.0.1");
+    assert_false(resolve("uroce0")->has_on_demand(inside));
+}
+
+TEST(gid_table__address_taken__in_the_first_empty_place_until_there_is_none) {
+    const auto address = [](std::uint8_t host) { return socket::from_ipv4({127, 0, 0, host}); };
+    GidTable gids(address(1), {});
+    for (std::uint8_t host = 2; host <= GidTable::kMostEntries; ++host) {
+        assert_true(gids.has_room());
+        gids.take(address(host));
+        gids.take(address(host));
+        assert_int_equal(gids.length(), host);
+        assert_true(*gids.at(host - 1U) == address(host));
+    }
+    assert_false(gids.has_room());
+    gids.take(address(99));
+    assert_null(gids.find(address(99)));
+    assert_true(gids.follow(std::vector{address(1), address(3)}));
+    assert_true(gids.has_room());
+    gids.take(address(99));
+    assert_ptr_equal(gids.find(address(99)), gids.at(1));
+}
+
 TEST(gid_table__home_and_further_addresses__in_their_order_as_far_as_there_is_room) {
     std::vector<engine::Address> further;
     for (std::uint8_t i = 0; i < 20; ++i) {
