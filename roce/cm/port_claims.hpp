@@ -19,6 +19,8 @@ class PortClaims {
     // SERVICE is a service id, of whatever kind; LOCAL an address of the device, or all zeros for all of
     // them. False: another process listens there.
     virtual bool claim(std::uint64_t service, const engine::Address& local) noexcept = 0;
+    // Whether any process listens there at all addresses.
+    virtual bool is_claimed_everywhere(std::uint64_t service) const noexcept = 0;
     // Of one that was claimed.
     virtual void release(std::uint64_t service, const engine::Address& local) noexcept = 0;
 

@@ -86,6 +86,9 @@ class Group final : public cm::PortClaims, Arrivals {
     bool claim(std::uint64_t service, const engine::Address& local) noexcept override {
         return table_->take_service(service, place_of(local), holder_);
     }
+    bool is_claimed_everywhere(std::uint64_t service) const noexcept override {
+        return table_->is_service_taken(service, Place::kEverywhere);
+    }
     void release(std::uint64_t service, const engine::Address& local) noexcept override {
         table_->give_up_service(service, place_of(local), holder_);
     }

@@ -212,6 +212,11 @@ bool Table::is_held_by_another(std::uint64_t service, Place place, Holder holder
     return false;
 }
 
+bool Table::is_service_taken(std::uint64_t service, Place place) const noexcept {
+    const std::atomic<std::uint32_t>* const word = word_of(service, place);
+    return word != nullptr && is_held(word->load(std::memory_order_acquire));
+}
+
 void Table::give_up_service(std::uint64_t service, Place place, Holder holder) noexcept {
     std::uint32_t tag = tag_of(holder);
     if (std::atomic<std::uint32_t>* const word = word_of(service, place)) {

@@ -76,6 +76,8 @@ class Table {
     // Services that aren't rdma_cm's are nobody's.
     bool take_service(std::uint64_t service, Place place, Holder holder) noexcept;
     void give_up_service(std::uint64_t service, Place place, Holder holder) noexcept;
+    // Whether any seat has it there.
+    bool is_service_taken(std::uint64_t service, Place place) const noexcept;
 
     // One process at a time is between the two. False: another is, now.
     bool try_begin_joining() noexcept;

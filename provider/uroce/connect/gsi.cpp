@@ -219,6 +219,20 @@ bool Gsi::is_anybody_at(const engine::Address& peer) noexcept {
     return !is_there || *is_there;
 }
 
+// Where somebody else is, that one answers.
+void Gsi::prepare(const engine::Address& peer, std::uint64_t service) {
+    const cm::PortClaims* const claims = device_.port_claims();
+    if (claims == nullptr || !device_.where().has_on_demand(peer) ||
+        !claims->is_claimed_everywhere(service)) {
+        return;
+    }
+    const Result<void> used = device_.use_address(peer);
+    if (!used) {
+        SLUICE_LOG(kInfo, "uroce", "%s isn't this device's: %s", roce::socket::to_text(peer).data(),
+                   used.error().text());
+    }
+}
+
 cm::Sight Gsi::look_for(const engine::Ends& ends) noexcept {
     const device::Device::ProgressSession session(device_);
     switch (device_.find_peer(ends)) {

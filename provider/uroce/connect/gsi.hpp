@@ -51,6 +51,7 @@ class Gsi final : public device::Companion, ManagementPort {
     void send(const cm::OutMad& mad) noexcept override;
     void wake_at(engine::Nanoseconds when) noexcept override;
     bool is_anybody_at(const engine::Address& peer) noexcept override;
+    void prepare(const engine::Address& peer, std::uint64_t service) override;
     cm::Sight look_for(const engine::Ends& ends) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept override;

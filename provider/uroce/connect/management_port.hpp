@@ -33,6 +33,10 @@ class ManagementPort {
     // found out. Slow.
     virtual bool is_anybody_at(const engine::Address& peer) noexcept = 0;
 
+    // Before a request for SERVICE leaves for PEER. Where a process of this device listens for it at all of
+    // the device's addresses, and PEER may become one, the device is there then.
+    virtual void prepare(const engine::Address& /*peer*/, std::uint64_t /*service*/) {}
+
     // What there is to see of a peer that doesn't answer.
     virtual cm::Sight look_for(const engine::Ends& /*ends*/) noexcept { return cm::Sight::kSilent; }
 

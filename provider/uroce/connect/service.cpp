@@ -340,6 +340,7 @@ Result<void> Service::connect(Id& id, const sockaddr& peer, const sluice_cm_para
     const Route route{.local = *local,
                       .remote = endpoint->address,
                       .service_id = wire::cm_service_id(id.port_space, endpoint->port)};
+    port_.prepare(route.remote, route.service_id);
     if (id.port_space == SLUICE_CM_UDP) {
         const Turn turn(*this);
         return resolve_locked(id, route, params);

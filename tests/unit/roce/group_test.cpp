@@ -176,7 +176,10 @@ TEST(services__at_several_places__everywhere_excludes_the_others) {
     // What listens comes before what did.
     assert_int_equal(table.seat_of_service(service, last), 3);
     assert_int_equal(table.seat_of_service(service, Place::kFirstFurther), 3);
+    assert_true(table.is_service_taken(service, Place::kEverywhere));
+    assert_false(table.is_service_taken(service, last));
     table.give_up_service(service, Place::kEverywhere, kOne);
+    assert_false(table.is_service_taken(service, Place::kEverywhere));
     assert_int_equal(table.seat_of_service(service, last), 4);
     assert_int_equal(table.seat_of_service(service, Place::kFirstFurther), 3);
 }

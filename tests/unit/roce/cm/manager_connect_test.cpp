@@ -191,6 +191,7 @@ struct OtherProcess final : PortClaims {
         claims.emplace_back(service, local);
         return service != taken;
     }
+    bool is_claimed_everywhere(std::uint64_t /*service*/) const noexcept override { return false; }
     void release(std::uint64_t service, const sluice::roce::engine::Address& local) noexcept override {
         releases.emplace_back(service, local);
     }
