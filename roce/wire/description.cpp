@@ -129,6 +129,9 @@ void bth(Fields& fields, const Bth& header, const OpcodeInfo& info) noexcept {
 }
 
 void extensions(Fields& fields, const Packet& packet, const OpcodeInfo& info) noexcept {
+    if (info.has(kHasXrcEth)) {
+        fields.hex("srqn", packet.xrc.srqn);
+    }
     if (info.has(kHasDeth)) {
         fields.hex("src-qpn", packet.deth.src_qpn);
         fields.hex("qkey", packet.deth.qkey);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The transport headers of InfiniBand as RoCEv2 carries them (IBTA vol 1, 9.2 to 9.4; FETH and
-// atomic write from annex A19): one struct each, with the field names of the standard.
+// The transport headers of InfiniBand as RoCEv2 carries them (IBTA vol 1, 9.2 to 9.4; XRCETH from annex A14;
+// FETH and atomic write from annex A19): one struct each, with the field names of the standard.
 //
-// Reserved bits of BTH and DETH are kept in the structs, because the ICRC covers most of them: what
+// Reserved bits of BTH, DETH and XRCETH are kept in the structs, because the ICRC covers most of them: what
 // was decoded can be encoded again bit for bit whoever sent it.
 #pragma once
 
@@ -45,6 +45,20 @@ struct Bth {
         io.template field<72, 24>(h.psn);
     }
     bool operator==(const Bth&) const = default;
+};
+
+// XRC, in each request: the shared receive queue of the peer that it is for.
+struct XrcEth {
+    static constexpr std::size_t kBytes = 4;
+    std::uint8_t reserved8 = 0;
+    std::uint32_t srqn = 0;
+
+    template<typename Io, typename Self>
+    static constexpr void layout(Io& io, Self& h) {
+        io.template field<0, 8>(h.reserved8);
+        io.template field<8, 24>(h.srqn);
+    }
+    bool operator==(const XrcEth&) const = default;
 };
 
 // RDMA: where to in the peer's memory.

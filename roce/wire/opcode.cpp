@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 
 #include "roce/wire/headers.hpp"
 
@@ -14,59 +15,117 @@ using Table = std::array<OpcodeInfo, 256>;
 
 constexpr std::uint8_t kOnly = kStarts | kEnds;
 
-// Send and write look alike in RC and UC.
-constexpr void add_send_and_write(Table& table, std::size_t base, Transport transport) {
-    using enum Operation;
-    constexpr std::uint16_t kWithReth = kHasPayload | kHasReth;
-    const bool rc = transport == Transport::kRc;
-    table[base + 0x00] = {rc ? "RC send first" : "UC send first", transport, kSend, kStarts, kHasPayload};
-    table[base + 0x01] = {rc ? "RC send middle" : "UC send middle", transport, kSend, 0, kHasPayload};
-    table[base + 0x02] = {rc ? "RC send last" : "UC send last", transport, kSend, kEnds, kHasPayload};
-    table[base + 0x03] = {rc ? "RC send last imm" : "UC send last imm", transport, kSend, kEnds,
-                          kHasPayload | kHasImmDt};
-    table[base + 0x04] = {rc ? "RC send only" : "UC send only", transport, kSend, kOnly, kHasPayload};
-    table[base + 0x05] = {rc ? "RC send only imm" : "UC send only imm", transport, kSend, kOnly,
-                          kHasPayload | kHasImmDt};
-    table[base + 0x06] = {rc ? "RC write first" : "UC write first", transport, kWrite, kStarts, kWithReth};
-    table[base + 0x07] = {rc ? "RC write middle" : "UC write middle", transport, kWrite, 0, kHasPayload};
-    table[base + 0x08] = {rc ? "RC write last" : "UC write last", transport, kWrite, kEnds, kHasPayload};
-    table[base + 0x09] = {rc ? "RC write last imm" : "UC write last imm", transport, kWrite, kEnds,
-                          kHasPayload | kHasImmDt};
-    table[base + 0x0a] = {rc ? "RC write only" : "UC write only", transport, kWrite, kOnly, kWithReth};
-    table[base + 0x0b] = {rc ? "RC write only imm" : "UC write only imm", transport, kWrite, kOnly,
-                          kWithReth | kHasImmDt};
+struct Row {
+    std::uint8_t opcode;
+    std::string_view name;
+    Operation operation;
+    std::uint8_t place;
+    std::uint16_t headers;
+};
+
+constexpr void add_all(Table& table, Transport transport, std::span<const Row> rows) {
+    for (const Row& row : rows) {
+        table[row.opcode] = {row.name, transport, row.operation, row.place, row.headers};
+    }
 }
 
+using enum Operation;
+
+constexpr Row kReliable[] = {
+    {kRcSendFirst, "RC send first", kSend, kStarts, kHasPayload},
+    {kRcSendMiddle, "RC send middle", kSend, 0, kHasPayload},
+    {kRcSendLast, "RC send last", kSend, kEnds, kHasPayload},
+    {kRcSendLastImm, "RC send last imm", kSend, kEnds, kHasPayload | kHasImmDt},
+    {kRcSendOnly, "RC send only", kSend, kOnly, kHasPayload},
+    {kRcSendOnlyImm, "RC send only imm", kSend, kOnly, kHasPayload | kHasImmDt},
+    {kRcWriteFirst, "RC write first", kWrite, kStarts, kHasReth | kHasPayload},
+    {kRcWriteMiddle, "RC write middle", kWrite, 0, kHasPayload},
+    {kRcWriteLast, "RC write last", kWrite, kEnds, kHasPayload},
+    {kRcWriteLastImm, "RC write last imm", kWrite, kEnds, kHasPayload | kHasImmDt},
+    {kRcWriteOnly, "RC write only", kWrite, kOnly, kHasReth | kHasPayload},
+    {kRcWriteOnlyImm, "RC write only imm", kWrite, kOnly, kHasReth | kHasPayload | kHasImmDt},
+    {kRcReadRequest, "RC read request", kReadRequest, kOnly, kHasReth},
+    {kRcReadResponseFirst, "RC read response first", kReadResponse, kStarts, kHasAeth | kHasPayload},
+    {kRcReadResponseMiddle, "RC read response middle", kReadResponse, 0, kHasPayload},
+    {kRcReadResponseLast, "RC read response last", kReadResponse, kEnds, kHasAeth | kHasPayload},
+    {kRcReadResponseOnly, "RC read response only", kReadResponse, kOnly, kHasAeth | kHasPayload},
+    {kRcAcknowledge, "RC acknowledge", kAcknowledge, kOnly, kHasAeth},
+    {kRcAtomicAcknowledge, "RC atomic acknowledge", kAtomicAcknowledge, kOnly, kHasAeth | kHasAtomicAckEth},
+    {kRcCompareSwap, "RC compare-swap", kCompareSwap, kOnly, kHasAtomicEth},
+    {kRcFetchAdd, "RC fetch-add", kFetchAdd, kOnly, kHasAtomicEth},
+    {kRcSendLastInv, "RC send last invalidate", kSend, kEnds, kHasPayload | kHasIeth},
+    {kRcSendOnlyInv, "RC send only invalidate", kSend, kOnly, kHasPayload | kHasIeth},
+    {kRcFlush, "RC flush", kFlush, kOnly, kHasFeth | kHasReth},
+    {kRcAtomicWrite, "RC atomic write", kAtomicWrite, kOnly, kHasReth | kHasPayload},
+};
+
+// RC's, with the number of a shared receive queue in each request (A14); FLUSH and atomic write by A19.
+constexpr Row kExtended[] = {
+    {over_xrc(kRcSendFirst), "XRC send first", kSend, kStarts, kHasXrcEth | kHasPayload},
+    {over_xrc(kRcSendMiddle), "XRC send middle", kSend, 0, kHasXrcEth | kHasPayload},
+    {over_xrc(kRcSendLast), "XRC send last", kSend, kEnds, kHasXrcEth | kHasPayload},
+    {over_xrc(kRcSendLastImm), "XRC send last imm", kSend, kEnds, kHasXrcEth | kHasPayload | kHasImmDt},
+    {over_xrc(kRcSendOnly), "XRC send only", kSend, kOnly, kHasXrcEth | kHasPayload},
+    {over_xrc(kRcSendOnlyImm), "XRC send only imm", kSend, kOnly, kHasXrcEth | kHasPayload | kHasImmDt},
+    {over_xrc(kRcWriteFirst), "XRC write first", kWrite, kStarts, kHasXrcEth | kHasReth | kHasPayload},
+    {over_xrc(kRcWriteMiddle), "XRC write middle", kWrite, 0, kHasXrcEth | kHasPayload},
+    {over_xrc(kRcWriteLast), "XRC write last", kWrite, kEnds, kHasXrcEth | kHasPayload},
+    {over_xrc(kRcWriteLastImm), "XRC write last imm", kWrite, kEnds, kHasXrcEth | kHasPayload | kHasImmDt},
+    {over_xrc(kRcWriteOnly), "XRC write only", kWrite, kOnly, kHasXrcEth | kHasReth | kHasPayload},
+    {over_xrc(kRcWriteOnlyImm), "XRC write only imm", kWrite, kOnly,
+     kHasXrcEth | kHasReth | kHasPayload | kHasImmDt},
+    {over_xrc(kRcReadRequest), "XRC read request", kReadRequest, kOnly, kHasXrcEth | kHasReth},
+    {over_xrc(kRcReadResponseFirst), "XRC read response first", kReadResponse, kStarts,
+     kHasAeth | kHasPayload},
+    {over_xrc(kRcReadResponseMiddle), "XRC read response middle", kReadResponse, 0, kHasPayload},
+    {over_xrc(kRcReadResponseLast), "XRC read response last", kReadResponse, kEnds, kHasAeth | kHasPayload},
+    {over_xrc(kRcReadResponseOnly), "XRC read response only", kReadResponse, kOnly, kHasAeth | kHasPayload},
+    {over_xrc(kRcAcknowledge), "XRC acknowledge", kAcknowledge, kOnly, kHasAeth},
+    {over_xrc(kRcAtomicAcknowledge), "XRC atomic acknowledge", kAtomicAcknowledge, kOnly,
+     kHasAeth | kHasAtomicAckEth},
+    {over_xrc(kRcCompareSwap), "XRC compare-swap", kCompareSwap, kOnly, kHasXrcEth | kHasAtomicEth},
+    {over_xrc(kRcFetchAdd), "XRC fetch-add", kFetchAdd, kOnly, kHasXrcEth | kHasAtomicEth},
+    {over_xrc(kRcSendLastInv), "XRC send last invalidate", kSend, kEnds, kHasXrcEth | kHasPayload | kHasIeth},
+    {over_xrc(kRcSendOnlyInv), "XRC send only invalidate", kSend, kOnly, kHasXrcEth | kHasPayload | kHasIeth},
+    {over_xrc(kRcFlush), "XRC flush", kFlush, kOnly, kHasXrcEth | kHasFeth | kHasReth},
+    {over_xrc(kRcAtomicWrite), "XRC atomic write", kAtomicWrite, kOnly, kHasXrcEth | kHasReth | kHasPayload},
+};
+
+constexpr Row kUnreliable[] = {
+    {kUcSendFirst, "UC send first", kSend, kStarts, kHasPayload},
+    {kUcSendMiddle, "UC send middle", kSend, 0, kHasPayload},
+    {kUcSendLast, "UC send last", kSend, kEnds, kHasPayload},
+    {kUcSendLastImm, "UC send last imm", kSend, kEnds, kHasPayload | kHasImmDt},
+    {kUcSendOnly, "UC send only", kSend, kOnly, kHasPayload},
+    {kUcSendOnlyImm, "UC send only imm", kSend, kOnly, kHasPayload | kHasImmDt},
+    {kUcWriteFirst, "UC write first", kWrite, kStarts, kHasReth | kHasPayload},
+    {kUcWriteMiddle, "UC write middle", kWrite, 0, kHasPayload},
+    {kUcWriteLast, "UC write last", kWrite, kEnds, kHasPayload},
+    {kUcWriteLastImm, "UC write last imm", kWrite, kEnds, kHasPayload | kHasImmDt},
+    {kUcWriteOnly, "UC write only", kWrite, kOnly, kHasReth | kHasPayload},
+    {kUcWriteOnlyImm, "UC write only imm", kWrite, kOnly, kHasReth | kHasPayload | kHasImmDt},
+};
+
+constexpr Row kDatagram[] = {
+    {kUdSendOnly, "UD send only", kSend, kOnly, kHasDeth | kHasPayload},
+    {kUdSendOnlyImm, "UD send only imm", kSend, kOnly, kHasDeth | kHasImmDt | kHasPayload},
+};
+
+constexpr Row kNotification[] = {{kCnp, "CNP", kCongestion, kOnly, kHasPayload}};
+
 constexpr Table make_table() {
-    using enum Operation;
-    constexpr Transport kRc = Transport::kRc;
     Table table{};
-    add_send_and_write(table, 0x00, kRc);
-    add_send_and_write(table, 0x20, Transport::kUc);
-    table[kRcReadRequest] = {"RC read request", kRc, kReadRequest, kOnly, kHasReth};
-    table[kRcReadResponseFirst] = {"RC read response first", kRc, kReadResponse, kStarts,
-                                   kHasAeth | kHasPayload};
-    table[kRcReadResponseMiddle] = {"RC read response middle", kRc, kReadResponse, 0, kHasPayload};
-    table[kRcReadResponseLast] = {"RC read response last", kRc, kReadResponse, kEnds, kHasAeth | kHasPayload};
-    table[kRcReadResponseOnly] = {"RC read response only", kRc, kReadResponse, kOnly, kHasAeth | kHasPayload};
-    table[kRcAcknowledge] = {"RC acknowledge", kRc, kAcknowledge, kOnly, kHasAeth};
-    table[kRcAtomicAcknowledge] = {"RC atomic acknowledge", kRc, kAtomicAcknowledge, kOnly,
-                                   kHasAeth | kHasAtomicAckEth};
-    table[kRcCompareSwap] = {"RC compare-swap", kRc, kCompareSwap, kOnly, kHasAtomicEth};
-    table[kRcFetchAdd] = {"RC fetch-add", kRc, kFetchAdd, kOnly, kHasAtomicEth};
-    table[kRcSendLastInv] = {"RC send last invalidate", kRc, kSend, kEnds, kHasPayload | kHasIeth};
-    table[kRcSendOnlyInv] = {"RC send only invalidate", kRc, kSend, kOnly, kHasPayload | kHasIeth};
-    table[kRcFlush] = {"RC flush", kRc, kFlush, kOnly, kHasFeth | kHasReth};
-    table[kRcAtomicWrite] = {"RC atomic write", kRc, kAtomicWrite, kOnly, kHasReth | kHasPayload};
-    table[kUdSendOnly] = {"UD send only", Transport::kUd, kSend, kOnly, kHasDeth | kHasPayload};
-    table[kUdSendOnlyImm] = {"UD send only imm", Transport::kUd, kSend, kOnly,
-                             kHasDeth | kHasImmDt | kHasPayload};
-    table[kCnp] = {"CNP", Transport::kCnp, kCongestion, kOnly, kHasPayload};
+    add_all(table, Transport::kRc, kReliable);
+    add_all(table, Transport::kUc, kUnreliable);
+    add_all(table, Transport::kUd, kDatagram);
+    add_all(table, Transport::kXrc, kExtended);
+    add_all(table, Transport::kCnp, kNotification);
     return table;
 }
 
 constexpr std::size_t count_header_bytes(const OpcodeInfo& info) {
-    return Bth::kBytes + (info.has(kHasDeth) ? Deth::kBytes : 0) + (info.has(kHasFeth) ? Feth::kBytes : 0) +
+    return Bth::kBytes + (info.has(kHasXrcEth) ? XrcEth::kBytes : 0) +
+           (info.has(kHasDeth) ? Deth::kBytes : 0) + (info.has(kHasFeth) ? Feth::kBytes : 0) +
            (info.has(kHasReth) ? Reth::kBytes : 0) + (info.has(kHasAtomicEth) ? AtomicEth::kBytes : 0) +
            (info.has(kHasAeth) ? Aeth::kBytes : 0) + (info.has(kHasAtomicAckEth) ? AtomicAckEth::kBytes : 0) +
            (info.has(kHasImmDt) ? ImmDt::kBytes : 0) + (info.has(kHasIeth) ? Ieth::kBytes : 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// BTH opcodes (IBTA vol 1, 9.2; flush and atomic write from annex A19; CNP from annex A17)
-// and what each of them means: transport, operation, place in its message, and which headers
-// follow the BTH. Headers follow each other in the order of the Header bits below.
+// BTH opcodes (IBTA vol 1, 9.2; XRC from annex A14; flush and atomic write from annex A19; CNP from annex
+// A17) and what each of them means: transport, operation, place in its message, and which headers follow the
+// BTH. Headers follow each other in the order of the Header bits below, XRCETH before all others.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,14 @@ enum Opcode : std::uint8_t {
     kCnp = 0x81,
 };
 
-enum class Transport : std::uint8_t { kNone, kRc, kUc, kUd, kCnp };
+// XRC has RC's operations, with this in front of each.
+inline constexpr std::uint8_t kXrcOpcodes = 0xa0;
+
+constexpr std::uint8_t over_xrc(Opcode rc) noexcept {
+    return static_cast<std::uint8_t>(kXrcOpcodes | rc);
+}
+
+enum class Transport : std::uint8_t { kNone, kRc, kUc, kUd, kXrc, kCnp };
 
 enum class Operation : std::uint8_t {
     kNone,
@@ -84,6 +91,7 @@ enum Header : std::uint16_t {
     kHasImmDt = 1 << 6,
     kHasIeth = 1 << 7,
     kHasPayload = 1 << 8, // may be empty; without this bit it must be
+    kHasXrcEth = 1 << 9,  // right behind the BTH
 };
 
 struct OpcodeInfo {
@@ -110,7 +118,7 @@ const OpcodeInfo& opcode_info(std::uint8_t opcode) noexcept;
 // Bytes of all headers of this opcode, the BTH included.
 std::size_t header_bytes(const OpcodeInfo& info) noexcept;
 
-// The longest: BTH, FETH, RETH or BTH, AtomicETH.
-inline constexpr std::size_t kMaxHeaderBytes = 40;
+// The longest: BTH, XRCETH, AtomicETH.
+inline constexpr std::size_t kMaxHeaderBytes = 44;
 
 } // namespace sluice::roce::wire

@@ -33,6 +33,9 @@ class Putter {
 
 template<typename Step, typename P>
 void extension_headers(const OpcodeInfo& info, Step& step, P& packet) noexcept {
+    if (info.has(kHasXrcEth)) {
+        step(packet.xrc);
+    }
     if (info.has(kHasDeth)) {
         step(packet.deth);
     }

@@ -15,6 +15,7 @@ namespace sluice::roce::wire {
 
 struct Packet {
     Bth bth;
+    XrcEth xrc;
     Deth deth;
     Feth feth;
     Reth reth;

@@ -101,6 +101,14 @@ TEST(describe__recordings__names_are_unique_and_checksums_ok) {
     }
 }
 
+TEST(describe__request_over_xrc__the_queue_it_is_for) {
+    Packet send = packet(over_xrc(kRcSendOnly));
+    send.xrc.srqn = 0x70;
+    assert_text(datagram_of(send), "opcode", "XRC send only");
+    assert_text(datagram_of(send), "srqn", "0x70");
+    assert_false(find(fields_of(datagram_of(packet(over_xrc(kRcAcknowledge)))), "srqn").has_value());
+}
+
 TEST(describe__each_header__its_fields) {
     Packet write = packet(kRcWriteOnlyImm);
     write.reth = {.remote_addr = 0x123456789a, .rkey = 0xbeef, .len_bytes = 0};

@@ -141,6 +141,7 @@ void packet__every_opcode__parses_to_itself(void**) {
             packet.bth = random_header<Bth>(random);
             packet.bth.opcode = static_cast<std::uint8_t>(opcode);
             packet.bth.version = 0;
+            packet.xrc = random_header<XrcEth>(random);
             packet.deth = random_header<Deth>(random);
             packet.feth = random_header<Feth>(random);
             packet.reth = random_header<Reth>(random);
@@ -163,12 +164,35 @@ void packet__every_opcode__parses_to_itself(void**) {
             assert_memory_equal(rewritten.data(), bytes.data(), headers);
         }
     }
-    assert_int_equal(known, 25 + 12 + 2 + 1);
+    assert_int_equal(known, 25 + 12 + 2 + 25 + 1);
+}
+
+// Annex A14's figures: prefix 101, and the queue's number right behind the BTH, in requests alone.
+void packet__over_xrc__number_behind_the_bth(void**) {
+    Packet packet;
+    packet.bth.opcode = over_xrc(kRcWriteOnly);
+    packet.xrc = {.reserved8 = 0xee, .srqn = 0x010203};
+    packet.reth.remote_addr = 0x1122334455667788;
+    std::array<std::uint8_t, kMaxHeaderBytes> bytes{};
+    assert_int_equal(write_headers(packet, bytes), Bth::kBytes + XrcEth::kBytes + Reth::kBytes);
+    constexpr std::array<std::uint8_t, 8> kBehindBth = {0xee, 0x01, 0x02, 0x03, 0x11, 0x22, 0x33, 0x44};
+    assert_int_equal(bytes[0], 0xaa);
+    assert_true(std::ranges::equal(std::span(bytes).subspan<Bth::kBytes, 8>(), kBehindBth));
+    for (int opcode = kXrcOpcodes; opcode < kXrcOpcodes + 0x20; ++opcode) {
+        const OpcodeInfo& over_xrc = opcode_info(static_cast<std::uint8_t>(opcode));
+        const OpcodeInfo& over_rc = opcode_info(static_cast<std::uint8_t>(opcode - kXrcOpcodes));
+        assert_int_equal(over_xrc.known(), over_rc.known());
+        assert_true(over_xrc.operation == over_rc.operation && over_xrc.place == over_rc.place);
+        const bool has_number = over_rc.known() && !over_rc.is_response();
+        assert_int_equal(over_xrc.headers, over_rc.headers | (has_number ? kHasXrcEth : 0));
+    }
 }
 
 void packet__every_truncation__is_refused_not_read(void**) {
-    for (const std::uint8_t opcode : {kRcSendOnly, kRcWriteFirst, kRcCompareSwap, kRcAtomicAcknowledge,
-                                      kRcFlush, kUdSendOnlyImm, kRcSendOnlyInv}) {
+    constexpr std::uint8_t kOpcodes[] = {
+        kRcSendOnly,    kRcWriteFirst,  kRcCompareSwap,           kRcAtomicAcknowledge,    kRcFlush,
+        kUdSendOnlyImm, kRcSendOnlyInv, over_xrc(kRcCompareSwap), over_xrc(kRcAcknowledge)};
+    for (const std::uint8_t opcode : kOpcodes) {
         const std::size_t headers = header_bytes(opcode_info(opcode));
         for (std::size_t len = 0; len < headers; ++len) {
             std::vector<std::uint8_t> bytes(len); // exactly, so that a sanitizer sees one byte more
@@ -193,6 +217,7 @@ void packet__wrong_version_opcode_padding__is_refused(void**) {
     assert_true(parse_altered(16, kRcSendOnly, 0x01) == Refusal::kVersion);
     assert_true(parse_altered(16, 0x15, 0) == Refusal::kOpcode);
     assert_true(parse_altered(16, 0xff, 0) == Refusal::kOpcode);
+    assert_true(parse_altered(20, 0xb5, 0) == Refusal::kOpcode);
     assert_true(parse_altered(12, kRcSendOnly, 0x30) == Refusal::kTruncated);
     assert_true(parse_altered(14, kRcSendOnly, 0) == Refusal::kAlignment);
     assert_true(parse_altered(20, kRcAcknowledge, 0) == Refusal::kUnexpected);
@@ -237,6 +262,7 @@ int main() {
         BOTH_WAYS(AtomicAckEth),
         BOTH_WAYS(ImmDt),
         BOTH_WAYS(Ieth),
+        BOTH_WAYS(XrcEth),
         BOTH_WAYS(Deth),
         BOTH_WAYS(Feth),
         BOTH_WAYS(MadHeader),
@@ -260,6 +286,7 @@ int main() {
         ANY_BYTES(Reth),
         ANY_BYTES(AtomicEth),
         ANY_BYTES(Aeth),
+        ANY_BYTES(XrcEth),
         ANY_BYTES(Deth),
         ANY_BYTES(Feth),
         ANY_BYTES(MadHeader),
@@ -273,6 +300,7 @@ int main() {
         cmocka_unit_test(ipv4_checksum__known_header__rfc_value),
         cmocka_unit_test(syndrome__kinds_and_timers__as_in_the_tables),
         cmocka_unit_test(packet__every_opcode__parses_to_itself),
+        cmocka_unit_test(packet__over_xrc__number_behind_the_bth),
         cmocka_unit_test(packet__every_truncation__is_refused_not_read),
         cmocka_unit_test(packet__wrong_version_opcode_padding__is_refused),
         cmocka_unit_test(write_headers__short_buffer__writes_nothing),
