@@ -53,10 +53,12 @@ struct QpContext {
     // A peer of which nothing is known isn't lost before it has been silent for so long.
     Nanoseconds min_silence;
     Neighbourhood* neighbourhood; // null: all requests are packets
+    std::uint8_t opcodes = 0;     // in front of each of RC's: 0, or XRC's
     // For packets to the peer, as seen in this turn of the queue pair. Requests that are executed at once
     // need none, so that it is looked for when something asks.
     std::optional<Neighbourhood::Room> seen_room = Neighbourhood::Room::kNoWay;
 
+    bool is_xrc() const noexcept { return opcodes == wire::kXrcOpcodes; }
     Neighbourhood::Room room() noexcept {
         if (!seen_room) {
             seen_room = neighbourhood->room(ends());
@@ -122,8 +124,13 @@ struct QpContext {
 
     // Copies DATA into a scatter list. False as above; what was copied before stays.
     bool scatter(std::span<const Sge> sges, std::uint64_t offset, wire::ConstBytes data) noexcept {
+        return scatter(pd, sges, offset, data);
+    }
+    // For the keys of DOMAIN.
+    bool scatter(std::uint32_t domain, std::span<const Sge> sges, std::uint64_t offset,
+                 wire::ConstBytes data) noexcept {
         return walk(sges, offset, data.size(), [&](const Sge& sge, std::uint32_t skip, std::uint32_t part) {
-            const auto host = regions.local(sge.lkey, pd, sge.addr + skip, part, kLocalWrite);
+            const auto host = regions.local(sge.lkey, domain, sge.addr + skip, part, kLocalWrite);
             if (!host || !memory.copy_in(*host, data.data(), part)) {
                 return false;
             }

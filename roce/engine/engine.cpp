@@ -30,7 +30,8 @@ Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
              1),
       index_mask_(static_cast<std::uint32_t>(slots_.size() - 2)),
       free_(index_mask_ + 1, config.secret.derive("seats")),
-      tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)), share_(config.share),
+      tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)),
+      srq_numbers_(config.secret.derive("srq numbers"), kQpnBits), share_(config.share),
       min_silence_(config.min_silence), neighbourhood_(config.neighbourhood), deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
     waiting_.reserve(slots_.size());
@@ -67,6 +68,18 @@ std::optional<std::uint32_t> Engine::next_number(std::uint32_t index) noexcept {
     return std::nullopt;
 }
 
+// Nor do these come from elsewhere alone.
+std::optional<std::uint32_t> Engine::next_srq_number() noexcept {
+    constexpr int kMostTries = 1 << 12;
+    for (int tries = 0; tries < kMostTries && srq_numbers_drawn_ < 1U << kQpnBits; ++tries) {
+        const std::uint32_t number = srq_numbers_(0, srq_numbers_drawn_++);
+        if (number != 0 && share_.owns(number)) {
+            return number;
+        }
+    }
+    return std::nullopt;
+}
+
 Result<QueuePair*> Engine::create_gsi(const QpConfig& config) {
     const auto last = static_cast<std::uint32_t>(slots_.size() - 1);
     if (slots_[last].qp != nullptr) {
@@ -81,6 +94,10 @@ Result<QueuePair*> Engine::make_at(std::uint32_t index, std::uint32_t qpn, const
         config.max_recv_wr > kMaxQueuePairs) {
         return Error(ErrorKind::kInvalidArgument,
                      "a queue pair needs two completion queues, at most 32 SGEs and 2^20 requests per queue");
+    }
+    if ((config.type == QpType::kXrcReceive) != (config.xrc_domain != nullptr)) {
+        return Error(ErrorKind::kInvalidArgument,
+                     "XRC's receiver needs an XRC domain, and no other type has one");
     }
     QpConfig own = config;
     own.min_silence = min_silence_;

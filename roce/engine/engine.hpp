@@ -55,6 +55,10 @@ class Engine {
     Result<QueuePair*> create_gsi(const QpConfig& config);
     void destroy_queue_pair(QueuePair& qp) noexcept;
 
+    // For a shared receive queue of an XRC domain: no other one here has had it, and none of a process that
+    // has another share of the address's numbers. Nothing: none was found.
+    std::optional<std::uint32_t> next_srq_number() noexcept;
+
     QueuePair* find(std::uint32_t qpn) const noexcept;
     // Calls VISIT(queue pair) for each that there is.
     template<typename Visit>
@@ -126,6 +130,8 @@ class Engine {
     std::uint32_t index_mask_;
     FreeSlots free_;
     KeyedPermutation tags_;
+    KeyedPermutation srq_numbers_;
+    std::uint32_t srq_numbers_drawn_ = 0;
     const Share share_;
     const Nanoseconds min_silence_;
     Neighbourhood* const neighbourhood_;

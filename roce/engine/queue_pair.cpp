@@ -13,6 +13,10 @@ constexpr std::uint32_t at_least_one(std::uint32_t count) noexcept {
     return count == 0 ? 1 : count;
 }
 
+constexpr std::uint8_t opcodes_of(QpType type) noexcept {
+    return is_xrc(type) ? wire::kXrcOpcodes : std::uint8_t{0};
+}
+
 bool carries_over_ud(WrOpcode opcode) noexcept {
     return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm;
 }
@@ -28,15 +32,15 @@ bool carries_over_uc(WrOpcode opcode) noexcept {
 QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
                      EventSink& events, Counters& counters, Neighbourhood* neighbourhood, std::uint32_t seat)
     : context_{regions, memory,    events, counters,           *config.send_cq, *config.recv_cq,
-               qpn,     config.pd, {},     config.min_silence, neighbourhood},
+               qpn,     config.pd, {},     config.min_silence, neighbourhood,   opcodes_of(config.type)},
       seat_(seat), owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
-      blocks_own_multicast_(config.blocks_own_multicast),
-      own_receives_(at_least_one(has_srq_ ? 0 : config.max_recv_wr), config.max_recv_sge),
+      takes_receives_(!has_srq_ && !is_xrc(config.type)), blocks_own_multicast_(config.blocks_own_multicast),
+      own_receives_(at_least_one(takes_receives_ ? config.max_recv_wr : 0), config.max_recv_sge),
       receives_(config.srq != nullptr ? *config.srq : own_receives_),
       sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,
              config.signal_all),
-      requester_(context_, sends_), responder_(context_, receives_), datagram_(context_, sends_, receives_),
-      unreliable_(context_, sends_, receives_) {}
+      requester_(context_, sends_), responder_(context_, receives_, config.xrc_domain),
+      datagram_(context_, sends_, receives_), unreliable_(context_, sends_, receives_) {}
 
 // 10.3.1: forward one step at a time, and from anywhere to reset and to error.
 bool QueuePair::transition_is_legal(QpState to) const noexcept {
@@ -151,11 +155,14 @@ void QueuePair::reset() noexcept {
 bool QueuePair::carries(WrOpcode opcode) const noexcept {
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcSend:
         return true;
     case QpType::kUc:
         return carries_over_uc(opcode);
     case QpType::kUd:
         return carries_over_ud(opcode);
+    case QpType::kXrcReceive:
+        return false;
     }
     return false;
 }
@@ -163,6 +170,8 @@ bool QueuePair::carries(WrOpcode opcode) const noexcept {
 bool QueuePair::is_drained() const noexcept {
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
         return requester_.drained();
     case QpType::kUc:
         return unreliable_.drained();
@@ -203,6 +212,8 @@ Post QueuePair::publish_sends(std::uint32_t count) noexcept {
 void QueuePair::settle() noexcept {
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
         break;
     case QpType::kUc:
         unreliable_.settle();
@@ -224,7 +235,7 @@ void QueuePair::look_if_drained() noexcept {
 }
 
 Post QueuePair::post_receive(const RecvWr& wr) noexcept {
-    if (state_ == QpState::kReset || has_srq_) {
+    if (state_ == QpState::kReset || !takes_receives_) {
         return Post::kInvalid;
     }
     const Post posted = own_receives_.post(wr);
@@ -272,9 +283,13 @@ bool QueuePair::take(const InPacket& in, const Moment& now) noexcept {
         requester_.on_acknowledged(*in.acknowledged_psn, now);
     }
     if (!in.packet.info().is_response()) {
+        if (type_ == QpType::kXrcSend) {
+            ++context_.counters.dropped_wrong_peer;
+            return false;
+        }
         return responder_.on_request(in.packet, in.not_ready, in.through_memory);
     }
-    if (!sends_packets()) {
+    if (!sends_packets() || type_ == QpType::kXrcReceive) {
         ++context_.counters.dropped_wrong_state;
         return false;
     }
@@ -292,6 +307,9 @@ bool QueuePair::is_from_peer(const InPacket& in) const noexcept {
         return transport == wire::Transport::kUc && is_peers;
     case QpType::kRc:
         return transport == wire::Transport::kRc && is_peers;
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
+        return transport == wire::Transport::kXrc && is_peers;
     }
     return false;
 }
@@ -323,7 +341,7 @@ bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
 
 // Cheap, and only for those that are asked often.
 bool QueuePair::has_nothing_to_send() const noexcept {
-    return type_ == QpType::kRc && !responder_.has_answers() && !requester_.has_more();
+    return is_reliable(type_) && !responder_.has_answers() && !requester_.has_more();
 }
 
 // Answers first: the peer waits for them, its own requests can't be refused, and its program expects that
@@ -362,9 +380,11 @@ bool QueuePair::transmit_answer(OutPacket& out) noexcept {
     }
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcReceive:
         return responder_.transmit(out);
     case QpType::kUc:
     case QpType::kUd:
+    case QpType::kXrcSend:
         return false;
     }
     return false;
@@ -373,6 +393,8 @@ bool QueuePair::transmit_answer(OutPacket& out) noexcept {
 bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
         return transmit_reliable(out, now);
     case QpType::kUc:
         return unreliable_.transmit(out, state_ == QpState::kReadyToSend, now);
@@ -383,7 +405,7 @@ bool QueuePair::transmit_request(OutPacket& out, const Moment& now) noexcept {
 }
 
 void QueuePair::peer_is_gone() noexcept {
-    if (type_ == QpType::kRc && sends_packets()) {
+    if (awaits_answers(type_) && sends_packets()) {
         requester_.peer_is_gone();
         check_failures();
     }
@@ -395,6 +417,8 @@ void QueuePair::advance(Nanoseconds now) noexcept {
     }
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
         requester_.on_deadline(now);
         check_failures();
         return;
@@ -412,6 +436,8 @@ Nanoseconds QueuePair::deadline() const noexcept {
     }
     switch (type_) {
     case QpType::kRc:
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
         return requester_.deadline();
     case QpType::kUc:
         return unreliable_.deadline();

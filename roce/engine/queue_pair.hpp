@@ -29,9 +29,11 @@ namespace sluice::roce::engine {
 struct QpConfig {
     QpType type = QpType::kRc;
     std::uint32_t pd = 0;
-    CompletionQueue* send_cq = nullptr; // both outlive the queue pair
+    CompletionQueue* send_cq =
+        nullptr; // both outlive the queue pair; of XRC's sender and receiver, unused ones
     CompletionQueue* recv_cq = nullptr;
-    ReceiveQueue* srq = nullptr; // instead of a receive queue of its own
+    ReceiveQueue* srq = nullptr;     // instead of a receive queue of its own
+    XrcDomain* xrc_domain = nullptr; // of XRC's receiver, and of no other; outlives it
     std::uint32_t max_send_wr = 1;
     std::uint32_t max_recv_wr = 1;
     std::uint32_t max_send_sge = 1; // both at most kMaxSge
@@ -57,6 +59,7 @@ class QueuePair {
     QpState state() const noexcept { return state_; }
     QpType type() const noexcept { return type_; }
     void* owner() const noexcept { return owner_; }
+    void set_owner(void* owner) noexcept { owner_ = owner; }
     const QpAttributes& attributes() const noexcept { return context_.attr; }
     Ends ends() const noexcept { return context_.ends(); }
 
@@ -87,17 +90,17 @@ class QueuePair {
     bool lacks_room() const noexcept { return context_.seen_room == Neighbourhood::Room::kFull; }
     // Whether transmit() would give plain acknowledgements, and nothing that a program waits for.
     bool owes_acknowledgements_alone() const noexcept {
-        return type_ == QpType::kRc && responder_.owes_acknowledgements_alone() && !requester_.has_more();
+        return is_reliable(type_) && responder_.owes_acknowledgements_alone() && !requester_.has_more();
     }
     void acknowledge_again() noexcept { responder_.acknowledge(); }
     void settle() noexcept;
     bool unsettled() const noexcept { return datagram_.unsettled() || unreliable_.unsettled(); }
     bool has_failed_queue() const noexcept {
-        return context_.send_cq.overflowed() || context_.recv_cq.overflowed();
+        return context_.send_cq.overflowed() || context_.recv_cq.overflowed() || responder_.lost_completion();
     }
     // Whether it takes packets from queue pair PEER_QPN of REMOTE.
     bool is_connected_to(const Address& remote, std::uint32_t peer_qpn) const noexcept {
-        return type_ == QpType::kRc && receives_packets() && context_.attr.remote == remote &&
+        return is_reliable(type_) && receives_packets() && context_.attr.remote == remote &&
                context_.attr.dest_qpn == peer_qpn;
     }
     // What is begun is never answered, nor what will be.
@@ -143,6 +146,7 @@ class QueuePair {
     QpType type_;
     QpState state_ = QpState::kReset;
     bool has_srq_;
+    bool takes_receives_; // of its own
     bool blocks_own_multicast_;
     ReceiveQueue own_receives_;
     ReceiveQueue& receives_; // own or shared

@@ -191,11 +191,12 @@ void Requester::emit_headers(const SendEntry& entry, Packet& packet) const noexc
     const bool first = cursor_packet_ == 0;
     const bool last = cursor_packet_ + 1 == entry.packets;
     const std::uint32_t offset = wr.opcode == WrOpcode::kRead ? cursor_packet_ * context_.attr.path_mtu : 0;
-    packet.bth.opcode = opcode_of(wr.opcode, first, last);
+    packet.bth.opcode = context_.opcodes | opcode_of(wr.opcode, first, last);
     packet.bth.migrated = true;
     packet.bth.dest_qpn = context_.attr.dest_qpn;
     packet.bth.psn = psn_add(entry.first_psn, cursor_packet_);
     packet.bth.solicited = (wr.flags & kSolicited) != 0 && packet.info().ends();
+    packet.xrc.srqn = wr.srqn;
     packet.reth = {.remote_addr = wr.remote_addr + offset,
                    .rkey = wr.rkey,
                    .len_bytes = wr.opcode == WrOpcode::kFlush ? wr.flush_bytes : entry.len_bytes - offset};

@@ -47,10 +47,15 @@ bool Requester::is_first_in_line() const noexcept {
     return cursor_ == fresh_ && cursor_ == queue_.head();
 }
 
+// Over XRC, what a request may touch depends on the peer's shared receive queue, which only the peer knows.
+bool Requester::has_direct_way() const noexcept {
+    return context_.neighbourhood != nullptr && !context_.is_xrc();
+}
+
 // True: it has ended.
 bool Requester::run_direct(SendEntry& entry) noexcept {
     Pieces pieces;
-    if (context_.neighbourhood == nullptr || !can_be_direct(entry) ||
+    if (!has_direct_way() || !can_be_direct(entry) ||
         (entry.needs_response() && context_.attr.max_rd_atomic == 0) || !pieces.add_all(context_, entry)) {
         return false;
     }
@@ -80,9 +85,8 @@ bool Requester::run_direct(SendEntry& entry) noexcept {
 
 // As soon as all before it are answered, which are none but Writes and Reads.
 bool Requester::will_be_direct(const SendEntry& entry) noexcept {
-    return context_.neighbourhood != nullptr && !direct_failed_ && cursor_ != queue_.head() &&
-           entry.is_one_sided() && can_be_direct(entry) &&
-           static_cast<std::int32_t>(queue_.head() - behind_messages_) >= 0 &&
+    return has_direct_way() && !direct_failed_ && cursor_ != queue_.head() && entry.is_one_sided() &&
+           can_be_direct(entry) && static_cast<std::int32_t>(queue_.head() - behind_messages_) >= 0 &&
            context_.neighbourhood->reaches(context_.ends());
 }
 

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace sluice::roce::engine {
 
@@ -26,6 +27,7 @@ void Responder::start() {
     replies_ = Ring<Reply>(context_.attr.max_dest_rd_atomic * 4U + 8);
     remembered_.assign(context_.attr.max_dest_rd_atomic, Remembered{});
     operations_ = answered_ = 0;
+    lost_completion_ = false;
     failure_.reset();
 }
 
@@ -62,6 +64,9 @@ Responder::Verdict Responder::execute(const Packet& packet) noexcept {
     if (!place_fits(packet.info()) || !length_fits(packet) || !offers(packet)) {
         return Verdict::kInvalid;
     }
+    if (!find_queue(packet)) {
+        return Verdict::kNoQueue;
+    }
     switch (packet.info().operation) {
     case Operation::kSend:
         return send(packet);
@@ -79,6 +84,19 @@ Responder::Verdict Responder::execute(const Packet& packet) noexcept {
     default:
         return Verdict::kInvalid;
     }
+}
+
+// All packets of a message name the same queue.
+bool Responder::find_queue(const Packet& packet) noexcept {
+    if (domain_ == nullptr) {
+        return true;
+    }
+    if (!packet.info().starts() && packet.xrc.srqn != srqn_) {
+        return false;
+    }
+    srqn_ = packet.xrc.srqn;
+    target_ = domain_->find(srqn_);
+    return target_ != nullptr;
 }
 
 bool Responder::place_fits(const wire::OpcodeInfo& info) const noexcept {
@@ -120,13 +138,14 @@ bool Responder::too_many() const noexcept {
 }
 
 bool Responder::take_receive() noexcept {
-    if (receives_.empty()) {
+    if (target_->receives->empty()) {
         return false;
     }
-    receives_.take(receive_);
+    target_->receives->take(receive_);
     receiving_ = true;
     received_bytes_ = 0;
-    if (receives_.take_limit_event()) {
+    if (target_->receives->take_limit_event()) {
+        target_->reached_limit = true;
         context_.events.event(AsyncEvent::kSrqLimit, context_.qpn);
     }
     return true;
@@ -134,14 +153,18 @@ bool Responder::take_receive() noexcept {
 
 Responder::Verdict Responder::fail_receive(Status status, Verdict verdict) noexcept {
     receiving_ = false;
-    context_.complete(context_.recv_cq,
-                      {.wr_id = receive_.wr_id, .status = status, .opcode = WcOpcode::kRecv});
+    complete({.wr_id = receive_.wr_id, .status = status, .opcode = WcOpcode::kRecv});
     return verdict;
+}
+
+void Responder::complete(Completion completion) noexcept {
+    context_.complete(*target_->cq, completion);
+    lost_completion_ = lost_completion_ || (domain_ != nullptr && target_->cq->overflowed());
 }
 
 void Responder::finish_receive(const Packet& packet, WcOpcode opcode, std::uint32_t len_bytes) noexcept {
     receiving_ = false;
-    context_.complete(context_.recv_cq, completion_of(packet, receive_.wr_id, opcode, len_bytes));
+    complete(completion_of(packet, receive_.wr_id, opcode, len_bytes));
 }
 
 Responder::Verdict Responder::send(const Packet& packet) noexcept {
@@ -152,12 +175,13 @@ Responder::Verdict Responder::send(const Packet& packet) noexcept {
     if (packet.payload.size() > receive_.len_bytes - received_bytes_) {
         return fail_receive(Status::kLocalLength, Verdict::kInvalid);
     }
-    if (!context_.scatter({receive_.sges.data(), receive_.sge_count}, received_bytes_, packet.payload)) {
+    if (!context_.scatter(target_->pd, {receive_.sges.data(), receive_.sge_count}, received_bytes_,
+                          packet.payload)) {
         return fail_receive(Status::kLocalProtection, Verdict::kOperational);
     }
     received_bytes_ += static_cast<std::uint32_t>(packet.payload.size());
     if (info.has(wire::kHasIeth) &&
-        !context_.regions.invalidate(packet.ieth.rkey, context_.pd, context_.qpn)) {
+        !context_.regions.invalidate(packet.ieth.rkey, target_->pd, context_.qpn)) {
         return fail_receive(Status::kMwBind, Verdict::kAccess);
     }
     message_ = info.ends() ? Message::kNone : Message::kSend;
@@ -187,14 +211,14 @@ Responder::Verdict Responder::write(const Packet& packet) noexcept {
     if (write_bytes_ > 0x80000000U || (info.ends() ? len != write_left_ : len >= write_left_)) {
         return Verdict::kInvalid;
     }
-    if (info.has(wire::kHasImmDt) && receives_.empty()) {
+    if (info.has(wire::kHasImmDt) && target_->receives->empty()) {
         return Verdict::kNotReady;
     }
     // The whole range at first, so that a message which can't end well doesn't begin; then each part.
     const std::uint32_t asked = info.starts() ? write_bytes_ : len;
     if (asked != 0) {
         const auto host =
-            context_.regions.remote(write_rkey_, context_.pd, context_.qpn, write_addr_, asked, kRemoteWrite);
+            context_.regions.remote(write_rkey_, target_->pd, context_.qpn, write_addr_, asked, kRemoteWrite);
         if (!host) {
             return Verdict::kAccess;
         }
@@ -226,12 +250,13 @@ Responder::Verdict Responder::read(const Packet& packet) noexcept {
     if (reth.len_bytes > 0x80000000U) {
         return Verdict::kInvalid;
     }
-    if (reth.len_bytes != 0 && !context_.regions.remote(reth.rkey, context_.pd, context_.qpn,
+    if (reth.len_bytes != 0 && !context_.regions.remote(reth.rkey, target_->pd, context_.qpn,
                                                         reth.remote_addr, reth.len_bytes, kRemoteRead)) {
         return Verdict::kAccess;
     }
     remember(packet, packet_count(reth.len_bytes, context_.attr.path_mtu), 0);
     Reply& reply = queue(Answer::kRead, packet.bth.psn, msn_);
+    reply.pd = target_->pd;
     reply.rkey = reth.rkey;
     reply.addr = reth.remote_addr;
     reply.len_bytes = reth.len_bytes;
@@ -240,7 +265,7 @@ Responder::Verdict Responder::read(const Packet& packet) noexcept {
 
 Responder::Verdict Responder::atomic(const Packet& packet) noexcept {
     const wire::AtomicEth& eth = packet.atomic;
-    const auto host = context_.regions.remote(eth.rkey, context_.pd, context_.qpn, eth.remote_addr,
+    const auto host = context_.regions.remote(eth.rkey, target_->pd, context_.qpn, eth.remote_addr,
                                               sizeof(std::uint64_t), kRemoteAtomic);
     if (!host) {
         return Verdict::kAccess;
@@ -258,7 +283,7 @@ Responder::Verdict Responder::atomic(const Packet& packet) noexcept {
 }
 
 Responder::Verdict Responder::atomic_write(const Packet& packet) noexcept {
-    const auto host = context_.regions.remote(packet.reth.rkey, context_.pd, context_.qpn,
+    const auto host = context_.regions.remote(packet.reth.rkey, target_->pd, context_.qpn,
                                               packet.reth.remote_addr, sizeof(std::uint64_t), kRemoteWrite);
     if (!host) {
         return Verdict::kAccess;
@@ -282,9 +307,9 @@ Responder::Verdict Responder::flush_memory(const Packet& packet) noexcept {
         feth.selectivity > wire::Feth::kWholeRegion) {
         return Verdict::kInvalid;
     }
-    auto extent = context_.regions.whole(packet.reth.rkey, context_.pd, context_.qpn, access);
+    auto extent = context_.regions.whole(packet.reth.rkey, target_->pd, context_.qpn, access);
     if (extent && feth.selectivity == wire::Feth::kRange) {
-        const auto host = context_.regions.remote(packet.reth.rkey, context_.pd, context_.qpn,
+        const auto host = context_.regions.remote(packet.reth.rkey, target_->pd, context_.qpn,
                                                   packet.reth.remote_addr, packet.reth.len_bytes, access);
         extent.reset();
         if (host) {
@@ -311,6 +336,7 @@ void Responder::remember(const Packet& packet, std::uint32_t packets, std::uint6
                                                        .psn = packet.bth.psn,
                                                        .packets = packets,
                                                        .msn = msn_,
+                                                       .pd = target_->pd,
                                                        .rkey = packet.reth.rkey,
                                                        .len_bytes = packet.reth.len_bytes,
                                                        .addr = packet.reth.remote_addr,
@@ -354,6 +380,7 @@ void Responder::on_duplicate(const Packet& packet) noexcept {
         }
         Reply& reply = queue(Answer::kRead, packet.bth.psn, known->msn);
         reply.again = true;
+        reply.pd = known->pd;
         reply.rkey = known->rkey;
         reply.addr = packet.reth.remote_addr;
         reply.len_bytes = packet.reth.len_bytes;
@@ -366,7 +393,10 @@ void Responder::on_duplicate(const Packet& packet) noexcept {
 }
 
 void Responder::flush() noexcept {
-    if (receiving_) {
+    if (domain_ != nullptr) {
+        target_ = domain_->find(srqn_); // it may have gone since
+    }
+    if (std::exchange(receiving_, false) && target_ != nullptr) {
         fail_receive(Status::kFlushed, Verdict::kDone);
     }
 }

@@ -24,6 +24,7 @@
 
 #include "roce/engine/context.hpp"
 #include "roce/engine/receive_queue.hpp"
+#include "roce/engine/xrc_domain.hpp"
 #include "roce/wire/psn.hpp"
 #include "roce/wire/syndrome.hpp"
 
@@ -31,7 +32,10 @@ namespace sluice::roce::engine {
 
 class Responder {
   public:
-    Responder(QpContext& context, ReceiveQueue& receives) : context_(context), receives_(receives) {}
+    // With DOMAIN, each request says which of its queues it is for, and RECEIVES is unused.
+    Responder(QpContext& context, ReceiveQueue& receives, XrcDomain* domain)
+        : context_(context), own_{.pd = context.pd, .receives = &receives, .cq = &context.recv_cq},
+          domain_(domain) {}
 
     // The queue pair has become ready to receive, with these attributes. Allocates.
     void start();
@@ -41,6 +45,8 @@ class Responder {
     // The next answer, if there is one. Goes on in the error state until all are out.
     bool transmit(OutPacket& out) noexcept;
 
+    // Of a queue of the domain: no more comes of what is received there.
+    bool lost_completion() const noexcept { return lost_completion_; }
     bool has_answers() const noexcept { return !replies_.empty(); }
     // Whether the next answer says no more than that something has come.
     bool acknowledges_next() const noexcept {
@@ -61,7 +67,7 @@ class Responder {
 
   private:
     enum class Message : std::uint8_t { kNone, kSend, kWrite };
-    enum class Verdict : std::uint8_t { kDone, kNotReady, kInvalid, kAccess, kOperational };
+    enum class Verdict : std::uint8_t { kDone, kNotReady, kInvalid, kNoQueue, kAccess, kOperational };
     enum class Silence : std::uint8_t { kNone, kToldOfGap, kToldNotReady };
     enum class Answer : std::uint8_t { kAck, kNak, kRead, kAtomic, kEmptyRead };
 
@@ -72,8 +78,9 @@ class Responder {
         bool began = false; // a read whose first packet has left
         std::uint32_t psn = 0;
         std::uint32_t msn = 0;
+        std::uint32_t pd = 0; // of a read, as the rest
         std::uint32_t rkey = 0;
-        std::uint32_t len_bytes = 0; // of a read, what is left
+        std::uint32_t len_bytes = 0; // what is left
         std::uint64_t addr = 0;
         std::uint64_t value = 0;
     };
@@ -83,6 +90,7 @@ class Responder {
         std::uint32_t psn = 0;
         std::uint32_t packets = 0;
         std::uint32_t msn = 0;
+        std::uint32_t pd = 0;
         std::uint32_t rkey = 0;
         std::uint32_t len_bytes = 0;
         std::uint64_t addr = 0;
@@ -90,6 +98,7 @@ class Responder {
     };
 
     Verdict execute(const wire::Packet& packet) noexcept;
+    bool find_queue(const wire::Packet& packet) noexcept;
     bool place_fits(const wire::OpcodeInfo& info) const noexcept;
     bool length_fits(const wire::Packet& packet) const noexcept;
     bool offers(const wire::Packet& packet) const noexcept;
@@ -100,6 +109,7 @@ class Responder {
     Verdict atomic_write(const wire::Packet& packet) noexcept;
     Verdict flush_memory(const wire::Packet& packet) noexcept;
     Verdict fail_receive(Status status, Verdict verdict) noexcept;
+    void complete(Completion completion) noexcept;
     void finish_receive(const wire::Packet& packet, WcOpcode opcode, std::uint32_t len_bytes) noexcept;
     bool take_receive() noexcept;
 
@@ -119,7 +129,12 @@ class Responder {
     QpContext& context_;
     // Came the last request. Answers go the same way: the peer changes it only when all are answered.
     bool through_memory_ = false;
-    ReceiveQueue& receives_;
+    SharedReceives own_;
+    XrcDomain* const domain_;
+    // While a request is executed: own_, or the domain's that it is for.
+    SharedReceives* target_ = &own_;
+    std::uint32_t srqn_ = 0; // of the last request, over XRC
+    bool lost_completion_ = false;
     std::uint32_t expected_psn_ = 0;
     std::uint32_t msn_ = 0;
     // The last packet of a send or write that was executed, and how many messages were then.

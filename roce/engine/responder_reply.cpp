@@ -54,6 +54,10 @@ void Responder::refuse(Verdict verdict) noexcept {
         queue_nak(wire::nak_syndrome(NakCode::kInvalidRequest));
         failure_ = AsyncEvent::kQpRequestError;
         return;
+    case Verdict::kNoQueue: // A14; the event is that of Linux' drivers
+        queue_nak(wire::nak_syndrome(NakCode::kInvalidRequest));
+        failure_ = AsyncEvent::kQpAccessError;
+        return;
     case Verdict::kAccess:
         queue_nak(wire::nak_syndrome(NakCode::kRemoteAccess));
         failure_ = AsyncEvent::kQpAccessError;
@@ -67,7 +71,7 @@ void Responder::refuse(Verdict verdict) noexcept {
 
 void Responder::emit(std::uint8_t opcode, const Reply& reply, OutPacket& out) noexcept {
     Packet& packet = out.packet;
-    packet.bth.opcode = opcode;
+    packet.bth.opcode = context_.opcodes | opcode;
     packet.bth.migrated = true;
     packet.bth.dest_qpn = context_.attr.dest_qpn;
     packet.bth.psn = reply.psn;
@@ -128,7 +132,7 @@ bool Responder::emit_read(Reply& reply, OutPacket& out) noexcept {
     const std::uint32_t len = std::min(context_.attr.path_mtu, reply.len_bytes);
     if (len != 0) {
         const auto host =
-            context_.regions.remote(reply.rkey, context_.pd, context_.qpn, reply.addr, len, kRemoteRead);
+            context_.regions.remote(reply.rkey, reply.pd, context_.qpn, reply.addr, len, kRemoteRead);
         if (!host || !context_.memory.readable(*host, len)) {
             fail_read(reply, host ? NakCode::kRemoteOperational : NakCode::kRemoteAccess);
             return false;

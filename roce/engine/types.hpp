@@ -151,8 +151,9 @@ struct SendWr {
     std::uint8_t flush_placement = 0;
     std::uint8_t flush_selectivity = 0;
     MwBind bind;
-    Address source;      // UD; all zeros: the queue pair's
-    Address destination; // UD
+    Address source;         // UD; all zeros: the queue pair's
+    Address destination;    // UD
+    std::uint32_t srqn = 0; // XRC: the peer's shared receive queue
     std::uint32_t dest_qpn = 0;
     std::uint32_t qkey = 0; // with its top bit set, the queue pair's own is meant
     std::span<const Sge> sges;
@@ -196,7 +197,19 @@ enum class QpState : std::uint8_t {
     kError
 };
 
-enum class QpType : std::uint8_t { kRc, kUc, kUd };
+// XRC's two ends are of different types: one asks, the other one answers.
+enum class QpType : std::uint8_t { kRc, kUc, kUd, kXrcSend, kXrcReceive };
+
+constexpr bool is_xrc(QpType type) noexcept {
+    return type == QpType::kXrcSend || type == QpType::kXrcReceive;
+}
+constexpr bool is_reliable(QpType type) noexcept {
+    return type == QpType::kRc || is_xrc(type);
+}
+// Whether it sends requests whose answers it waits for.
+constexpr bool awaits_answers(QpType type) noexcept {
+    return type == QpType::kRc || type == QpType::kXrcSend;
+}
 
 enum class AsyncEvent : std::uint8_t {
     kCqError,        // more completions than the queue holds

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A hostile peer against a reliable, an unreliable and a datagram queue pair: the input is a list of what it
-// and the program do. Packets are what the input says, except that some get a queue pair number, a
-// sequence number, a key or an address that exists: otherwise nearly all would die at the first check.
+// A hostile peer against a reliable, an unreliable and a datagram queue pair, and against both of XRC: the
+// input is a list of what it and the program do. Packets are what the input says, except that some get a
+// queue pair number, a sequence number, a shared receive queue's number, a key or an address that exists:
+// otherwise nearly all would die at the first check.
 //
 // Whatever comes: no byte outside of the registered range changes or is sent, completions stay in
 // bounds, each request completes at most once, and every loop ends.
@@ -39,7 +40,7 @@ Address address(std::uint8_t last) {
 class Device {
   public:
     Device()
-        : engine_({.max_queue_pairs = 4, .max_regions = 8, .secret = sluice::RandomKey::repeatable(5)},
+        : engine_({.max_queue_pairs = 8, .max_regions = 8, .secret = sluice::RandomKey::repeatable(5)},
                   memory_, events_),
           cq_(4096) {
         block_.fill(kGuard);
@@ -51,6 +52,10 @@ class Device {
         connected_ = make(QpType::kRc);
         unreliable_ = make(QpType::kUc);
         datagram_ = make(QpType::kUd);
+        srqn_ = *engine_.next_srq_number();
+        domain_.add({.number = srqn_, .pd = kPd, .receives = &shared_, .cq = &cq_});
+        xrc_sender_ = make(QpType::kXrcSend);
+        xrc_receiver_ = make(QpType::kXrcReceive);
     }
 
     void play(Input& input) {
@@ -91,15 +96,17 @@ class Device {
     }
 
     QueuePair* make(QpType type) {
-        QueuePair* qp = *engine_.create_queue_pair({.type = type,
-                                                    .pd = kPd,
-                                                    .send_cq = &cq_,
-                                                    .recv_cq = &cq_,
-                                                    .max_send_wr = 8,
-                                                    .max_recv_wr = 8,
-                                                    .max_send_sge = 2,
-                                                    .max_recv_sge = 2,
-                                                    .max_inline = 16});
+        QueuePair* qp =
+            *engine_.create_queue_pair({.type = type,
+                                        .pd = kPd,
+                                        .send_cq = &cq_,
+                                        .recv_cq = &cq_,
+                                        .xrc_domain = type == QpType::kXrcReceive ? &domain_ : nullptr,
+                                        .max_send_wr = 8,
+                                        .max_recv_wr = 8,
+                                        .max_send_sge = 2,
+                                        .max_recv_sge = 2,
+                                        .max_inline = 16});
         const QpAttributes attributes = {.access = kRemoteWrite | kRemoteRead | kRemoteAtomic | kFlushGlobal,
                                          .path_mtu = 256,
                                          .dest_qpn = 0x99,
@@ -124,6 +131,8 @@ class Device {
             return datagram_;
         case wire::Transport::kUc:
             return unreliable_;
+        case wire::Transport::kXrc:
+            return packet.info().is_response() ? xrc_sender_ : xrc_receiver_;
         default:
             return connected_;
         }
@@ -146,9 +155,11 @@ class Device {
         }
         if ((help & 8) == 0) {
             const auto delta = static_cast<std::uint32_t>(packet.bth.psn % 8);
+            const bool over_xrc = packet.info().transport == wire::Transport::kXrc;
             const std::uint32_t near = packet.info().transport == wire::Transport::kUc ? unreliable_psn_
-                                       : packet.info().is_response()                   ? sent_psn_
-                                                                                       : answered_psn_;
+                                       : packet.info().is_response() ? (over_xrc ? xrc_sent_psn_ : sent_psn_)
+                                       : over_xrc                    ? xrc_answered_psn_
+                                                                     : answered_psn_;
             packet.bth.psn = wire::psn_add(near, delta);
             unreliable_psn_ = packet.info().transport == wire::Transport::kUc
                                   ? wire::psn_add(packet.bth.psn, 1)
@@ -162,13 +173,22 @@ class Device {
             packet.reth.len_bytes %= 1200;
             packet.deth.qkey = 7;
         }
+        if ((help & 64) == 0) {
+            packet.xrc.srqn = srqn_;
+        }
         const wire::Grh grh{};
         engine_.receive({packet, address(2), address(1), grh}, now_);
     }
 
     void request(Input& input) {
         const std::uint8_t kind = input.byte();
-        const Sge sge = {open_addr(input.word() % kOpenBytes), input.word() % 1000, key_};
+        const std::uint32_t place = input.word();
+        const bool over_xrc = place >> 14 == 1;
+        const Sge sge = {open_addr(place % kOpenBytes), input.word() % 1000, key_};
+        if (kind % 16 >= 12 && over_xrc) {
+            posted_ += shared_.post({kind, {&sge, 1}}) == Post::kPosted ? 1 : 0;
+            return;
+        }
         if (kind % 16 >= 12) {
             QueuePair& qp = kind % 32 >= 28 ? *datagram_ : kind % 64 >= 44 ? *unreliable_ : *connected_;
             posted_ += qp.post_receive({kind, {&sge, 1}}) == Post::kPosted ? 1 : 0;
@@ -184,7 +204,8 @@ class Device {
                               wr.opcode == WrOpcode::kAtomicWrite;
         const bool of_none = wr.opcode >= WrOpcode::kFlush;
         wr.sges = {of_eight ? &eight : &sge, of_none ? 0UL : 1UL};
-        QueuePair& qp = (kind & 0x80) != 0 ? *unreliable_ : *connected_;
+        wr.srqn = srqn_;
+        QueuePair& qp = over_xrc ? *xrc_sender_ : (kind & 0x80) != 0 ? *unreliable_ : *connected_;
         posted_ += qp.post_send(wr) == Post::kPosted ? 1 : 0;
         engine_.wake(qp);
     }
@@ -213,7 +234,10 @@ class Device {
             }
             must(wire::parse({bytes.data(), at}, packet) == wire::Refusal::kNone);
             must(packet.payload.size() <= 256);
-            if (packet.info().is_response()) {
+            if (packet.info().transport == wire::Transport::kXrc) {
+                (packet.info().is_response() ? xrc_answered_psn_ : xrc_sent_psn_) =
+                    wire::psn_add(packet.bth.psn, packet.info().is_response() ? 1 : 0);
+            } else if (packet.info().is_response()) {
                 answered_psn_ = wire::psn_add(packet.bth.psn, 1);
             } else {
                 sent_psn_ = packet.bth.psn;
@@ -223,6 +247,8 @@ class Device {
 
     PlainMemory memory_;
     Events events_;
+    XrcDomain domain_;
+    ReceiveQueue shared_{8, 2};
     Engine engine_;
     CompletionQueue cq_;
     alignas(8) std::array<std::uint8_t, kOpenBytes + 2 * kGuardBytes> block_{};
@@ -234,6 +260,11 @@ class Device {
     std::uint32_t answered_psn_ = 0;
     std::uint32_t sent_psn_ = 0;
     std::uint32_t unreliable_psn_ = 0;
+    QueuePair* xrc_sender_ = nullptr;
+    QueuePair* xrc_receiver_ = nullptr;
+    std::uint32_t srqn_ = 0;
+    std::uint32_t xrc_answered_psn_ = 0;
+    std::uint32_t xrc_sent_psn_ = 0;
     std::uint32_t posted_ = 0;
 };
 

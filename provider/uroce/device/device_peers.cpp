@@ -65,7 +65,7 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
         }
         engine_.for_each([&](const engine::QueuePair& qp) {
             const engine::QpAttributes& attr = qp.attributes();
-            if (qp.type() == engine::QpType::kRc && attr.remote == address && its.owns(attr.dest_qpn) &&
+            if (engine::awaits_answers(qp.type()) && attr.remote == address && its.owns(attr.dest_qpn) &&
                 link_->ask(qp.ends()) == engine::Peer::kGone) {
                 engine_.peer_is_gone(qp.qpn());
             }

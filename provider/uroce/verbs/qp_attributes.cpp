@@ -35,6 +35,38 @@ constexpr Transition kReliable[] = {
          IBV_QP_MIN_RNR_TIMER | IBV_QP_PKEY_INDEX},
 };
 
+// As the kernel has them: of an RC queue pair's attributes each end has those that it needs.
+constexpr int kXrcOnTheWay = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
+constexpr Transition kXrcSender[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitConnected, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitConnected},
+    {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+     kXrcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kXrcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kXrcOnTheWay},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+         IBV_QP_PKEY_INDEX},
+};
+constexpr Transition kXrcReceiver[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitConnected, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitConnected},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, kRcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kRcOnTheWay},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kRcOnTheWay},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PKEY_INDEX},
+};
+
 constexpr int kUcOnTheWay = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS;
 constexpr Transition kUnreliable[] = {
     {IBV_QPS_RESET, IBV_QPS_INIT, kInitConnected, 0},
@@ -71,6 +103,10 @@ std::span<const Transition> transitions_of(engine::QpType type) noexcept {
         return kUnreliable;
     case engine::QpType::kUd:
         return kDatagram;
+    case engine::QpType::kXrcSend:
+        return kXrcSender;
+    case engine::QpType::kXrcReceive:
+        return kXrcReceiver;
     }
     return {};
 }
@@ -216,6 +252,8 @@ std::uint32_t path_mtu_of(const ibv_qp_attr& attr, engine::QpType type,
     switch (type) {
     case engine::QpType::kRc:
     case engine::QpType::kUc:
+    case engine::QpType::kXrcSend:
+    case engine::QpType::kXrcReceive:
         return mtu_bytes(attr.path_mtu);
     case engine::QpType::kUd:
         return where.path_mtu();

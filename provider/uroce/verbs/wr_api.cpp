@@ -286,11 +286,14 @@ std::uint64_t supported_wr_ops(std::uint32_t type) noexcept {
     }
     switch (*known) {
     case engine::QpType::kRc:
+    case engine::QpType::kXrcSend:
         return kReliableOps;
     case engine::QpType::kUc:
         return kUnreliableOps;
     case engine::QpType::kUd:
         return kDatagramOps;
+    case engine::QpType::kXrcReceive:
+        return 0;
     }
     return 0;
 }
