@@ -37,6 +37,9 @@ void set_wr_functions(WrQueuePair& qp, std::uint64_t send_ops_flags, const WrFun
     if (qp.qp.qp_type == IBV_QPT_UD) {
         ex.wr_set_ud_addr = functions.set_ud_addr;
     }
+    if (qp.qp.qp_type == IBV_QPT_XRC_SEND) {
+        ex.wr_set_xrc_srqn = functions.set_xrc_srqn;
+    }
     ex.wr_set_inline_data = functions.set_inline_data;
     ex.wr_set_inline_data_list = functions.set_inline_data_list;
     ex.wr_set_sge = functions.set_sge;

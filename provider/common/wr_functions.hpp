@@ -33,6 +33,7 @@ struct WrFunctions {
     decltype(ibv_qp_ex::wr_send_imm) send_imm = nullptr;
     decltype(ibv_qp_ex::wr_send_inv) send_inv = nullptr;
     decltype(ibv_qp_ex::wr_set_ud_addr) set_ud_addr = nullptr;
+    decltype(ibv_qp_ex::wr_set_xrc_srqn) set_xrc_srqn = nullptr;
     decltype(ibv_qp_ex::wr_set_inline_data) set_inline_data = nullptr;
     decltype(ibv_qp_ex::wr_set_inline_data_list) set_inline_data_list = nullptr;
     decltype(ibv_qp_ex::wr_set_sge) set_sge = nullptr;

@@ -158,6 +158,7 @@ Responder::Verdict Responder::fail_receive(Status status, Verdict verdict) noexc
 }
 
 void Responder::complete(Completion completion) noexcept {
+    completion.src_qpn = domain_ != nullptr ? context_.attr.dest_qpn : 0;
     context_.complete(*target_->cq, completion);
     lost_completion_ = lost_completion_ || (domain_ != nullptr && target_->cq->overflowed());
 }

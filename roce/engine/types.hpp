@@ -184,7 +184,7 @@ struct Completion {
     std::uint32_t len_bytes = 0;
     std::uint32_t imm_or_rkey = 0;
     std::uint32_t qpn = 0;
-    std::uint32_t src_qpn = 0; // UD
+    std::uint32_t src_qpn = 0; // UD, XRC
 };
 
 enum class QpState : std::uint8_t {

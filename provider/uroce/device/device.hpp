@@ -33,6 +33,7 @@
 #include "provider/uroce/device/neighbours.hpp"
 #include "provider/uroce/device/progress_thread.hpp"
 #include "provider/uroce/device/sysfs_directory.hpp"
+#include "provider/uroce/device/xrc_domains.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/engine/engine.hpp"
 #include "roce/near/same_host.hpp"
@@ -110,6 +111,7 @@ class Device final : public Neighbour,
         ProgressSession(const ProgressSession&) = delete;
         ProgressSession& operator=(const ProgressSession&) = delete;
         engine::Engine& engine() const noexcept { return device_.engine_; }
+        XrcDomains& xrc_domains() const noexcept { return device_.xrc_domains_; }
 
       private:
         Device& device_;
@@ -302,6 +304,7 @@ class Device final : public Neighbour,
     const engine::Share share_;
     const std::unique_ptr<near::SameHost> same_host_;
     DeviceLock lock_;
+    XrcDomains xrc_domains_; // the engine's queue pairs have some
     engine::Engine engine_;
     Inbox inbox_;
     engine::OutPacket out_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/uroce/verbs/event_reports.hpp"
 
-#include "provider/uroce/verbs/objects.hpp"
+#include <utility>
+
+#include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::uroce::verbs {
 
@@ -26,32 +28,63 @@ void report_failed(Cq& cq) noexcept {
     }
 }
 
+// Which of them have lost completions is found out by looking.
+void report_failed(Qp& qp) noexcept {
+    for (ibv_cq* const cq : {qp.qp.send_cq, qp.qp.recv_cq}) {
+        if (cq != nullptr) {
+            report_failed(cq_of(cq));
+        }
+    }
+    if (qp.xrcd != nullptr) {
+        qp.xrcd->domain->queues.for_each([](const engine::SharedReceives& queue) {
+            report_failed(cq_of(static_cast<Srq*>(queue.owner)->cq));
+        });
+    }
+}
+
+void report_limit(Qp& qp) noexcept {
+    if (qp.qp.srq != nullptr) {
+        report_of(srq_of(qp.qp.srq), IBV_EVENT_SRQ_LIMIT_REACHED);
+    }
+    if (qp.xrcd != nullptr) {
+        qp.xrcd->domain->queues.for_each([](engine::SharedReceives& queue) {
+            if (std::exchange(queue.reached_limit, false)) {
+                report_of(*static_cast<Srq*>(queue.owner), IBV_EVENT_SRQ_LIMIT_REACHED);
+            }
+        });
+    }
+}
+
+// To all that have the queue pair open.
+void report_to_handles(Qp& qp, ibv_event_type type) noexcept {
+    for_each_handle(qp, [type](Qp& one) { report_of(one, type); });
+}
+
 } // namespace
 
 void report_event(void* owner, engine::AsyncEvent event) noexcept {
     Qp& qp = *static_cast<Qp*>(owner);
     switch (event) {
     case engine::AsyncEvent::kCqError:
-        report_failed(cq_of(qp.qp.send_cq));
-        report_failed(cq_of(qp.qp.recv_cq));
+        report_failed(qp);
         return;
     case engine::AsyncEvent::kQpFatal:
-        report_of(qp, IBV_EVENT_QP_FATAL);
+        report_to_handles(qp, IBV_EVENT_QP_FATAL);
         return;
     case engine::AsyncEvent::kQpRequestError:
-        report_of(qp, IBV_EVENT_QP_REQ_ERR);
+        report_to_handles(qp, IBV_EVENT_QP_REQ_ERR);
         return;
     case engine::AsyncEvent::kQpAccessError:
-        report_of(qp, IBV_EVENT_QP_ACCESS_ERR);
+        report_to_handles(qp, IBV_EVENT_QP_ACCESS_ERR);
         return;
     case engine::AsyncEvent::kSrqLimit:
-        report_of(srq_of(qp.qp.srq), IBV_EVENT_SRQ_LIMIT_REACHED);
+        report_limit(qp);
         return;
     case engine::AsyncEvent::kLastWqeReached:
-        report_of(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+        report_to_handles(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
         return;
     case engine::AsyncEvent::kSendQueueDrained:
-        report_of(qp, IBV_EVENT_SQ_DRAINED);
+        report_to_handles(qp, IBV_EVENT_SQ_DRAINED);
         return;
     }
 }

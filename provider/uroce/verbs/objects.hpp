@@ -34,6 +34,7 @@ constexpr std::uint32_t kMaxRdAtomic = 16;
 constexpr std::uint64_t kMaxDeviceMemory = std::uint64_t{64} << 20; // of one allocation
 constexpr std::uint32_t kMaxObjects = 65536;                        // of kinds that only memory limits
 constexpr std::uint8_t kPort = 1;
+constexpr std::uint32_t kMaxSrqNumber = 0xffffff;
 
 // The mask of kinds of access that a region or a queue pair may be given.
 constexpr unsigned kRemoteAccessMask = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -126,12 +127,27 @@ inline Cq& cq_of(ibv_cq_ex* cq) noexcept {
     return *static_cast<Cq*>(cq);
 }
 
+// One of the handles of an XRC domain.
+struct Xrcd : ibv_xrcd {
+    explicit Xrcd(ibv_context& its_context) noexcept : ibv_xrcd{} { context = &its_context; }
+    Context& owner() const noexcept { return context_of(context); }
+
+    device::XrcDomain* domain = nullptr; // none once its context is closed
+    Users users{0};
+    Membership membership;
+};
+
+inline Xrcd& xrcd_of(ibv_xrcd* xrcd) noexcept {
+    return *static_cast<Xrcd*>(xrcd);
+}
+
 struct Srq : abi::VerbsSrq {
     Srq(ibv_context& context, std::uint32_t max_wr, std::uint32_t max_sge)
         : VerbsSrq{}, receives(max_wr, max_sge), limits{max_wr, max_sge, 0} {
         srq.context = &context;
     }
     Context& owner() const noexcept { return context_of(srq.context); }
+    bool is_xrc() const noexcept { return srq_type == IBV_SRQT_XRC; } // then it has xrcd and cq
 
     engine::ReceiveQueue receives;
     ibv_srq_attr limits;
@@ -146,10 +162,10 @@ inline Srq& srq_of(ibv_srq* srq) noexcept {
 
 // Requests that are being built by ibv_wr_*; guarded by the queue pair's lock.
 struct Builder {
-    std::uint32_t room = 0;  // requests that fit
-    std::uint32_t count = 0; // requests begun
-    int error = 0;           // the first that went wrong
-    bool needs_address = false;
+    std::uint32_t room = 0;               // requests that fit
+    std::uint32_t count = 0;              // requests begun
+    int error = 0;                        // the first that went wrong
+    bool needs_address = false;           // or, over XRC, a queue's number
     engine::SendEntry* current = nullptr; // what setters write to; null after an error
 };
 
@@ -158,6 +174,10 @@ struct Qp : provider::WrQueuePair {
     Context& owner() const noexcept { return context_of(qp.context); }
 
     engine::QueuePair* engine = nullptr;
+    // Of XRC's receiver, which has neither a protection domain nor completion queues. All handles of one
+    // engine's queue pair form a circle, guarded by the device's lock.
+    Xrcd* xrcd = nullptr;
+    Qp* next_handle = this;
     QueueLock lock; // of building, between wr_start() and wr_complete(); elided where nobody builds
     Builder builder;
     // What modify() was told and the engine doesn't keep; guarded by the device's lock.

@@ -148,6 +148,9 @@ abi::OpsTable make_ops() noexcept {
     ops.set(Slot::modify_qp, modify_qp);
     ops.set(Slot::query_qp, query_qp);
     ops.set(Slot::destroy_qp, destroy_qp);
+    ops.set(Slot::open_qp, open_qp);
+    ops.set(Slot::open_xrcd, open_xrcd);
+    ops.set(Slot::close_xrcd, close_xrcd);
     ops.set(Slot::attach_mcast, attach_mcast);
     ops.set(Slot::detach_mcast, detach_mcast);
     ops.set(Slot::post_send, post_send);

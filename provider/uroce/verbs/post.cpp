@@ -105,6 +105,12 @@ int post_one(Qp& qp, const ibv_send_wr& wr) noexcept {
     if (const int error = fill_operation(qp, wr, to)) {
         return error;
     }
+    if (qp.qp.qp_type == IBV_QPT_XRC_SEND) {
+        to.srqn = wr.qp_type.xrc.remote_srqn;
+        if (to.srqn > kMaxSrqNumber) {
+            return EINVAL;
+        }
+    }
     if (to.opcode == engine::WrOpcode::kLocalInv || to.opcode == engine::WrOpcode::kBindMw) {
         to.sges = {}; // they move no data, whatever the list says
     }

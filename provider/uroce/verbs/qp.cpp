@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "core/boundary.hpp"
 #include "core/log.hpp"
@@ -14,13 +15,43 @@ namespace sluice::uroce::verbs {
 
 namespace {
 
-int check(const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+// What a queue pair belongs to: a protection domain or, XRC's receiver alone, an XRC domain.
+struct Home {
+    ibv_context* context = nullptr;
+    ibv_pd* pd = nullptr;
+    Xrcd* xrcd = nullptr;
+};
+
+bool is_receiver(const ibv_qp_init_attr& init) noexcept {
+    return number_of(init.qp_type) == IBV_QPT_XRC_RECV;
+}
+
+// XRC's sender receives nothing, and its receiver sends nothing and has its receives elsewhere.
+ibv_qp_init_attr used_part(const ibv_qp_init_attr& wanted) noexcept {
+    ibv_qp_init_attr used = wanted;
+    if (is_receiver(wanted) || number_of(wanted.qp_type) == IBV_QPT_XRC_SEND) {
+        used.recv_cq = nullptr;
+        used.srq = nullptr;
+        used.cap.max_recv_wr = used.cap.max_recv_sge = 0;
+    }
+    if (is_receiver(wanted)) {
+        used.send_cq = nullptr;
+        used.cap = {};
+    }
+    return used;
+}
+
+int check(const Home& home, const ibv_qp_init_attr& init) noexcept {
     if (!type_of(number_of(init.qp_type))) {
         return EOPNOTSUPP;
     }
-    const auto is_ours = [pd](const auto* object) { return object->context == pd->context; };
-    if (init.send_cq == nullptr || init.recv_cq == nullptr || !is_ours(init.send_cq) ||
-        !is_ours(init.recv_cq) || (init.srq != nullptr && !is_ours(init.srq))) {
+    const auto is_ours = [&](const auto* object) {
+        return object != nullptr && object->context == home.context;
+    };
+    const bool sends = !is_receiver(init);
+    const bool receives = sends && number_of(init.qp_type) != IBV_QPT_XRC_SEND;
+    if ((sends ? home.pd == nullptr : home.xrcd == nullptr) || (sends && !is_ours(init.send_cq)) ||
+        (receives && !is_ours(init.recv_cq)) || (init.srq != nullptr && !is_ours(init.srq))) {
         return EINVAL;
     }
     const ibv_qp_cap& cap = init.cap;
@@ -30,12 +61,20 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
     return fits ? 0 : EINVAL;
 }
 
-engine::QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+// Of XRC's ends, completion queues that they never use.
+engine::CompletionQueue* queue_of(ibv_cq* cq, engine::CompletionQueue* unused) noexcept {
+    return cq != nullptr ? &cq_of(cq).queue : unused;
+}
+
+engine::QpConfig config_of(Qp& qp, const Home& home, const ibv_qp_init_attr& init) noexcept {
+    engine::CompletionQueue* const send_cq =
+        queue_of(init.send_cq, home.xrcd != nullptr ? &home.xrcd->domain->unused_cq : nullptr);
     return {.type = *type_of(number_of(init.qp_type)), // check() has looked
-            .pd = pd->handle,
-            .send_cq = &cq_of(init.send_cq).queue,
-            .recv_cq = &cq_of(init.recv_cq).queue,
+            .pd = home.pd != nullptr ? home.pd->handle : 0,
+            .send_cq = send_cq,
+            .recv_cq = queue_of(init.recv_cq, send_cq),
             .srq = init.srq != nullptr ? &srq_of(init.srq).receives : nullptr,
+            .xrc_domain = home.xrcd != nullptr ? &home.xrcd->domain->queues : nullptr,
             .max_send_wr = init.cap.max_send_wr,
             .max_recv_wr = init.cap.max_recv_wr,
             .max_send_sge = init.cap.max_send_sge,
@@ -48,7 +87,11 @@ engine::QpConfig config_of(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& ini
 
 // What a request may carry inline, as rxe grants it: some that nobody asked for, since programs post a few
 // bytes inline without asking.
-std::uint32_t granted_inline(const ibv_qp_cap& cap) noexcept {
+std::uint32_t granted_inline(const ibv_qp_init_attr& init) noexcept {
+    const ibv_qp_cap& cap = init.cap;
+    if (is_receiver(init)) {
+        return 0;
+    }
     constexpr std::uint32_t kLeast = 8;
     constexpr std::uint32_t kPerSge = sizeof(ibv_sge);
     static_assert(engine::kMaxSge * kPerSge <= kMaxInlineBytes);
@@ -56,18 +99,26 @@ std::uint32_t granted_inline(const ibv_qp_cap& cap) noexcept {
 }
 
 // Adds COUNT to the users of everything that a queue pair needs.
-void use_all(ibv_pd* pd, const ibv_qp_init_attr& init, int count) noexcept {
-    domain_of(pd).users.fetch_add(count, std::memory_order_acq_rel);
-    cq_of(init.send_cq).users.fetch_add(count, std::memory_order_acq_rel);
-    cq_of(init.recv_cq).users.fetch_add(count, std::memory_order_acq_rel);
-    if (init.srq != nullptr) {
-        srq_of(init.srq).users.fetch_add(count, std::memory_order_acq_rel);
+void use_all(const Qp& qp, int count) noexcept {
+    const auto use = [count](Users& users) { users.fetch_add(count, std::memory_order_acq_rel); };
+    if (qp.qp.pd != nullptr) {
+        use(domain_of(qp.qp.pd).users);
+    }
+    for (ibv_cq* const cq : {qp.init.send_cq, qp.init.recv_cq}) {
+        if (cq != nullptr) {
+            use(cq_of(cq).users);
+        }
+    }
+    if (qp.init.srq != nullptr) {
+        use(srq_of(qp.init.srq).users);
+    }
+    if (qp.xrcd != nullptr) {
+        use(qp.xrcd->users);
     }
 }
 
-void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+void fill_public_part(Qp& qp, const ibv_qp_init_attr& init) noexcept {
     qp.qp.qp_context = init.qp_context;
-    qp.qp.pd = pd;
     qp.qp.send_cq = init.send_cq;
     qp.qp.recv_cq = init.recv_cq;
     qp.qp.srq = init.srq;
@@ -79,10 +130,10 @@ void fill_public_part(Qp& qp, ibv_pd* pd, const ibv_qp_init_attr& init) noexcept
     pthread_cond_init(&qp.qp.cond, nullptr);
 }
 
-int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noexcept {
+int make_engine_part(Qp& qp, const Home& home, const ibv_qp_init_attr& init) noexcept {
     const device::Device::ProgressSession session(qp.owner().device);
     const Result<engine::QueuePair*> made = at_boundary(
-        "ibv_create_qp", [&] { return session.engine().create_queue_pair(config_of(qp, pd, init)); });
+        "ibv_create_qp", [&] { return session.engine().create_queue_pair(config_of(qp, home, init)); });
     if (!made) {
         SLUICE_LOG(kError, "uroce", "ibv_create_qp: %s", made.error().text());
         return made.error().to_errno();
@@ -91,40 +142,53 @@ int make_engine_part(Qp& qp, const ibv_pd* pd, const ibv_qp_init_attr& init) noe
     return 0;
 }
 
+// Its engine's part ends with the last handle.
+void leave_engine(Qp& qp, engine::Engine& engine) noexcept {
+    if (!leave_handles(qp)) {
+        engine.destroy_queue_pair(*qp.engine);
+    }
+}
+
 void leave_device(void* object, device::Device& device) noexcept {
     {
         const device::Device::ProgressSession session(device);
-        session.engine().destroy_queue_pair(*static_cast<Qp*>(object)->engine);
+        leave_engine(*static_cast<Qp*>(object), session.engine());
     }
     device.leave_unheard_groups();
 }
 
-Qp* create(ibv_pd* pd, const ibv_qp_init_attr& wanted, std::uint32_t create_flags = 0) noexcept {
-    const int error = context_of(pd->context).gone() ? EIO : check(pd, wanted);
+void complete(Qp& qp, const ibv_qp_init_attr& init) noexcept {
+    fill_public_part(qp, init);
+    qp.init = init;
+    use_all(qp, 1);
+    qp.membership.join(qp.qp.context, &qp, leave_device);
+}
+
+Qp* create(const Home& home, const ibv_qp_init_attr& wanted, std::uint32_t create_flags = 0) noexcept {
+    ibv_qp_init_attr init = used_part(wanted);
+    const int error = context_of(home.context).gone() ? EIO : check(home, init);
     if (error != 0) {
         return fail_with<Qp>(error);
     }
-    ibv_qp_init_attr init = wanted;
-    init.cap.max_inline_data = granted_inline(wanted.cap);
-    std::unique_ptr<Qp> qp(new (std::nothrow) Qp(*pd->context));
+    init.cap.max_inline_data = granted_inline(init);
+    std::unique_ptr<Qp> qp(new (std::nothrow) Qp(*home.context));
     if (qp == nullptr) {
         return fail_with<Qp>(ENOMEM);
     }
     qp->blocks_own_multicast = (create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
-    if (const int failed = make_engine_part(*qp, pd, init)) {
+    if (const int failed = make_engine_part(*qp, home, init)) {
         return fail_with<Qp>(failed);
     }
-    fill_public_part(*qp, pd, init);
-    qp->init = init;
-    use_all(pd, init, 1);
-    qp->membership.join(qp->qp.context, qp.get(), leave_device);
+    qp->qp.pd = home.pd;
+    qp->xrcd = home.xrcd;
+    complete(*qp, init);
     return qp.release();
 }
 
 } // namespace
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
-    Qp* qp = create(pd, *attr);
+    Qp* qp = create({.context = pd->context, .pd = pd}, *attr);
     if (qp == nullptr) {
         return nullptr;
     }
@@ -134,23 +198,32 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) noexcept {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
-    constexpr std::uint32_t kKnown =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    const bool is_receiver = number_of(attr->qp_type) == IBV_QPT_XRC_RECV;
+    const std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+                                IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                (is_receiver ? std::uint32_t{IBV_QP_INIT_ATTR_XRCD} : 0);
     const std::uint32_t create_flags =
         (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr->create_flags : 0;
     const std::uint32_t known_flags =
         number_of(attr->qp_type) == IBV_QPT_UD ? std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB} : 0;
-    if ((attr->comp_mask & ~kKnown) != 0 || (create_flags & ~known_flags) != 0) {
+    if ((attr->comp_mask & ~known) != 0 || (create_flags & ~known_flags) != 0) {
         return fail_with<ibv_qp>(EOPNOTSUPP);
     }
-    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context) {
+    const std::uint32_t needed = is_receiver ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+    const auto is_ours = [context](const auto* object) {
+        return object != nullptr && object->context == context;
+    };
+    if ((attr->comp_mask & needed) == 0 || !(is_receiver ? is_ours(attr->xrcd) : is_ours(attr->pd))) {
         return fail_with<ibv_qp>(EINVAL);
     }
+    const Home home = {.context = context,
+                       .pd = is_receiver ? nullptr : attr->pd,
+                       .xrcd = is_receiver ? &xrcd_of(attr->xrcd) : nullptr};
     const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (extended && (attr->send_ops_flags & ~supported_wr_ops(number_of(attr->qp_type))) != 0) {
         return fail_with<ibv_qp>(EOPNOTSUPP);
     }
-    Qp* qp = create(attr->pd,
+    Qp* qp = create(home,
                     {.qp_context = attr->qp_context,
                      .send_cq = attr->send_cq,
                      .recv_cq = attr->recv_cq,
@@ -163,12 +236,29 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
         return nullptr;
     }
     attr->cap = qp->init.cap;
-    if (!extended || provider::is_single_threaded(attr->pd)) {
+    if (!extended || provider::is_single_threaded(home.pd)) {
         qp->lock.elide();
     }
     if (extended) {
         set_wr_functions(*qp, attr->send_ops_flags);
     }
+    return &qp->qp;
+}
+
+ibv_qp* join_qp(Qp& known, Xrcd& xrcd, void* qp_context) noexcept {
+    auto* const qp = new (std::nothrow) Qp(*xrcd.context);
+    if (qp == nullptr) {
+        return fail_with<ibv_qp>(ENOMEM);
+    }
+    qp->engine = known.engine;
+    qp->xrcd = &xrcd;
+    qp->next_handle = std::exchange(known.next_handle, qp);
+    qp->attributes = known.attributes;
+    qp->lock.elide();
+    ibv_qp_init_attr init = known.init;
+    init.qp_context = qp_context;
+    complete(*qp, init);
+    qp->qp.state = to_ibv(qp->engine->state());
     return &qp->qp;
 }
 
@@ -186,12 +276,13 @@ engine::Address local_of(const Qp& qp, const engine::Address* start) noexcept {
 
 } // namespace
 
-int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
+int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int given_mask) noexcept {
     Qp& qp = qp_of(ibqp);
     if (qp.owner().gone()) {
         return EIO;
     }
     device::Device& device = qp.owner().device;
+    const int mask = used_mask(qp.engine->type(), given_mask);
     if (!are_values(*attr, mask)) {
         return EINVAL;
     }
@@ -229,7 +320,7 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask) noexcept {
         SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
         return modified.error().kind() == ErrorKind::kInsufficientResources ? ENOMEM : EINVAL;
     }
-    qp.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged;
+    for_each_handle(qp, [&](Qp& one) { one.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged; });
     if (to == IBV_QPS_RTR && from != to && qp.engine->type() != engine::QpType::kUd) {
         device.watch_peer(*qp.engine);
     }
@@ -256,9 +347,9 @@ int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* in
 namespace {
 
 // How many events of QP the program has read; no more will come.
-std::uint32_t leave_engine(Qp& qp) noexcept {
+std::uint32_t end(Qp& qp) noexcept {
     const device::Device::ProgressSession session(qp.owner().device);
-    session.engine().destroy_queue_pair(*qp.engine);
+    leave_engine(qp, session.engine());
     return qp.events_reported - qp.owner().events.forget(&qp.qp);
 }
 
@@ -267,11 +358,11 @@ std::uint32_t leave_engine(Qp& qp) noexcept {
 int destroy_qp(ibv_qp* ibqp) noexcept {
     Qp& qp = qp_of(ibqp);
     if (!qp.owner().gone()) {
-        const std::uint32_t events_read = leave_engine(qp);
+        const std::uint32_t events_read = end(qp);
         qp.owner().device.leave_unheard_groups();
         provider::await_events(ibqp->mutex, ibqp->cond, ibqp->events_completed, events_read);
     }
-    use_all(ibqp->pd, qp.init, -1);
+    use_all(qp, -1);
     delete &qp;
     return 0;
 }

@@ -133,6 +133,10 @@ std::optional<engine::QpType> type_of(std::uint32_t number) noexcept {
         return engine::QpType::kUc;
     case IBV_QPT_UD:
         return engine::QpType::kUd;
+    case IBV_QPT_XRC_SEND:
+        return engine::QpType::kXrcSend;
+    case IBV_QPT_XRC_RECV:
+        return engine::QpType::kXrcReceive;
     default:
         return std::nullopt;
     }
@@ -185,6 +189,20 @@ bool are_values(const ibv_qp_attr& attr, int mask) noexcept {
     return !(named(IBV_QP_STATE) && number_of(attr.qp_state) > IBV_QPS_ERR) &&
            !(named(IBV_QP_CUR_STATE) && number_of(attr.cur_qp_state) > IBV_QPS_ERR) &&
            !(named(IBV_QP_PATH_MTU) && (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096));
+}
+
+int used_mask(engine::QpType type, int mask) noexcept {
+    switch (type) {
+    case engine::QpType::kXrcSend:
+        return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    case engine::QpType::kXrcReceive:
+        return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+    case engine::QpType::kRc:
+    case engine::QpType::kUc:
+    case engine::QpType::kUd:
+        return mask;
+    }
+    return mask;
 }
 
 int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,

@@ -18,6 +18,9 @@ std::optional<engine::QpState> to_engine(ibv_qp_state state) noexcept;
 
 // Whether what MASK names of the enumerations is one of their values: nothing else may be read as one.
 bool are_values(const ibv_qp_attr& attr, int mask) noexcept;
+// MASK without what is of no use to the type. The kernel ignores so much, and programs rely on it: perftest
+// gives both of XRC's ends all attributes of RC.
+int used_mask(engine::QpType type, int mask) noexcept;
 // 0, or EINVAL when there is no such change of state, an attribute is missing, or one too many.
 int check_mask(engine::QpType type, ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attr,
                int mask) noexcept;

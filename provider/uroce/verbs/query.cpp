@@ -17,7 +17,7 @@ namespace sluice::uroce::verbs {
 namespace {
 
 constexpr unsigned kDeviceFlags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-                                  IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
+                                  IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_XRC |
                                   IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                                   IBV_DEVICE_SRQ_RESIZE;
 
@@ -108,6 +108,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     full.device_cap_flags_ex = capabilities();
     full.phys_port_cnt_ex = 1;
     full.odp_caps = paging();
+    full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps;
     full.max_dm_size = kMaxDeviceMemory;
     // Towards the host's own: the CPU's instructions, on eight bytes. There is no operation that swaps alone.
     full.pci_atomic_caps.fetch_add = full.pci_atomic_caps.compare_swap =

@@ -2,6 +2,7 @@
 //
 // Shared receive queues.
 #include <memory>
+#include <optional>
 
 #include "core/facade.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
@@ -10,29 +11,94 @@ namespace sluice::uroce::verbs {
 
 namespace {
 
-Srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr) noexcept {
+// Of queues of an XRC domain.
+struct XrcParts {
+    ibv_xrcd* xrcd = nullptr;
+    ibv_cq* cq = nullptr;
+};
+
+std::unique_ptr<Srq> make(ibv_pd* pd, void* srq_context, const ibv_srq_attr& attr) noexcept {
     Context& context = context_of(pd->context);
     if (context.gone()) {
-        return fail_with<Srq>(EIO);
+        errno = EIO;
+        return nullptr;
     }
     if (attr.max_wr == 0 || attr.max_wr > kMaxWr || attr.max_sge > engine::kMaxSge) {
-        return fail_with<Srq>(EINVAL);
+        errno = EINVAL;
+        return nullptr;
     }
     Result<std::unique_ptr<Srq>> made = at_boundary("ibv_create_srq", [&] {
         return Result<std::unique_ptr<Srq>>(std::make_unique<Srq>(*pd->context, attr.max_wr, attr.max_sge));
     });
     if (!made) {
-        return fail_with<Srq>(made.error().to_errno());
+        errno = made.error().to_errno();
+        return nullptr;
     }
     std::unique_ptr<Srq>& srq = *made;
     srq->srq.srq_context = srq_context;
     srq->srq.pd = pd;
     srq->srq_type = IBV_SRQT_BASIC;
-    srq->srq_num = context.device.new_domain();
     pthread_mutex_init(&srq->srq.mutex, nullptr);
     pthread_cond_init(&srq->srq.cond, nullptr);
-    domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
+    return std::move(srq);
+}
+
+void use_all(Srq& srq, int count) noexcept {
+    domain_of(srq.srq.pd).users.fetch_add(count, std::memory_order_acq_rel);
+    if (srq.is_xrc()) {
+        xrcd_of(srq.xrcd).users.fetch_add(count, std::memory_order_acq_rel);
+        cq_of(srq.cq).users.fetch_add(count, std::memory_order_acq_rel);
+    }
+}
+
+Srq* create(ibv_pd* pd, void* srq_context, const ibv_srq_attr& attr) noexcept {
+    std::unique_ptr<Srq> srq = make(pd, srq_context, attr);
+    if (srq == nullptr) {
+        return nullptr;
+    }
+    srq->srq_num = context_of(pd->context).device.new_domain();
+    use_all(*srq, 1);
     srq->membership.join(srq->srq.context);
+    return srq.release();
+}
+
+// From now on, messages for its number are for it.
+int enter_domain(Srq& srq) noexcept {
+    const device::Device::ProgressSession session(srq.owner().device);
+    const std::optional<std::uint32_t> number = session.engine().next_srq_number();
+    if (!number) {
+        return ENOMEM;
+    }
+    srq.srq_num = *number;
+    return Errno::answer([&]() -> Result<void> {
+        xrcd_of(srq.xrcd).domain->queues.add({.number = *number,
+                                              .pd = srq.srq.pd->handle,
+                                              .receives = &srq.receives,
+                                              .cq = &cq_of(srq.cq).queue,
+                                              .owner = &srq});
+        return {};
+    });
+}
+
+void leave_domain(void* object, device::Device& device) noexcept {
+    const device::Device::ProgressSession session(device);
+    const Srq& srq = *static_cast<Srq*>(object);
+    xrcd_of(srq.xrcd).domain->queues.remove(srq.srq_num);
+}
+
+Srq* create_for_xrc(ibv_pd* pd, void* srq_context, const ibv_srq_attr& attr, const XrcParts& parts) noexcept {
+    std::unique_ptr<Srq> srq = make(pd, srq_context, attr);
+    if (srq == nullptr) {
+        return nullptr;
+    }
+    srq->srq_type = IBV_SRQT_XRC;
+    srq->xrcd = parts.xrcd;
+    srq->cq = parts.cq;
+    if (const int error = enter_domain(*srq)) {
+        return fail_with<Srq>(error);
+    }
+    use_all(*srq, 1);
+    srq->membership.join(srq->srq.context, srq.get(), leave_domain);
     return srq.release();
 }
 
@@ -61,16 +127,27 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) noexcept {
 }
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) noexcept {
-    constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-    if ((attr->comp_mask & ~kKnown) != 0 ||
-        ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr->srq_type != IBV_SRQT_BASIC)) {
+    constexpr std::uint32_t kBasic = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+    constexpr std::uint32_t kOfXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    const auto type = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? number_of(attr->srq_type)
+                                                                      : std::uint32_t{IBV_SRQT_BASIC};
+    const bool is_xrc = type == IBV_SRQT_XRC;
+    if ((attr->comp_mask & ~(kBasic | (is_xrc ? kOfXrc : 0))) != 0 || (type != IBV_SRQT_BASIC && !is_xrc)) {
         return fail_with<ibv_srq>(EOPNOTSUPP);
     }
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr ||
         attr->pd->context != context) {
         return fail_with<ibv_srq>(EINVAL);
     }
-    Srq* srq = create(attr->pd, attr->srq_context, attr->attr);
+    const auto is_ours = [context](const auto* object) {
+        return object != nullptr && object->context == context;
+    };
+    if (is_xrc && ((attr->comp_mask & kOfXrc) != kOfXrc || !is_ours(attr->xrcd) || !is_ours(attr->cq))) {
+        return fail_with<ibv_srq>(EINVAL);
+    }
+    Srq* srq =
+        is_xrc ? create_for_xrc(attr->pd, attr->srq_context, attr->attr, {.xrcd = attr->xrcd, .cq = attr->cq})
+               : create(attr->pd, attr->srq_context, attr->attr);
     return srq != nullptr ? &srq->srq : nullptr;
 }
 
@@ -117,9 +194,12 @@ int destroy_srq(ibv_srq* ibsrq) noexcept {
         return EBUSY;
     }
     if (!srq.owner().gone()) {
+        if (srq.is_xrc()) {
+            leave_domain(&srq, srq.owner().device);
+        }
         provider::await_events(ibsrq->mutex, ibsrq->cond, ibsrq->events_completed, events_read(srq));
     }
-    domain_of(ibsrq->pd).users.fetch_sub(1, std::memory_order_release);
+    use_all(srq, -1);
     delete &srq;
     return 0;
 }

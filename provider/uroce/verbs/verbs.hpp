@@ -68,6 +68,24 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept;
 int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) noexcept;
 int query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr) noexcept;
 int destroy_qp(ibv_qp* qp) noexcept;
+// KNOWN is XRC's receiver; what is made is another handle for it, of a domain's handle XRCD. The caller holds
+// the device's lock.
+ibv_qp* join_qp(Qp& known, Xrcd& xrcd, void* qp_context) noexcept;
+
+// xrc.cpp
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept;
+int close_xrcd(ibv_xrcd* xrcd) noexcept;
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept;
+// Of a queue pair's handles, with the device's lock held. True: there are others.
+bool leave_handles(Qp& qp) noexcept;
+template<typename Visit>
+void for_each_handle(Qp& qp, Visit&& visit) noexcept {
+    Qp* next = &qp;
+    do {
+        visit(*next);
+        next = next->next_handle;
+    } while (next != &qp);
+}
 
 // multicast.cpp
 int attach_mcast(ibv_qp* qp, const union ibv_gid* gid, std::uint16_t lid) noexcept;

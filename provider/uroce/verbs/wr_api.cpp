@@ -63,7 +63,9 @@ engine::SendWr* begin(ibv_qp_ex* qp, engine::WrOpcode opcode) noexcept {
     entry.wr.flags =
         flags & static_cast<std::uint8_t>(~engine::kInline); // which data is inline, setters tell
     builder.current = &entry;
-    builder.needs_address = qp->qp_base.qp_type == IBV_QPT_UD;
+    const bool leaves = opcode != engine::WrOpcode::kLocalInv && opcode != engine::WrOpcode::kBindMw;
+    builder.needs_address =
+        qp->qp_base.qp_type == IBV_QPT_UD || (qp->qp_base.qp_type == IBV_QPT_XRC_SEND && leaves);
     return &entry.wr;
 }
 
@@ -192,6 +194,19 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
     builder.needs_address = false;
 }
 
+void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t remote_srqn) noexcept {
+    Builder& builder = builder_of(qp);
+    if (builder.current == nullptr) {
+        return;
+    }
+    if (remote_srqn > kMaxSrqNumber) {
+        fail(builder, EINVAL);
+        return;
+    }
+    builder.current->wr.srqn = remote_srqn;
+    builder.needs_address = false;
+}
+
 void put_sges(ibv_qp_ex* qp, const ibv_sge* list, std::size_t count) noexcept {
     Builder& builder = builder_of(qp);
     if (builder.current == nullptr) {
@@ -311,6 +326,7 @@ void set_wr_functions(Qp& qp, std::uint64_t send_ops_flags) noexcept {
                                 .send_imm = wr_send_imm,
                                 .send_inv = wr_send_inv,
                                 .set_ud_addr = wr_set_ud_addr,
+                                .set_xrc_srqn = wr_set_xrc_srqn,
                                 .set_inline_data = wr_set_inline_data,
                                 .set_inline_data_list = wr_set_inline_data_list,
                                 .set_sge = wr_set_sge,

@@ -472,12 +472,10 @@ TEST(limits__one_more__refused) {
     assert_true(refuses([](EndOptions& options) { options.depth = UINT32_MAX; }));
     assert_true(refuses([](EndOptions& options) { options.sges = 33; }));
     assert_true(refuses([](EndOptions& options) { options.inline_bytes = 1025; }));
-    for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND}) {
-        EndOptions options;
-        options.type = type;
-        assert_null(end.make_qp(options));
-        assert_int_equal(errno, EOPNOTSUPP);
-    }
+    EndOptions raw;
+    raw.type = IBV_QPT_RAW_PACKET;
+    assert_null(end.make_qp(raw));
+    assert_int_equal(errno, EOPNOTSUPP);
     for (const int cqe : {0, -1, device.max_cqe + 1}) {
         assert_null(ibv_create_cq(context.get(), cqe, nullptr, nullptr, 0));
         assert_int_equal(errno, EINVAL);
