@@ -115,7 +115,12 @@ bool fits(int needed, int allowed, int mask) noexcept {
     return (mask & needed) == needed && (mask & ~(needed | allowed | IBV_QP_STATE)) == 0;
 }
 
-constexpr unsigned kQpAccess = kRemoteAccessMask | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+// Programs give queue pairs what they give regions. How a region's pages come, and in which order bytes are
+// written, means nothing here.
+constexpr unsigned kMeaninglessForQp =
+    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED | kOptionalAccess;
+constexpr unsigned kQpAccess =
+    kRemoteAccessMask | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | kMeaninglessForQp;
 
 // 0 for what is no MTU. A program that doesn't set it has any number there.
 std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
@@ -283,7 +288,7 @@ std::uint32_t path_mtu_of(const ibv_qp_attr& attr, engine::QpType type,
 
 engine::QpAttributes to_engine(const ibv_qp_attr& attr, engine::QpType type,
                                const device::LocalAddress& where, const engine::Address& local) noexcept {
-    return {.access = attr.qp_access_flags,
+    return {.access = attr.qp_access_flags & ~kMeaninglessForQp,
             .path_mtu = path_mtu_of(attr, type, where),
             .dest_qpn = attr.dest_qp_num,
             .recv_psn = attr.rq_psn,

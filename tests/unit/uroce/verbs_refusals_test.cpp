@@ -156,6 +156,18 @@ TEST(changes__one_more_or_unknown__refused_with_nothing_changed) {
     expect_null(ibv_alloc_mw(end.pd, static_cast<ibv_mw_type>(0)), EINVAL);
 }
 
+TEST(modify_qp__access_of_a_region__taken_for_what_it_means_here) {
+    const OpenContext context(open_uroce());
+    const End end(context.get());
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qp_access_flags =
+        kAllAccess | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_ACCESS_FLAGS), 0);
+    attr.qp_access_flags = 1 << 15;
+    assert_int_equal(modify(end.qp, attr, IBV_QPS_INIT, kToInit | IBV_QP_ACCESS_FLAGS), EINVAL);
+}
+
 TEST(post_recv__bad_requests__refused_with_the_request) {
     Connected pair;
     ibv_sge list[33]{};
