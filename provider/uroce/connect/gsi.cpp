@@ -321,6 +321,8 @@ void Gsi::take(const engine::Completion& completion, const Buffer& buffer) noexc
         const Ends ends = ends_of(buffer.grh);
         // Another process may have brought it here: the answer leaves from where the question went to.
         (void)at_boundary("answering for an address", [&] { return device_.take_address(ends.destination); });
+        // A message may say that the connection ends. What the peer acknowledged before came another way.
+        device_.catch_up();
         service_.receive(ends.source, ends.destination, buffer.mad);
     }
 }

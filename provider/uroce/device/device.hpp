@@ -161,6 +161,9 @@ class Device final : public Neighbour,
     // The same for a program that polls. Acknowledgements of what arrived wait for its next call, which
     // is likely the answer: then both leave together, and the program has the message sooner.
     bool poll_progress() noexcept;
+    // What has arrived by now, whichever way, has reached the engine when this returns. May wait for the
+    // thread that delivers it; the device's lock is free.
+    void catch_up() noexcept override;
     bool has_held_back() const noexcept override { return held_back_.load(std::memory_order_seq_cst); }
     // Whether try_progress() may be worth its price: one look, for polls of an empty queue.
     bool may_progress() const noexcept {
@@ -243,7 +246,6 @@ class Device final : public Neighbour,
     void tell_watchers() noexcept;
     void event(engine::AsyncEvent event, std::uint32_t qpn) noexcept override;
     void packet(const engine::InPacket& in) noexcept override;
-    void catch_up() noexcept override;
     void arrived(const engine::InPacket& in) noexcept override;
     bool is_connected(std::uint32_t qpn, const engine::Address& peer,
                       std::uint32_t peer_qpn) noexcept override;

@@ -27,7 +27,7 @@ void Device::catch_up() noexcept SLUICE_TSA(no_thread_safety_analysis) {
         const ProgressSession session(*this);
         rings_due_ = true;
     }
-    for (int fetches = 0; fetches < kMostFetches; ++fetches) {
+    for (int fetches = 0; link_ != nullptr && fetches < kMostFetches; ++fetches) {
         take_link();
         if (!link_->fetch()) {
             link_taken_.store(false, std::memory_order_release);

@@ -254,14 +254,25 @@ int be_client(const char* server) {
     return sent && take(device.channel).type == SLUICE_CM_DISCONNECTED ? 0 : 1;
 }
 
+// This program again, as ROLE; it connects to DEVICE.
+pid_t start_as(const char* role, const Device& device) {
+    const pid_t started = fork();
+    if (started == 0) {
+        execl("/proc/self/exe", role, device.address.c_str(), nullptr);
+        _exit(127);
+    }
+    return started;
+}
+int wait_for(pid_t process) {
+    int status = -1;
+    assert_int_equal(waitpid(process, &status, 0), process);
+    return status;
+}
+
 TEST(connect__from_another_process__data_flows) {
     Device device;
     sluice_cm_id* listener = listen(device);
-    const pid_t client = fork();
-    if (client == 0) {
-        execl("/proc/self/exe", "client", device.address.c_str(), nullptr);
-        _exit(127);
-    }
+    const pid_t client = start_as("client", device);
     {
         Side side(device);
         side.id = take(device.channel).id;
@@ -274,9 +285,53 @@ TEST(connect__from_another_process__data_flows) {
         assert_int_equal(sluice_cm_disconnect(side.id), 0);
         assert_int_equal(take(device.channel).type, SLUICE_CM_DISCONNECTED);
     }
-    int status = -1;
-    assert_int_equal(waitpid(client, &status, 0), client);
-    assert_int_equal(status, 0);
+    assert_int_equal(wait_for(client), 0);
+    assert_int_equal(sluice_cm_destroy_id(listener), 0);
+}
+
+#ifdef SLUICE_UNDER_SANITIZER
+constexpr int kHastyClients = 50;
+#else
+constexpr int kHastyClients = 500;
+#endif
+
+// The other process again: it disconnects as soon as it has a message.
+int be_hasty_clients(const char* server) {
+    Device device;
+    for (int i = 0; i < kHastyClients; ++i) {
+        Side side(device);
+        assert_int_equal(sluice_cm_create_id(device.channel, SLUICE_CM_TCP, nullptr, &side.id), 0);
+        const sockaddr_in address = at(server, kPort);
+        const sluice_cm_params params = params_for(side.qp);
+        if (sluice_cm_connect(side.id, plain(address), &params, sizeof params) != 0 ||
+            take(device.channel).type != SLUICE_CM_ESTABLISHED) {
+            return 1;
+        }
+        side.receive();
+        if (side.wait().status != IBV_WC_SUCCESS || sluice_cm_disconnect(side.id) != 0 ||
+            take(device.channel).type != SLUICE_CM_DISCONNECTED) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// The acknowledgement takes another way than the message that ends the connection, and comes first.
+TEST(disconnect__right_after_a_message__that_was_acknowledged) {
+    Device device;
+    sluice_cm_id* listener = listen(device);
+    const pid_t clients = start_as("hasty clients", device);
+    for (int i = 0; i < kHastyClients; ++i) {
+        Side side(device);
+        side.id = take(device.channel).id;
+        const sluice_cm_params params = params_for(side.qp);
+        assert_int_equal(sluice_cm_accept(side.id, &params, sizeof params), 0);
+        assert_int_equal(take(device.channel).type, SLUICE_CM_ESTABLISHED);
+        side.post(IBV_WR_SEND, side, 8);
+        assert_int_equal(take(device.channel).type, SLUICE_CM_DISCONNECTED);
+        side.complete();
+    }
+    assert_int_equal(wait_for(clients), 0);
     assert_int_equal(sluice_cm_destroy_id(listener), 0);
 }
 
@@ -550,7 +605,7 @@ TEST(calls__on_nothing_or_after_fork__errno) {
 
 int main(int argc, char** argv) {
     if (argc == 2) {
-        return be_client(argv[1]);
+        return std::string(argv[0]) == "client" ? be_client(argv[1]) : be_hasty_clients(argv[1]);
     }
     return sluice::test::run_all_tests("uroce.connect.programs");
 }
