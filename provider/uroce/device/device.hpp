@@ -150,7 +150,7 @@ class Device final : public Neighbour,
     Result<void> take_address(const engine::Address& address);
     // Whether use_address() was called for it, or it is the home.
     bool hears(const engine::Address& address) const noexcept;
-    void make_progress() noexcept override;
+    bool make_progress() noexcept override;
     // The same, unless somebody is at it; never waits. True: something arrived.
     bool try_progress() noexcept override {
         const bool any = take_from_rings(false);
@@ -170,6 +170,7 @@ class Device final : public Neighbour,
         return link_ != nullptr || wake_at_.load(std::memory_order_relaxed) != engine::kNever;
     }
     std::uint64_t polls() const noexcept override { return polls_.load(std::memory_order_relaxed); }
+    engine::Nanoseconds since_last_poll() const noexcept override;
 
     // A program that is to be woken: after what it is woken for has been answered, since it may end at once,
     // and what hasn't left by then never does.
@@ -322,6 +323,7 @@ class Device final : public Neighbour,
     std::atomic<bool> link_fetched_{false}; // the next holder of the device delivers it
     // Of empty queues, by the program. Threads that poll at the same time may count as one.
     std::atomic<std::uint64_t> polls_{0};
+    std::atomic<std::uint64_t> last_poll_{0};    // in ticks()
     std::atomic<std::uint64_t> last_look_{0};    // at the link, by a poll; in ticks()
     std::atomic<std::uint64_t> last_traffic_{0}; // that a poll has found there, or that has left
     std::atomic<int> armed_queues_{0};

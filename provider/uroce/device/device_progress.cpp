@@ -27,8 +27,8 @@ constexpr std::uint64_t kLooksIn20us = 10;
 
 } // namespace
 
-void Device::make_progress() noexcept {
-    take_from_link(false);
+bool Device::make_progress() noexcept {
+    const bool any = take_from_link(false);
     const ProgressSession session(*this);
     (void)engine_.release_acks();
     if (same_host_ != nullptr) {
@@ -39,6 +39,14 @@ void Device::make_progress() noexcept {
                    std::memory_order_relaxed); // the timer has fired: arm_timer() sets it anew
     link_full_ = false;
     timer_fired_ = true;
+    return any;
+}
+
+engine::Nanoseconds Device::since_last_poll() const noexcept {
+    constexpr std::uint64_t kNsPerUnit = 20'000;
+    const std::uint64_t last = last_poll_.load(std::memory_order_relaxed);
+    const std::uint64_t now = ticks();
+    return now > last ? (now - last) * kNsPerUnit / ticks_of_20us() : 0; // cores' counters may differ
 }
 
 // A program that polls looks at the link itself, and a thread of ours beside it would only take its
@@ -51,6 +59,7 @@ bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     }
     bool any = take_from_rings(true);
     const std::uint64_t now = ticks();
+    last_poll_.store(now, std::memory_order_relaxed);
     if (is_look_due(now)) {
         last_look_.store(now, std::memory_order_relaxed);
         if (take_from_link(true)) {

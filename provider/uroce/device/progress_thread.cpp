@@ -23,6 +23,12 @@ constexpr engine::Nanoseconds kBusyNs = 50'000;
 // long: each look takes the program's core for a moment.
 constexpr engine::Nanoseconds kShortestPauseNs = 500'000;
 constexpr engine::Nanoseconds kLongestPauseNs = 4'000'000;
+// A program that polls all the time has done so within the first, unless another one has its core; the second
+// is longer than most programs lose that for.
+constexpr engine::Nanoseconds kPollsCeasedNs = 4'000;
+constexpr engine::Nanoseconds kPollsCeasedForLongNs = 100'000;
+// A program that waits for bytes in its memory polls, too, and takes some packets itself.
+constexpr int kWakeups = 64;
 // Nothing here calls a program, so that little is needed.
 constexpr std::size_t kStackBytes = std::size_t{256} * 1024;
 
@@ -146,6 +152,10 @@ void ProgressThread::loop() noexcept {
             return;
         }
         drain_timer();
+        if (wakeups_left_ > 0) {
+            take_what_comes();
+            continue;
+        }
         client_.make_progress();
         if (has_link_) {
             look_while_busy();
@@ -177,12 +187,26 @@ void ProgressThread::look_while_busy() noexcept {
     }
 }
 
+// Not every poll of the program's looks at the link. Where there has been none for a while, nobody else
+// takes what comes.
+void ProgressThread::look_at_what_polls_left() noexcept {
+    const bool have_polls_ceased = client_.since_last_poll() > kPollsCeasedForLongNs;
+    if (client_.try_progress() && have_polls_ceased) {
+        wakeups_left_ = kWakeups;
+    }
+}
+
+void ProgressThread::take_what_comes() noexcept {
+    const bool have_polls_ceased = client_.since_last_poll() > kPollsCeasedNs;
+    wakeups_left_ = client_.make_progress() && have_polls_ceased ? kWakeups : wakeups_left_ - 1;
+}
+
 void ProgressThread::wait_while_polled() noexcept {
     std::uint64_t before = last_polls_;
     last_polls_ = client_.polls();
     watches_polls_.store(last_polls_ != before, std::memory_order_seq_cst);
     timespec pause{.tv_sec = 0, .tv_nsec = kShortestPauseNs};
-    while (last_polls_ != before && !client_.may_sleep() && !stopping_) {
+    while (last_polls_ != before && wakeups_left_ == 0 && !client_.may_sleep() && !stopping_) {
         before = last_polls_;
         pollfd fds[] = {{.fd = timer_, .events = POLLIN, .revents = 0},
                         {.fd = nudge_, .events = POLLIN, .revents = 0},
@@ -194,7 +218,7 @@ void ProgressThread::wait_while_polled() noexcept {
                 client_.make_progress();
             }
         }
-        (void)client_.try_progress(); // not every poll of the program's looks at the link
+        look_at_what_polls_left();
         last_polls_ = client_.polls();
         pause.tv_nsec = std::min<long>(2 * pause.tv_nsec, kLongestPauseNs);
     }

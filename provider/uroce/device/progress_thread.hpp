@@ -6,7 +6,9 @@
 // It sleeps in epoll. While a link has traffic it looks again and again for a moment instead, because
 // a peer that only writes to memory gets no other help, and waking up costs more than the packet.
 // While the program polls for completions, which makes progress as well, the thread leaves the link
-// to it and the core free: it looks once a fraction of a millisecond whether that is still so.
+// to it and the core free: it looks once a fraction of a millisecond whether that is still so. A program that
+// polls for some completions and then waits for bytes in its memory leaves packets in the link meanwhile:
+// once the thread has found one there, it takes them as they come (ADR 67).
 //
 // It is started for the first queue pair that can send or receive, so that an idle context costs
 // nothing.
@@ -34,13 +36,16 @@ class ProgressThread {
     // What the thread serves. All are called from the thread, without a lock.
     class Client {
       public:
-        virtual void make_progress() noexcept = 0;
+        // True: the link had something.
+        virtual bool make_progress() noexcept = 0;
         // The same, unless another thread is at it; never waits. True: something arrived.
         virtual bool try_progress() noexcept = 0;
         // Whether acknowledgements wait for the program's next poll.
         virtual bool has_held_back() const noexcept = 0;
         // The program's polls of empty queues so far.
         virtual std::uint64_t polls() const noexcept = 0;
+        // The time since the last of those, roughly.
+        virtual engine::Nanoseconds since_last_poll() const noexcept = 0;
         // The thread is about to sleep until something happens to a descriptor. False: it has to go on.
         virtual bool fall_asleep() noexcept = 0;
         // Whether the program wants to be woken by a completion: then it won't poll for long.
@@ -76,6 +81,8 @@ class ProgressThread {
     void loop() noexcept;
     void look_while_busy() noexcept;
     void wait_while_polled() noexcept;
+    void look_at_what_polls_left() noexcept;
+    void take_what_comes() noexcept;
     void drain_timer() const noexcept;
     void drain_nudges() const noexcept;
     void close_all() noexcept;
@@ -89,6 +96,7 @@ class ProgressThread {
     std::atomic<bool> watches_polls_{false};
     bool has_link_ = false;
     std::uint64_t last_polls_ = 0; // of the device, when last looked at
+    int wakeups_left_ = 0;         // that need not find what polls left, until polls count as progress again
     int epoll_ = -1;
     int timer_ = -1;
     int stop_ = -1;  // an eventfd

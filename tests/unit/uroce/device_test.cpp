@@ -367,6 +367,32 @@ TEST(poll__no_call_follows__the_thread_sends_the_acknowledgement) {
     assert_int_equal(one.link->appended, psn);
 }
 
+// A program that waits for bytes in its memory, and polls once in between.
+std::chrono::steady_clock::duration write_to_a_program_that_polls_seldom(Linked& one, std::uint32_t& psn) {
+    constexpr int kWrites = 100;
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < kWrites; ++i) {
+        const int appended = one.link->appended;
+        (void)one.device.poll_progress();
+        one.link->arrive(one.write(psn++, one.key));
+        while (one.link->appended == appended) {
+            sched_yield();
+        }
+    }
+    return (std::chrono::steady_clock::now() - began) / kWrites;
+}
+
+// As soon as one time is quick: a busy machine may take the thread's core. The test's time limit is the
+// limit.
+TEST(poll__once_between_writes__the_thread_takes_each_as_it_comes) {
+    constexpr std::chrono::microseconds kHalfOfTheShortestPause{250};
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    std::uint32_t psn = 0;
+    while (write_to_a_program_that_polls_seldom(one, psn) > kHalfOfTheShortestPause) {
+    }
+}
+
 // It might end the queue pair.
 TEST(poll__a_change_follows__the_acknowledgement_leaves_before) {
     Linked one;
