@@ -141,9 +141,9 @@ bool is_shared(const engine::Address& address) noexcept {
     }
     std::array<std::uint8_t, sizeof(Welcome)> bytes{};
     Received received;
-    (void)receive_within(kWelcomeMs, door->get(), bytes, received);
+    const Receipt receipt = receive_within(kWelcomeMs, door->get(), bytes, received);
     const auto welcome = read_as<Welcome>({bytes.data(), received.bytes});
-    return !welcome || welcome->is_further == 0;
+    return receipt != Receipt::kEnd && (!welcome || welcome->is_further == 0);
 }
 
 Descriptor accept_caller(int socket_fd) noexcept {

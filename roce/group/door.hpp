@@ -34,7 +34,8 @@ Result<void> bind_name(int socket, const SocketName& name);
 Result<void> listen_at(int socket);
 // kNotFound: nobody has the name, or not yet. kBusy: too many call at once. kPermission: another user has it.
 Result<Descriptor> call(const SocketName& name);
-// Whether processes of this user share ADDRESS, so that one more can.
+// Whether processes of this user share ADDRESS, so that one more can. A door that is closed while this one
+// waits at it is nobody's any more.
 bool is_shared(const engine::Address& address) noexcept;
 // The next caller, if it is this user's. None: nobody waits any more.
 Descriptor accept_caller(int socket) noexcept;

@@ -387,8 +387,11 @@ Result<void> Group::check_is_free(const engine::Address& address) const {
         if (is_shared(address)) {
             return opened_alone(address);
         }
+        // First the door, which whoever gives the address back closes last: if that is closed, the port is
+        // free or somebody else's.
+        const bool is_door_open = call(door_name(address)).ok();
         Result<void> is_free = check_port_is_free(config, *device);
-        if (is_free || !call(door_name(address)) || watch.passed_ms() > kAftermathMs) {
+        if (is_free || !is_door_open || watch.passed_ms() > kAftermathMs) {
             return is_free;
         }
     }

@@ -311,6 +311,13 @@ struct MemberProcess : Child {
         member() = *std::move(made);
         return member()->start(taken).ok();
     }
+    static bool open_for_good(const engine::Address& further) {
+        const Result<Descriptor> made = member()->open_at(further);
+        if (!made) {
+            std::fprintf(stderr, "%s\n", made.error().text());
+        }
+        return made.ok();
+    }
     static std::unique_ptr<Group>& member() {
         static std::unique_ptr<Group> its;
         return its;
