@@ -2,7 +2,6 @@
 //
 // How a process becomes a member.
 #include <sys/socket.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include "roce/group/group.hpp"
 #include "roce/group/messages.hpp"
 #include "roce/group/steering.hpp"
+#include "roce/group/stopwatch.hpp"
 
 namespace sluice::roce::group {
 
@@ -20,25 +20,6 @@ namespace {
 constexpr int kPatienceMs = 3000;
 // As long as a process that has ended takes to give its port back.
 constexpr int kAftermathMs = 300;
-
-class Stopwatch {
-  public:
-    Stopwatch() noexcept : start_(now()) {}
-    int passed_ms() const noexcept { return static_cast<int>(now() - start_); }
-
-    static void pause() noexcept {
-        const timespec nap{.tv_sec = 0, .tv_nsec = 1'000'000};
-        nanosleep(&nap, nullptr);
-    }
-
-  private:
-    static std::int64_t now() noexcept {
-        timespec time{};
-        clock_gettime(CLOCK_MONOTONIC, &time);
-        return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-    }
-    std::int64_t start_;
-};
 
 // Of the table's joining lock.
 class Joining {
@@ -82,6 +63,12 @@ Result<Descriptor> open_shared(const socket::PortConfig& config, const socket::N
 Result<void> check_port_is_free(const socket::PortConfig& config, const socket::NetworkDevice& device) {
     const Result<Descriptor> alone = socket::make_socket(config, socket::Sharing::kNone);
     return alone ? socket::bind_socket(alone->get(), config.local, device) : alone.error().clone();
+}
+
+// Also one that many knock at.
+bool is_door_open(const engine::Address& address) {
+    const Result<Descriptor> door = call(door_name(address));
+    return door || door.error().kind() == ErrorKind::kBusy;
 }
 
 Error no_answer(int door, const engine::Address& local) {
@@ -389,9 +376,9 @@ Result<void> Group::check_is_free(const engine::Address& address) const {
         }
         // First the door, which whoever gives the address back closes last: if that is closed, the port is
         // free or somebody else's.
-        const bool is_door_open = call(door_name(address)).ok();
+        const bool is_open = is_door_open(address);
         Result<void> is_free = check_port_is_free(config, *device);
-        if (is_free || !is_door_open || watch.passed_ms() > kAftermathMs) {
+        if (!is_open || watch.passed_ms() > kAftermathMs) {
             return is_free;
         }
     }

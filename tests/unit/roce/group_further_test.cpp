@@ -179,6 +179,43 @@ TEST(is_shared__the_door_is_closed_before_it_answers__false) {
     }
 }
 
+// As a member that gives the address back: its port is free already.
+void close_door_after(int knocks, Descriptor& door) {
+    for (int i = 0; i < knocks; ++i) {
+        pollfd knock = {.fd = door.get(), .events = POLLIN, .revents = 0};
+        assert_int_equal(poll(&knock, 1, -1), 1);
+        const Descriptor visitor = group::accept_caller(door.get());
+        group::Welcome welcome{.is_further = 1};
+        const iovec piece{.iov_base = &welcome, .iov_len = sizeof welcome};
+        (void)group::send(visitor.get(), {&piece, 1}, {});
+    }
+    door.reset();
+}
+
+bool opens_beside_a_door_that_is_open_a_little_longer(const Member& member, const engine::Address& further) {
+    Result<Descriptor> door = group::bind_name(group::door_name(further));
+    assert_true(door.ok() && group::listen_at(door->get()).ok());
+    constexpr int kKnocks = 3; // the first two are of one look
+    std::thread holder([&] { close_door_after(kKnocks, *door); });
+    const bool is_opened = member.group->open_at(further).ok();
+    for (int left = kKnocks; !is_opened && left > 0; --left) {
+        (void)group::call(group::door_name(further)); // it mustn't wait for ever
+    }
+    holder.join();
+    return is_opened;
+}
+
+// A busy machine may close the door too late. The test's time limit is the limit.
+TEST(further_address__its_door_is_closed_after_its_port__opened) {
+    if (cannot_share()) {
+        return;
+    }
+    const Member member(next_address());
+    const engine::Address further = next_address();
+    while (!opens_beside_a_door_that_is_open_a_little_longer(member, further)) {
+    }
+}
+
 TEST(further_address__its_user_is_killed_and_the_next_wants_it_at_once__opened_anew) {
     if (cannot_share()) {
         return;
