@@ -105,6 +105,7 @@ Added Protection::add(std::uint64_t tag, PageRange pages, Forbidden forbidden) n
         return has_room ? Added::kKernel : Added::kMappings;
     }
     requests_.add(request);
+    protecting_.store(requests_.count(), std::memory_order_relaxed);
     return counted == pages.end - pages.first ? Added::kAll : Added::kSome;
 }
 
@@ -129,6 +130,7 @@ void Protection::remove(std::uint64_t tag) noexcept {
         uncount(former);
         (void)apply(former.pages);
     }
+    protecting_.store(requests_.count(), std::memory_order_relaxed);
 }
 
 template<typename Visit>
@@ -261,6 +263,9 @@ bool Protection::forbids(std::uint64_t number, Access access) noexcept {
 }
 
 std::uint64_t Protection::end_of_forbidden(PageRange pages, Access access) noexcept {
+    if (protecting_.load(std::memory_order_relaxed) == 0) {
+        return pages.first;
+    }
     const Section section(lock_);
     for (; pages.first < pages.end; ++pages.first) {
         const Page* const page = table_.find(pages.first);
@@ -391,6 +396,7 @@ void Protection::after_fork_in_child() noexcept {
         uncount(request);
         (void)apply(request.pages);
     }
+    protecting_.store(0, std::memory_order_relaxed);
     touches_.clear();
     is_off_.store(true, std::memory_order_relaxed); // there is no other thread
     after_fork_in_parent();

@@ -68,7 +68,8 @@ class Protection {
 
     // In a fault's handler, too: whether the page is protected against that access.
     bool forbids(std::uint64_t number, Access access) noexcept;
-    // The first page that isn't protected against that access.
+    // The first page that isn't protected against that access. A device asks at each copy: it takes no lock
+    // while nothing is protected.
     std::uint64_t end_of_forbidden(PageRange pages, Access access) noexcept;
     // In a fault's handler, too: opens the page for good; the touch, if there is one, is remembered with the
     // tag of a request that forbids it. True: the access is to be repeated. That is so also where the page
@@ -116,6 +117,9 @@ class Protection {
     std::size_t boundaries_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::size_t most_mappings_ SLUICE_TSA(guarded_by(lock_)) = 0;
     std::size_t known_pages_ SLUICE_TSA(guarded_by(lock_)) = 0;
+    // requests_.count() for readers without the lock. It is above 0 as long as a page may be protected: a
+    // device copies for requests that were added before they were posted, and sees them here.
+    std::atomic<std::size_t> protecting_ = 0;
     KeptTouches touches_; // added and taken under the lock
     std::atomic<bool> is_off_ = false;
 };

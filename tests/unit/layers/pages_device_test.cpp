@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "layers/check/pages/pages.hpp"
+#include "layers/check/pages/protection.hpp"
 #include "roce/near/process_memory.hpp"
 #include "roce/socket/guarded_memory.hpp"
 #include "tests/cmocka.hpp"
@@ -226,6 +227,20 @@ void atomic__between_requests_that_overlap__opens_the_oldest(void** state) {
     lift(2);
 }
 
+// A device asks at each copy. The lock that fork() holds here would be waited for without end.
+void copies__while_nothing_is_protected__wait_for_no_lock(void** state) {
+    const auto memory = memory_of(way_of(state));
+    const Buffer buffer(1);
+    const std::uint8_t byte = 9;
+    std::uint8_t back = 0;
+    Protection::instance().before_fork();
+    const bool copied = memory->copy_in(address_of(buffer.data()), &byte, 1) &&
+                        memory->copy_out(&back, address_of(buffer.data()), 1);
+    Protection::instance().after_fork_in_parent();
+    assert_true(copied);
+    assert_int_equal(back, 9);
+}
+
 } // namespace
 
 #define EACH_WAY(test)                                                                                       \
@@ -245,6 +260,7 @@ int main() {
         EACH_WAY(touch__beside_a_device__still_told),
         EACH_WAY(atomic__between_requests_that_overlap__opens_the_oldest),
         EACH_WAY(copies__of_protected_shared_memory__done_and_no_touch),
+        EACH_WAY(copies__while_nothing_is_protected__wait_for_no_lock),
     };
     return cmocka_run_group_tests_name("check.pages_device", tests, nullptr, nullptr);
 }
