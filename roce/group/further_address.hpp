@@ -29,14 +29,16 @@ class FurtherAddress {
     static constexpr std::size_t kFirstSeat = 2;
     static constexpr std::size_t kSockets = kFirstSeat + kSeats;
 
-    // CONFIG is the group's, but for the address. NUMBER is its place among the further ones.
-    FurtherAddress(std::uint32_t number, const engine::Address& address,
+    // CONFIG is the group's, but for the address. NUMBER is its place among the further ones, and GENERATION
+    // above that of those which had the place before.
+    FurtherAddress(std::uint32_t number, std::uint64_t generation, const engine::Address& address,
                    const socket::PortConfig& config) noexcept
-        : number_(number), config_(config) {
+        : number_(number), generation_(generation), config_(config) {
         config_.local = address;
     }
 
     std::uint32_t number() const noexcept { return number_; }
+    std::uint64_t generation() const noexcept { return generation_; }
     const engine::Address& address() const noexcept { return config_.local; }
     int descriptor(std::size_t index) const noexcept { return sockets_[index].get(); }
     // Of the common socket; null before there is one.
@@ -54,6 +56,7 @@ class FurtherAddress {
 
   private:
     const std::uint32_t number_;
+    const std::uint64_t generation_;
     socket::PortConfig config_;
     std::array<Descriptor, kSockets> sockets_;
     std::unique_ptr<socket::Receiver> receiver_;

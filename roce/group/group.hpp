@@ -136,7 +136,8 @@ class Group final : public cm::PortClaims, Arrivals {
     Place place_of(const engine::Address& address) const noexcept;
     FurtherAddress* find_further(const engine::Address& address) const noexcept;
     Result<FurtherAddress*> add_further(const engine::Address& address);
-    FurtherAddress& put_further(std::uint32_t number, const engine::Address& address);
+    FurtherAddress& put_further(std::uint32_t number, std::uint64_t generation,
+                                const engine::Address& address);
     void drop_further(std::uint32_t number) noexcept;
     bool is_unused(const std::unique_ptr<FurtherAddress>& further) const noexcept;
     void look_for_unused() noexcept;
@@ -229,6 +230,8 @@ class Group final : public cm::PortClaims, Arrivals {
     Deserted deserted_;
     // By number, null where there is none. The group's thread alone has them, once it runs.
     std::array<std::unique_ptr<FurtherAddress>, kMaxFurther> further_;
+    // By number: the newest that was given back.
+    std::array<std::uint64_t, kMaxFurther> ended_{};
     mutable Mutex changing_further_;
     // For all threads: which there are, all zeros where there is none.
     std::array<engine::Address, kMaxFurther> further_addresses_ SLUICE_TSA(guarded_by(changing_further_)){};

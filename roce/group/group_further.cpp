@@ -56,12 +56,14 @@ Result<FurtherAddress*> Group::add_further(const engine::Address& address) {
             "use others, or open %s as a device of its own",
             socket::to_text(config_.local).data(), kMaxFurther, socket::to_text(address).data());
     }
-    return &put_further(static_cast<std::uint32_t>(free - further_.begin()), address);
+    return &put_further(static_cast<std::uint32_t>(free - further_.begin()), table_->next_generation(),
+                        address);
 }
 
 // From the thread that joins, or the group's.
-FurtherAddress& Group::put_further(std::uint32_t number, const engine::Address& address) {
-    auto made = std::make_unique<FurtherAddress>(number, address, config_);
+FurtherAddress& Group::put_further(std::uint32_t number, std::uint64_t generation,
+                                   const engine::Address& address) {
+    auto made = std::make_unique<FurtherAddress>(number, generation, address, config_);
     drop_further(number);
     further_[number] = std::move(made);
     const LockGuard guard(changing_further_);
@@ -178,16 +180,22 @@ void Group::give_back_unused() noexcept {
         if (!is_unused(further)) {
             continue;
         }
-        GivenBack message{.number = further->number(), .address = further->address()};
+        GivenBack message{.number = further->number(), .generation = further->generation()};
         const iovec piece{.iov_base = &message, .iov_len = sizeof message};
         (void)tell_members([&](int member) { return send(member, {&piece, 1}, {}); });
-        drop_further(message.number);
+        take_given_back(message);
     }
 }
 
+// One of a later generation stays: it was made after this was said.
 void Group::take_given_back(const GivenBack& given_back) noexcept {
-    if (given_back.number < kMaxFurther && is_unused(further_[given_back.number]) &&
-        further_[given_back.number]->address() == given_back.address) {
+    if (given_back.number >= kMaxFurther) {
+        return;
+    }
+    std::uint64_t& ended = ended_[given_back.number];
+    ended = std::max(ended, given_back.generation);
+    if (const auto& further = further_[given_back.number];
+        further != nullptr && further->generation() <= ended) {
         drop_further(given_back.number);
     }
 }
@@ -259,8 +267,10 @@ void Group::complete_all() {
 
 bool Group::send_further(int to, const FurtherAddress& further, std::size_t from,
                          std::size_t end) const noexcept {
-    const Further head{
-        .first = static_cast<std::uint32_t>(from), .number = further.number(), .address = further.address()};
+    const Further head{.first = static_cast<std::uint32_t>(from),
+                       .number = further.number(),
+                       .address = further.address(),
+                       .generation = further.generation()};
     const iovec piece{.iov_base = const_cast<Further*>(&head), .iov_len = sizeof head};
     std::array<int, FurtherAddress::kSockets> descriptors{};
     for (std::size_t i = from; i < end; ++i) {
@@ -301,12 +311,15 @@ Result<void> Group::tell_members(const std::function<bool(int)>& send_to) {
 
 // What another member has made. It may have died before it could bind that: then the next one's replaces it.
 Result<void> Group::take_further(const Further& head, Received& received) {
-    if (head.number >= kMaxFurther) {
+    if (head.number >= kMaxFurther || head.generation <= ended_[head.number]) {
         return {};
     }
     FurtherAddress* further = further_[head.number].get();
-    if (further == nullptr || further->address() != head.address) {
-        further = &put_further(head.number, head.address);
+    if (further != nullptr && further->generation() > head.generation) {
+        return {};
+    }
+    if (further == nullptr || further->generation() < head.generation) {
+        further = &put_further(head.number, head.generation, head.address);
         unused_due_ = true; // the process that adds it may have ended
     }
     for (std::size_t i = 0; i < received.descriptor_count; ++i) {

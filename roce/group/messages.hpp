@@ -36,7 +36,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 8;
+    static constexpr std::uint32_t kVersion = 9;
 };
 
 // From a visitor that holds the joining lock.
@@ -53,21 +53,23 @@ struct Sockets {
 };
 
 // To a visitor, and to all members from the one that adds some. Descriptors: those of a FurtherAddress from
-// FIRST on. NUMBER is the address's among the further ones.
+// FIRST on. NUMBER is the address's among the further ones, which a later GENERATION has from then on: a
+// member may read what two others said in another order than they said it.
 struct Further {
     static constexpr Kind kKind = Kind::kFurther;
     Kind kind = kKind;
     std::uint32_t first = 0;
     std::uint32_t number = 0;
     engine::Address address;
+    std::uint64_t generation = 0;
 };
 
-// To all members: no process uses this further address any more.
+// To all members: no process uses this further address any more, as it was in this generation.
 struct GivenBack {
     static constexpr Kind kKind = Kind::kGivenBack;
     Kind kind = kKind;
     std::uint32_t number = 0;
-    engine::Address address;
+    std::uint64_t generation = 0;
 };
 
 // The first on a line, from the member that called. Descriptor: its socket, if it is a new one.

@@ -15,7 +15,7 @@ namespace sluice::roce::group {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x736c7569636532; // and the layout's version
+constexpr std::uint64_t kMagic = 0x736c7569636533; // and the layout's version
 constexpr std::uint64_t kPortMask = 0xffff;
 constexpr std::array<std::uint64_t, 3> kPortSpaces = {wire::kPortSpaceTcp, wire::kPortSpaceUdp,
                                                       wire::kPortSpaceIb};
@@ -36,6 +36,7 @@ struct Table::Layout {
     engine::Share::Words words;
     std::array<std::atomic<Holder>, kSeats> seats;
     std::array<std::array<std::atomic<Holder>, kSeats>, kMaxFurther> users; // of further addresses
+    std::atomic<std::uint64_t> generation; // of the further address that was made last
     // 13 MiB, of which the pages are there that were touched.
     using Ports = std::array<std::array<std::atomic<std::uint32_t>, kPortMask + 1>, kPortSpaces.size()>;
     std::array<Ports, kPlaces> ports;
@@ -126,6 +127,10 @@ bool Table::use_further(std::uint32_t number, std::uint32_t seat, Holder holder)
 
 void Table::disuse_further(std::uint32_t number, std::uint32_t seat) noexcept {
     layout_.users[number][seat].store(kNobody, std::memory_order_release);
+}
+
+std::uint64_t Table::next_generation() noexcept {
+    return layout_.generation.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 bool Table::is_used(std::uint32_t number) const noexcept {

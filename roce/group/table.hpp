@@ -66,6 +66,8 @@ class Table {
     bool use_further(std::uint32_t number, std::uint32_t seat, Holder holder) noexcept;
     // After all it doesn't.
     void disuse_further(std::uint32_t number, std::uint32_t seat) noexcept;
+    // Above all that it was before, in any member.
+    std::uint64_t next_generation() noexcept;
     // Whether a member does.
     bool is_used(std::uint32_t number) const noexcept;
 

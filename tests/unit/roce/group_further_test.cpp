@@ -287,6 +287,55 @@ TEST(member__killed_at_each_system_call_of_opening_a_further_address__others_ope
     assert_true(calls > 80);
 }
 
+// A socket that has a name, told to a member as that of a further address.
+class ToldDoor {
+  public:
+    ToldDoor(const Descriptor& line, const engine::Address& address, std::uint64_t generation)
+        : name_(group::door_name(next_address())) {
+        const Descriptor door = *group::bind_name(name_);
+        const group::Further head{.address = address, .generation = generation};
+        const iovec piece{.iov_base = const_cast<group::Further*>(&head), .iov_len = sizeof head};
+        const int descriptor = door.get();
+        assert_true(group::send(line.get(), {&piece, 1}, {&descriptor, 1}));
+    }
+    bool is_held() const { return !group::bind_name(name_).ok(); }
+    // The test's time limit is the limit.
+    void wait_until_dropped() const {
+        while (is_held()) {
+            sched_yield();
+        }
+    }
+
+  private:
+    group::SocketName name_;
+};
+
+// A member reads line by line: what one says may come after what another said later.
+TEST(further_address__told_in_another_order__the_newest_stays) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address(), further = next_address();
+    const Member member(address);
+    const Caller caller(address);
+    const Descriptor line = caller.call_member();
+    caller.table->use_further(0, 0, caller.table->holder(0)); // nobody finds it unused
+    const ToldDoor before(line, further, 5);
+    const ToldDoor newest(line, further, 6);
+    before.wait_until_dropped();
+    assert_true(newest.is_held());
+
+    say(line, group::GivenBack{.generation = 5});
+    ToldDoor(line, further, 5).wait_until_dropped();
+    assert_true(newest.is_held());
+    assert_true(member.group->has(further));
+
+    say(line, group::GivenBack{.generation = 6});
+    newest.wait_until_dropped();
+    ToldDoor(line, further, 6).wait_until_dropped();
+    assert_false(member.group->has(further));
+}
+
 } // namespace
 
 int main() {

@@ -372,4 +372,27 @@ int die_everywhere(const Check& check) {
     return call;
 }
 
+template<typename Message>
+void say(const Descriptor& line, const Message& message) {
+    const iovec piece{.iov_base = const_cast<Message*>(&message), .iov_len = sizeof message};
+    assert_true(group::send(line.get(), {&piece, 1}, {}));
+}
+
+// A line to MEMBER, whose group's table is told at the door of ADDRESS.
+struct Caller {
+    explicit Caller(const engine::Address& address) : visitor(*group::call(group::door_name(address))) {
+        std::array<std::uint8_t, sizeof(group::Welcome)> bytes{};
+        group::Received received;
+        assert_true(group::receive_within(10'000, visitor.get(), bytes, received) ==
+                    group::Receipt::kMessage);
+        table = *group::Table::map(std::move(received.descriptors[0]));
+    }
+    Descriptor call_member() const {
+        return *group::call(group::line_name(table->group(), table->holder(0)));
+    }
+    void ask_for_sockets() const { say(visitor, group::AskForSockets()); }
+    Descriptor visitor;
+    std::unique_ptr<group::Table> table;
+};
+
 } // namespace sluice::roce::test
