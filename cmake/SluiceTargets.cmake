@@ -35,6 +35,15 @@ target_compile_options(
             $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
             $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 target_link_libraries(sluice_options INTERFACE Threads::Threads)
+if(SLUICE_PROBES)
+  include(CheckIncludeFileCXX)
+  check_include_file_cxx(sys/sdt.h SLUICE_HAS_SDT)
+  if(SLUICE_HAS_SDT)
+    target_compile_definitions(sluice_options INTERFACE SLUICE_PROBES)
+  else()
+    message(STATUS "Without probes for bpftrace: <sys/sdt.h> (systemtap-sdt-dev) isn't there for this machine")
+  endif()
+endif()
 if(SLUICE_ARCH STREQUAL riscv64)
   # No instruction there works on single bytes or halves atomically; gcc 12 calls a library.
   target_link_libraries(sluice_options INTERFACE atomic)

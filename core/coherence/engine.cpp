@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/coherence/batch.hpp"
+#include "core/probes.hpp"
 
 namespace sluice::coherence {
 
@@ -87,10 +88,12 @@ inline BatchResult Engine::check(const Segment* segments, std::uint64_t count,
 }
 
 BatchResult Engine::before_device_reads(const Segment* segments, std::uint64_t count) noexcept {
+    SLUICE_PROBE(before_device_reads, segments, count);
     return ops_ == nullptr ? check(segments, count, barriers_->to_device) : clean(segments, count);
 }
 
 BatchResult Engine::after_device_wrote(const Segment* segments, std::uint64_t count) noexcept {
+    SLUICE_PROBE(after_device_wrote, segments, count);
     return ops_ == nullptr ? check(segments, count, barriers_->from_device) : invalidate(segments, count);
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/probes.hpp"
+
 namespace sluice::roce::cm {
 
 namespace {
@@ -35,6 +37,8 @@ void Lifecycle::begin(Connection& c, const Mad& first, engine::Nanoseconds now) 
     c.retries_left = c.timing.max_retries;
     c.give_up_at = c.timing.give_up_after == 0 ? engine::kNever : now + c.timing.give_up_after;
     c.ask_often_until = may_not_be_there(c) ? now + kAskOftenFor : 0;
+    SLUICE_PROBE(cm_state, c.comm_id, static_cast<std::uint32_t>(c.state),
+                 static_cast<std::uint32_t>(c.state), c.qpn);
     say(c, first);
     expect_answer(c, until_next_question(c), now);
 }
@@ -61,6 +65,8 @@ void Lifecycle::expect_answer(Connection& c, engine::Nanoseconds within, engine:
 }
 
 void Lifecycle::enter(Connection& c, State state) noexcept {
+    SLUICE_PROBE(cm_state, c.comm_id, static_cast<std::uint32_t>(c.state), static_cast<std::uint32_t>(state),
+                 c.qpn);
     counters_.ended += c.state == State::kEstablished && state != State::kEstablished ? 1 : 0;
     c.state = state;
     c.ask_often_until = 0;

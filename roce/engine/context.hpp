@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/count.hpp"
+#include "core/probes.hpp"
 #include "roce/engine/completion_queue.hpp"
 #include "roce/engine/memory.hpp"
 #include "roce/engine/neighbourhood.hpp"
@@ -73,6 +74,8 @@ struct QpContext {
 
     void complete(CompletionQueue& queue, Completion completion) noexcept {
         completion.qpn = qpn;
+        SLUICE_PROBE(completion, qpn, completion.wr_id, static_cast<std::uint32_t>(completion.status),
+                     static_cast<std::uint32_t>(completion.opcode), completion.len_bytes);
         ++counters.completions[static_cast<std::size_t>(completion.status)];
         const bool broken = queue.overflowed();
         if (!queue.push(completion) && !broken) {

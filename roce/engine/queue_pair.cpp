@@ -3,6 +3,8 @@
 
 #include <bit>
 
+#include "core/probes.hpp"
+
 namespace sluice::roce::engine {
 namespace {
 
@@ -238,6 +240,7 @@ Post QueuePair::post_receive(const RecvWr& wr) noexcept {
     if (state_ == QpState::kReset || !takes_receives_) {
         return Post::kInvalid;
     }
+    SLUICE_PROBE(post_receive, context_.qpn, wr.wr_id, wr.sges.size());
     const Post posted = own_receives_.post(wr);
     if (posted == Post::kPosted && state_ == QpState::kError) {
         Receive flushed;

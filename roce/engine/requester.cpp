@@ -4,6 +4,7 @@
 // requester_response.cpp.
 #include "roce/engine/requester.hpp"
 
+#include "core/probes.hpp"
 #include "roce/wire/syndrome.hpp"
 
 namespace sluice::roce::engine {
@@ -229,6 +230,8 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
         sent_limit_ = end;
     } else {
         ++context_.counters.packets_again;
+        SLUICE_PROBE(retransmit, context_.qpn, context_.attr.dest_qpn,
+                     psn_add(entry.first_psn, cursor_packet_ - numbers), &context_.attr.remote);
     }
     if (cursor_packet_ == entry.packets) {
         ++cursor_;

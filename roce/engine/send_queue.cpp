@@ -3,6 +3,8 @@
 
 #include <bit>
 
+#include "core/probes.hpp"
+
 namespace sluice::roce::engine {
 namespace {
 
@@ -141,6 +143,14 @@ Post SendQueue::post(const SendWr& wr) noexcept {
     }
     publish(1);
     return Post::kPosted;
+}
+
+void SendQueue::publish(std::uint32_t count) noexcept {
+    for (const std::uint32_t end = tail_ + count; tail_ != end; ++tail_) {
+        [[maybe_unused]] const SendEntry& entry = at(tail_);
+        SLUICE_PROBE(post_send, context_.qpn, entry.wr.wr_id, static_cast<std::uint32_t>(entry.wr.opcode),
+                     entry.len_bytes);
+    }
 }
 
 void SendQueue::retire(Status status) noexcept {

@@ -59,7 +59,7 @@ class SendQueue {
     // LEN bytes of a request's data from OFFSET on, by reference. False: a key doesn't fit, or a page is
     // gone.
     bool hand_out(const SendEntry& entry, std::uint32_t offset, std::uint32_t len, OutPacket& out) noexcept;
-    void publish(std::uint32_t count) noexcept { tail_ += count; }
+    void publish(std::uint32_t count) noexcept;
 
     std::uint32_t head() const noexcept { return head_; }
     std::uint32_t tail() const noexcept { return tail_; }

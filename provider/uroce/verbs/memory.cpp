@@ -10,6 +10,7 @@
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
+#include "core/probes.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/uroce/verbs/open.hpp"
 #include "provider/uroce/verbs/regions.hpp"
@@ -140,7 +141,9 @@ void leave_device(void* object, device::Device& device) noexcept {
 
 } // namespace
 
-std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexcept {
+namespace {
+
+std::unique_ptr<MemoryRegion> try_to_make_region(ibv_pd* pd, const Range& range) noexcept {
     const int error = is_gone(pd) ? EIO : check(range);
     if (error != 0) {
         errno = error;
@@ -160,6 +163,16 @@ std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexce
     fill(*region, pd, range, *key);
     region->membership.join(region->mr.context);
     domain_of(pd).users.fetch_add(1, std::memory_order_relaxed);
+    return region;
+}
+
+} // namespace
+
+std::unique_ptr<MemoryRegion> make_region(ibv_pd* pd, const Range& range) noexcept {
+    SLUICE_PROBE(register_begin, range.host_addr, range.len_bytes, range.access);
+    std::unique_ptr<MemoryRegion> region = try_to_make_region(pd, range);
+    SLUICE_PROBE(register_end, range.host_addr, range.len_bytes, region != nullptr ? region->mr.lkey : 0,
+                 region != nullptr ? 0 : errno);
     return region;
 }
 
@@ -304,6 +317,7 @@ int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t
 
 int dereg_mr(abi::VerbsMr* mr) noexcept {
     MemoryRegion& region = region_of(mr);
+    SLUICE_PROBE(deregister, region.mr.lkey, region.mr.addr, region.mr.length);
     if (!is_gone(region.mr.pd)) {
         const device::Device::ProgressSession session(device_of(region.mr.pd));
         const Result<void> removed = session.engine().regions().remove_region(region.mr.lkey);
