@@ -211,7 +211,22 @@ void service(Fields& fields, std::uint64_t id) noexcept {
     }
 }
 
-// What is not spelled out here (paths, capabilities, private data) a dissector shows.
+// Programs write names and versions there. What is no text is a dot; what doesn't fit is left out.
+void private_data(Fields& fields, ConstBytes bytes) noexcept {
+    const auto last = std::find_if(bytes.rbegin(), bytes.rend(), [](std::uint8_t byte) { return byte != 0; });
+    const std::size_t used = static_cast<std::size_t>(bytes.rend() - last);
+    if (used == 0) {
+        return;
+    }
+    std::array<char, Field::kMaxValueChars> text{};
+    const std::size_t len = std::min(used, text.size());
+    std::transform(
+        bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(len), text.begin(),
+        [](std::uint8_t byte) { return byte >= ' ' && byte <= '~' ? static_cast<char>(byte) : '.'; });
+    fields.text("private-data", {text.data(), len}, used, false);
+}
+
+// What is not spelled out here (paths, capabilities) a dissector shows.
 template<typename Message>
 void connection(Fields& fields, const Message& message) noexcept {
     constexpr auto kIs = []<typename Other>(std::type_identity<Other>) {
@@ -253,6 +268,7 @@ void connection(Fields& fields, const Message& message) noexcept {
         fields.hex("local-qpn", message.qpn);
         fields.hex("local-qkey", message.qkey);
     }
+    private_data(fields, message.private_data);
 }
 
 const char* connection_name(std::uint16_t attribute_id) noexcept {

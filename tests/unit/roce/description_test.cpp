@@ -194,6 +194,18 @@ TEST(describe__each_message_of_the_connection_manager__named_with_its_fields) {
     assert_text(management(CmApr{}), "cm", "APR");
 }
 
+TEST(describe__private_data__text_with_dots_as_far_as_it_fits) {
+    CmRep rep;
+    assert_false(find(fields_of(management(rep)), "private-data").has_value());
+    rep.private_data = {'h', 'i', '\n', 0, '<', 0x7f, 0xff, '~'};
+    const Bytes datagram = management(rep);
+    assert_text(datagram, "private-data", "hi..<..~");
+    assert_int_equal(find(fields_of(datagram), "private-data")->brief, 0);
+    assert_int_equal(find(fields_of(datagram), "private-data")->number, 8);
+    rep.private_data.fill('x');
+    assert_text(management(rep), "private-data", std::string(95, 'x').c_str());
+}
+
 TEST(describe__transport_that_makes_no_sense__refusal_and_checksum) {
     Bytes datagram = datagram_of(packet(kRcAcknowledge));
     datagram[Ipv4Header::kBytes + UdpHeader::kBytes] = 0x1f;
