@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,13 @@ ExitStatus run_provider_enable(const Options& options, bool force);
 ExitStatus run_provider_disable(const Options& options);
 // COMMAND, if there is one, is looked at and run, too.
 ExitStatus run_doctor(const Options& options, const std::vector<std::string>& command);
-ExitStatus run_uroce_dump(const Options& options, const std::string& file);
+
+struct DumpOptions {
+    std::string file;
+    bool html = false;
+    std::optional<std::uint32_t> queue_pair; // of the page
+};
+ExitStatus run_uroce_dump(const Options& options, const DumpOptions& how);
 
 struct StatOptions {
     std::string device;   // empty: all

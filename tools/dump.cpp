@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// `sluice uroce dump`: each RoCEv2 packet of a recording in a line, or in a JSON object.
+// `sluice uroce dump`: each RoCEv2 packet of a recording in a line, in a JSON object, or as an arrow of a
+// page.
 #include <sluice/sluice.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 
 #include "tools/capture_file.hpp"
 #include "tools/commands.hpp"
+#include "tools/ladder/ladder.hpp"
 
 namespace sluice::tools {
 
@@ -130,18 +132,71 @@ ExitStatus dump_json(std::istream& in, const std::string& name) {
     return kExitOk;
 }
 
+// Throws where there is nothing to draw, or more than a browser can show.
+void check_drawable(const ladder::Ladder& ladder, const std::string& name, const DumpOptions& how,
+                    std::uint64_t others) {
+    if (ladder.size() == 0) {
+        throw Failure(kExitFailure,
+                      name + (how.queue_pair
+                                  ? ": no connection of this queue pair is in it; without --queue-pair "
+                                    "the page has all"
+                                  : ": no RoCEv2 packet (UDP to port 4791) is in it, but " +
+                                        std::to_string(others) + " others"));
+    }
+    if (ladder.size() > ladder::kMostPackets) {
+        throw Failure(kExitFailure, name + ": a page can show " + std::to_string(ladder::kMostPackets) +
+                                        " packets, and these are " + std::to_string(ladder.size()) +
+                                        "; --queue-pair N takes a part of them");
+    }
+}
+
+// What was whole before FAILED is drawn; without that, there is only the failure.
+ExitStatus dump_html(std::istream& in, const std::string& name, const DumpOptions& how) {
+    ladder::Ladder ladder;
+    Totals totals;
+    std::optional<Failure> failed;
+    try {
+        totals = read_all(in, name, [&](const Captured& packet, const Fields& fields) {
+            ladder.add(packet.seconds, packet.nanoseconds, fields);
+        });
+    } catch (const Failure& failure) {
+        if (ladder.size() == 0) {
+            throw;
+        }
+        failed = failure;
+    }
+    if (how.queue_pair) {
+        ladder.choose(*how.queue_pair);
+    }
+    check_drawable(ladder, name, how, totals.others);
+    ladder.write(std::cout, name, failed ? failed->what() : "", totals.others);
+    if (failed) {
+        throw Failure(*failed);
+    }
+    return kExitOk;
+}
+
+ExitStatus dump(std::istream& in, const std::string& name, const Options& options, const DumpOptions& how) {
+    if (how.html) {
+        return dump_html(in, name, how);
+    }
+    return options.json ? dump_json(in, name) : dump_text(in, name);
+}
+
 } // namespace
 
-ExitStatus run_uroce_dump(const Options& options, const std::string& path) {
-    const auto dump = options.json ? dump_json : dump_text;
-    if (path == "-") {
-        return dump(std::cin, "standard input");
+ExitStatus run_uroce_dump(const Options& options, const DumpOptions& how) {
+    if (how.html && options.json) {
+        throw Failure(kExitUsage, "--html and --json exclude each other; see `sluice uroce dump --help`");
     }
-    std::ifstream file(path, std::ios::binary);
+    if (how.file == "-") {
+        return dump(std::cin, "standard input", options, how);
+    }
+    std::ifstream file(how.file, std::ios::binary);
     if (!file) {
-        throw Failure(kExitFailure, path + ": " + std::strerror(errno));
+        throw Failure(kExitFailure, how.file + ": " + std::strerror(errno));
     }
-    return dump(file, path);
+    return dump(file, how.file, options, how);
 }
 
 } // namespace sluice::tools

@@ -24,6 +24,8 @@ constexpr const char* kFooter =
     "Exit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device, or none "
     "at all.\n`run` and `check` end with their command's status. Manual: man sluice";
 
+constexpr std::uint32_t kMostQpn = 0xffffff; // 24 bits
+
 struct CommandLine {
     CLI::App app{"Tells what the memory of RDMA devices does, and who drives them.", "sluice"};
     Options options;
@@ -31,7 +33,7 @@ struct CommandLine {
     std::string ia_name;
     int dat_api = 1;
     bool force = false;
-    std::string file;
+    DumpOptions dumped;
     RunOptions how;
     StatOptions wanted;
     HostOptions hosts;
@@ -123,8 +125,14 @@ struct CommandLine {
         uroce->fallthrough();
         uroce->require_subcommand(1);
         CLI::App* dump = add(*uroce, "dump", "Each RoCEv2 packet of a recording in a line",
-                             [this] { return run_uroce_dump(options, file); });
-        dump->add_option("FILE", file, "A pcap or pcapng file; - is standard input")->required();
+                             [this] { return run_uroce_dump(options, dumped); });
+        dump->add_option("FILE", dumped.file, "A pcap or pcapng file; - is standard input")->required();
+        CLI::Option* const html =
+            dump->add_flag("--html", dumped.html, "A picture of it instead: a page for a browser");
+        dump->add_option("--queue-pair", dumped.queue_pair, "Only connections of this one, such as 0x11")
+            ->check(CLI::Range(std::uint32_t{0}, kMostQpn))
+            ->type_name("N")
+            ->needs(html);
     }
 
     void add_stat() {

@@ -6,7 +6,7 @@ _sluice() {
     local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root | --name | --pid | --hosts | --seed | --evict | --timeout | --suppressions | --exit-code | --limit) i=$((i + 1)) ;;
+            --root | --name | --pid | --hosts | --seed | --evict | --timeout | --suppressions | --exit-code | --limit | --queue-pair) i=$((i + 1)) ;;
             --json) if [ "$command" = check ]; then i=$((i + 1)); fi ;;
             -*) ;;
             *)
@@ -68,7 +68,7 @@ _sluice() {
             ;;
         uroce)
             if [ "$subcommand" = dump ]; then
-                mapfile -t COMPREPLY < <(compgen -f -W "$words" -- "$word")
+                mapfile -t COMPREPLY < <(compgen -f -W "--html --queue-pair $words" -- "$word")
                 return
             fi
             words="dump $words"
