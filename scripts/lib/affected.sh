@@ -24,13 +24,14 @@ labels_for() {
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
         tests/clients/*) say clients ;;
+        tests/seen/* | tools/*.css | tools/*.html | tools/*.js) say seen ;;
         tests/fuzz/*) say programs fuzz ;;
         tests/lab/expect.sh) say everything ;;
         tests/lab/*) say lab ;;
         tests/bench/program_output.*) say install programs ;;
         tests/bench/*) say install ;;
         tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
-        *.c | *.cpp | *.h | *.hpp | *.map) say product clients mutation install packages fuzz lab ;;
+        *.c | *.cpp | *.h | *.hpp | *.map) say product clients seen mutation install packages fuzz lab ;;
         *) say everything ;;
     esac
 }
