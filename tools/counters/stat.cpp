@@ -10,7 +10,7 @@
 #include "tools/commands.hpp"
 #include "tools/library.hpp"
 
-namespace sluice::tools {
+namespace sluice::tools::counters {
 
 namespace {
 
@@ -83,7 +83,9 @@ std::string nothing_found(const StatOptions& wanted) {
 
 } // namespace
 
-ExitStatus run_stat(const Options& options, const StatOptions& wanted) {
+} // namespace sluice::tools::counters
+
+sluice::tools::ExitStatus sluice::tools::run_stat(const Options& options, const StatOptions& wanted) {
     if (!options.root.empty()) {
         throw Failure(kExitUsage, "stat: --root has no processes; run it without, on the machine itself");
     }
@@ -94,19 +96,17 @@ ExitStatus run_stat(const Options& options, const StatOptions& wanted) {
     });
     std::ranges::stable_sort(uses, {}, [](const UroceUse& use) { return std::tie(use.device, use.pid); });
     if (options.json) {
-        Json list = Json::array();
+        counters::Json list = counters::Json::array();
         for (const UroceUse& use : uses) {
-            list.push_back(to_json(use));
+            list.push_back(counters::to_json(use));
         }
-        const Json document{{"schema", kUsesSchema}, {"uses", std::move(list)}};
-        std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+        const counters::Json document{{"schema", counters::kUsesSchema}, {"uses", std::move(list)}};
+        std::cout << document.dump(2, ' ', false, counters::Json::error_handler_t::replace) << '\n';
     } else if (!uses.empty()) {
-        print_uses(uses);
+        counters::print_uses(uses);
     }
     if (uses.empty()) {
-        throw Failure(kExitNoDevice, nothing_found(wanted));
+        throw Failure(kExitNoDevice, counters::nothing_found(wanted));
     }
     return kExitOk;
 }
-
-} // namespace sluice::tools
