@@ -39,6 +39,7 @@ ExitStatus run_uroce_dump(const Options& options, const DumpOptions& how);
 struct StatOptions {
     std::string device;   // empty: all
     std::int64_t pid = 0; // 0: all
+    bool metrics = false; // as OpenMetrics
 };
 ExitStatus run_stat(const Options& options, const StatOptions& wanted);
 

@@ -141,6 +141,7 @@ struct CommandLine {
         stat->add_option("--device", wanted.device, "One device instead of all, such as uroce0");
         stat->add_option("--pid", wanted.pid, "One process instead of all")
             ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+        stat->add_flag("--metrics", wanted.metrics, "Print OpenMetrics, for programs that scrape");
     }
 
     void add_run() {

@@ -51,7 +51,7 @@ _sluice() {
             esac
             ;;
         doctor) words="-- $words" ;;
-        stat) words="--device --pid $words" ;;
+        stat) words="--device --pid --metrics $words" ;;
         sync)
             case $subcommand in
                 '') words="run --help" ;;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // `sluice stat`: what uroce's devices have counted, in each process of this user.
-#include <algorithm>
-#include <cinttypes>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "tools/commands.hpp"
+#include "tools/counters/openmetrics.hpp"
+#include "tools/counters/uses.hpp"
 #include "tools/library.hpp"
 
 namespace sluice::tools::counters {
@@ -48,13 +47,13 @@ Json to_json(const UroceUse& use) {
             {"counters", std::move(counters)}};
 }
 
-// Of the counters whose names begin and end so.
-std::uint64_t sum(const UroceUse& use, const std::string& begin, const std::string& end = "") {
-    std::uint64_t total = 0;
-    for (const auto& [name, value] : use.counters) {
-        total += name.starts_with(begin) && name.ends_with(end) ? value : 0;
+void print_json(const std::vector<UroceUse>& uses) {
+    Json list = Json::array();
+    for (const UroceUse& use : uses) {
+        list.push_back(to_json(use));
     }
-    return total;
+    const Json document{{"schema", kUsesSchema}, {"uses", std::move(list)}};
+    std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 void print_uses(const std::vector<UroceUse>& uses) {
@@ -62,23 +61,29 @@ void print_uses(const std::vector<UroceUse>& uses) {
                                                 "BYTES RECEIVED", "SENT AGAIN", "DROPPED", "FAILED",
                                                 "COMMAND"}};
     for (const UroceUse& use : uses) {
-        const std::uint64_t failed =
-            sum(use, "completion.") - sum(use, "completion.success") - sum(use, "completion.flushed");
         rows.push_back({use.device, use.address, std::to_string(use.pid), use.is_running ? "runs" : "ended",
                         std::to_string(sum(use, "path.", ".bytes_sent")),
                         std::to_string(sum(use, "path.", ".bytes_received")),
                         std::to_string(sum(use, "transport.retransmissions")),
-                        std::to_string(sum(use, "drop.")), std::to_string(failed), use.command});
+                        std::to_string(sum(use, "drop.")), std::to_string(failed_completions(use)),
+                        use.command});
     }
     print_table(rows);
 }
 
-std::string nothing_found(const StatOptions& wanted) {
-    const std::string device = wanted.device.empty() ? "a uroce device" : wanted.device;
-    const std::string process =
-        wanted.pid == 0 ? "no process of this user" : "process " + std::to_string(wanted.pid);
-    return process + " has used " + device +
-           ", or it keeps its counters in another directory (SLUICE_UROCE_COUNTERS)";
+ExitStatus show(const Options& options, const StatOptions& wanted) {
+    const std::vector<UroceUse> uses = selected_uses(wanted);
+    if (options.json) {
+        print_json(uses);
+    } else if (wanted.metrics) {
+        print_openmetrics(std::cout, uses);
+    } else if (!uses.empty()) {
+        print_uses(uses);
+    }
+    if (uses.empty()) {
+        throw Failure(kExitNoDevice, nothing_found(wanted));
+    }
+    return kExitOk;
 }
 
 } // namespace
@@ -89,24 +94,8 @@ sluice::tools::ExitStatus sluice::tools::run_stat(const Options& options, const 
     if (!options.root.empty()) {
         throw Failure(kExitUsage, "stat: --root has no processes; run it without, on the machine itself");
     }
-    std::vector<UroceUse> uses = uroce_uses();
-    std::erase_if(uses, [&](const UroceUse& use) {
-        return (!wanted.device.empty() && use.device != wanted.device) ||
-               (wanted.pid != 0 && use.pid != wanted.pid);
-    });
-    std::ranges::stable_sort(uses, {}, [](const UroceUse& use) { return std::tie(use.device, use.pid); });
-    if (options.json) {
-        counters::Json list = counters::Json::array();
-        for (const UroceUse& use : uses) {
-            list.push_back(counters::to_json(use));
-        }
-        const counters::Json document{{"schema", counters::kUsesSchema}, {"uses", std::move(list)}};
-        std::cout << document.dump(2, ' ', false, counters::Json::error_handler_t::replace) << '\n';
-    } else if (!uses.empty()) {
-        counters::print_uses(uses);
+    if (options.json && wanted.metrics) {
+        throw Failure(kExitUsage, "stat: --json and --metrics are two formats; name one of them");
     }
-    if (uses.empty()) {
-        throw Failure(kExitNoDevice, counters::nothing_found(wanted));
-    }
-    return kExitOk;
+    return counters::show(options, wanted);
 }

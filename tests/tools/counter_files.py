@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files in which processes count (ADR 76), as a process with a uroce device writes them."""
+import fcntl
+import os
+import pathlib
+import struct
+
+ROOMS_AT, ROOM_BYTES, MOST = 8192, 2048, 192
+
+
+class CounterFile:
+    """One process: it runs as long as its file is open here."""
+
+    def __init__(self, directory, names, command=b"program", pid=1, opened_ns=1_000_000_000):
+        self.path = pathlib.Path(directory) / f"sluice-counters-{os.urandom(6).hex()}"
+        self.names = names
+        self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        head = struct.pack("<8sIiQ64s", b"SLUCNT01", len(names), pid, opened_ns, command)
+        os.pwrite(self.file, head + b"".join(struct.pack("40s", name.encode()) for name in names), 0)
+
+    def put(self, values, room=0, device=b"uroce0", address=b"127.0.0.1"):
+        """Values by name; the others are 0."""
+        numbers = [values.get(name, 0) for name in self.names]
+        room_bytes = struct.pack(f"<64s64s{len(numbers)}Q", device, address, *numbers)
+        os.pwrite(self.file, room_bytes.ljust(ROOM_BYTES, b"\0"), ROOMS_AT + room * ROOM_BYTES)
+        return self
+
+    def end(self):
+        """As the kernel does at the end of a process."""
+        os.close(self.file)
+        return self

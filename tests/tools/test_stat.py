@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""test_stat.py SLUICE: what `sluice stat` prints, about files of counters that were written here."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import openmetrics
+from counter_files import CounterFile
+
+SLUICE = sys.argv[1]
+NAMES = ["path.udp.bytes_sent", "path.udp.packets_sent", "path.memory.bytes_sent", "path.direct.requests",
+         "drop.no_room", "completion.success", "transport.retransmissions", ""]
+ALL = {name: 10 + i for i, name in enumerate(NAMES)}
+
+
+class Stat(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+
+    def file(self, *args, **kwargs):
+        made = CounterFile(self.path, NAMES, *args, **kwargs)
+        return made.put(ALL)
+
+    def run_stat(self, *args):
+        return subprocess.run([SLUICE, "stat", *args], capture_output=True, text=True, check=False,
+                              env={**os.environ, "SLUICE_UROCE_COUNTERS": str(self.path)})
+
+    def metrics(self, *args):
+        ran = self.run_stat("--metrics", *args)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        return openmetrics.parse(ran.stdout)
+
+    def only(self, families, name):
+        (labels, value), = families["sluice_uroce_" + name].samples.items()
+        return dict(labels), value
+
+    def test_metrics__process_that_runs__families_labels_and_units(self):
+        self.file(command=b"ib_write_bw", opened_ns=1_700_000_000_000_000_001)
+        families = self.metrics()
+        labels, value = self.only(families, "drops")
+        self.assertEqual(labels, {"device": "uroce0", "address": "127.0.0.1", "pid": str(os.getpid()),
+                                  "opened_ns": "1700000000000000001", "command": "ib_write_bw", "reason": "no_room"})
+        self.assertEqual(value, ALL["drop.no_room"])
+        self.assertEqual(self.only(families, "completions")[0]["status"], "success")
+        self.assertEqual(self.only(families, "transport_retransmissions")[1], ALL["transport.retransmissions"])
+        self.assertEqual(self.only(families, "path_requests")[0]["path"], "direct")
+        self.assertEqual(self.only(families, "process_running")[1], 1)
+        self.assertEqual(families["sluice_uroce_path_sent_bytes"].about["UNIT"], "bytes")
+        sent = {dict(labels)["path"]: value for labels, value in families["sluice_uroce_path_sent_bytes"].samples.items()}
+        self.assertEqual(sent, {"udp": 10, "memory": 12})
+
+    def test_metrics__everything_that_json_has__is_there(self):
+        self.file()
+        numbers = sorted(v for f in self.metrics().values() if f.about["TYPE"] == "counter" for v in f.samples.values())
+        self.assertEqual(numbers, sorted(ALL[name] for name in NAMES if name))
+
+    def test_metrics__process_that_has_ended__is_there_and_not_running(self):
+        self.file(pid=4711).end()
+        labels, value = self.only(self.metrics(), "process_running")
+        self.assertEqual((labels["pid"], value), ("4711", 0))
+
+    def test_metrics__two_of_one_number__are_told_apart(self):
+        self.file(pid=1, opened_ns=1).end()
+        self.file(pid=1, opened_ns=2).end()
+        self.assertEqual(len(self.metrics()["sluice_uroce_drops"].samples), 2)
+
+    def test_metrics__quotation_marks_and_lines_in_a_name__stay_in_their_label(self):
+        for name in (b'a"} 1\n# EOF\n', b"back\\slash\\n", b"<b>\x1b[2J", b"\xff\xfe"):
+            self.file(command=name).end()
+        commands = {dict(labels)["command"] for labels in self.metrics()["sluice_uroce_process_running"].samples}
+        self.assertEqual(commands, {'a"} 1?# EOF?', "back\\slash\\n", "<b>?[2J", "??"})
+
+    def test_metrics__two_names_that_become_one__one_sample(self):
+        CounterFile(self.path, ["a.b_c", "a_b.c", "path.udp", "path.", "drop."]).put({"a.b_c": 1, "a_b.c": 2})
+        self.assertEqual(self.only(self.metrics(), "a_b_c")[1], 1)
+
+    def test_metrics__one_process_asked_for__that_alone(self):
+        self.file(pid=1).end()
+        self.file(pid=2).end()
+        self.assertEqual(self.only(self.metrics("--pid", "2"), "drops")[0]["pid"], "2")
+
+    def test_metrics__nobody__an_empty_document_and_a_line(self):
+        ran = self.run_stat("--metrics")
+        self.assertEqual((ran.returncode, ran.stdout), (3, "# EOF\n"))
+        self.assertEqual(ran.stderr.count("\n"), 1)
+
+    def test_metrics__with_json__a_line_that_tells_what_to_do(self):
+        ran = self.run_stat("--metrics", "--json")
+        self.assertEqual((ran.returncode, ran.stdout), (2, ""))
+        self.assertIn("name one of them", ran.stderr)
+
+
+class Parser(unittest.TestCase):
+    def test_parse__what_the_standard_forbids__refused(self):
+        for text in ('a_total{x="1"} 1\n', '# TYPE a counter\na{x="1"} 1\n', '# TYPE a gauge\na{x="1} 1\n',
+                     '# TYPE a gauge\n# UNIT a bytes\n', '# TYPE a gauge\na{x="1"} 1\na{x="1"} 2\n',
+                     '# TYPE a gauge\n# TYPE b gauge\n# HELP a x\n', '# TYPE a gauge\na{x="1"} 1\n# HELP a b\n'):
+            with self.assertRaises(openmetrics.Refused):
+                openmetrics.parse(text + "# EOF\n")
+        with self.assertRaises(openmetrics.Refused):
+            openmetrics.parse('# TYPE a gauge\na{x="1"} 1\n')
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

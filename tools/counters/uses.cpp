@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/counters/uses.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace sluice::tools::counters {
+
+std::vector<UroceUse> selected_uses(const StatOptions& wanted) {
+    std::vector<UroceUse> uses = uroce_uses();
+    std::erase_if(uses, [&](const UroceUse& use) {
+        return (!wanted.device.empty() && use.device != wanted.device) ||
+               (wanted.pid != 0 && use.pid != wanted.pid);
+    });
+    std::ranges::stable_sort(uses, {}, [](const UroceUse& use) { return std::tie(use.device, use.pid); });
+    return uses;
+}
+
+std::string nothing_found(const StatOptions& wanted) {
+    const std::string device = wanted.device.empty() ? "a uroce device" : wanted.device;
+    const std::string process =
+        wanted.pid == 0 ? "no process of this user" : "process " + std::to_string(wanted.pid);
+    return process + " has used " + device +
+           ", or it keeps its counters in another directory (SLUICE_UROCE_COUNTERS)";
+}
+
+std::uint64_t sum(const UroceUse& use, const std::string& begin, const std::string& end) {
+    std::uint64_t total = 0;
+    for (const auto& [name, value] : use.counters) {
+        total += name.starts_with(begin) && name.ends_with(end) ? value : 0;
+    }
+    return total;
+}
+
+std::uint64_t failed_completions(const UroceUse& use) {
+    return sum(use, "completion.") - sum(use, "completion.success") - sum(use, "completion.flushed");
+}
+
+} // namespace sluice::tools::counters
