@@ -24,7 +24,7 @@ labels_for() {
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
         tests/clients/*) say clients ;;
-        tests/seen/* | tools/*.css | tools/*.html | tools/*.js) say seen ;;
+        scripts/lib/bench/* | tests/seen/* | tools/*.css | tools/*.html | tools/*.js) say seen ;;
         tests/fuzz/*) say programs fuzz ;;
         tests/lab/expect.sh) say everything ;;
         tests/lab/*) say lab ;;

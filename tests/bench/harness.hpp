@@ -32,6 +32,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/bench/points.hpp"
+
 namespace sluice::bench {
 
 #if defined(__x86_64__)
@@ -195,6 +197,7 @@ struct Figure {
     std::optional<double> theirs{};
     std::string compared_unit = "ns"; // of ours and theirs
     double noise = 0;                 // what the yardstick differs from itself by, relative
+    Points points{};                  // for charts; not printed
 };
 
 class Report {
@@ -302,6 +305,9 @@ class Report {
             json["theirs"] = *figure.theirs;
             json["compared_unit"] = figure.compared_unit;
             json["ratio"] = figure.value;
+        }
+        if (!figure.points.empty()) {
+            json["points"] = sluice::bench::to_json(figure.points);
         }
         return json;
     }

@@ -135,6 +135,9 @@ void compare(sluice::bench::Report& report, const std::string& name, double ours
     figure.ours = ours;
     figure.theirs = theirs;
     figure.compared_unit = "instructions";
+    figure.points = sluice::bench::compared(
+        {"Instructions in user space, per request", "instructions", "Sluice", "stock"}, 0, ours, theirs,
+        goal * theirs);
     if (ours <= 0 || theirs <= 0) {
         figure.reason = "callgrind counted nothing";
     }
@@ -259,6 +262,8 @@ void compare_times(sluice::bench::Report& report, const std::string& device, con
         figure.kind = sluice::bench::Goal::kAtMost;
         figure.goal = 1.0;
         figure.noise = std::abs(medians[0] - medians[2]) / std::max(medians[0], medians[2]);
+        figure.points = sluice::bench::compared({"Time, per request", "ns", "Sluice", "stock"}, 0,
+                                                *figure.ours, *figure.theirs, figure.goal * *figure.theirs);
         report.add(std::move(figure));
     }
 }

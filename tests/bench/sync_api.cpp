@@ -63,6 +63,15 @@ class Scene {
 
 using Way = void (Scene::*)();
 
+// Shapes of one range lie on an axis of sizes.
+Points points_of(const Shape& shape, const std::string& operation, double ours, double theirs) {
+    if (shape.count != 1) {
+        return {};
+    }
+    return compared({"One range: " + operation, "ns", "libsluice-sync", "engine"}, shape.length, ours,
+                    theirs);
+}
+
 void add_shape(Report& report, Scene& scene, const Shape& shape, const char* operation, Way api, Way engine) {
     scene.set(shape);
     const auto contender = [&scene](Way way) {
@@ -83,7 +92,8 @@ void add_shape(Report& report, Scene& scene, const Shape& shape, const char* ope
                 .goal = std::max(1 + 3 / theirs, shape.length >= 4096 ? 1.02 : 1.05),
                 .ours = ns[0],
                 .theirs = theirs,
-                .noise = std::fabs(ns[1] / ns[2] - 1)});
+                .noise = std::fabs(ns[1] / ns[2] - 1),
+                .points = points_of(shape, operation, ns[0], theirs)});
 }
 
 // The engine's functions as a library of its own would have them, where ours are in one, too.
@@ -161,12 +171,16 @@ void add_copy(Report& report, const Ops& ops, std::uint64_t bytes, Target state)
     };
     const auto ns =
         interleave({contender(through), contender(past)}, report.rounds(101), bytes > 100000 ? 2 : 20);
-    report.add({.name = "copy through / past the caches: " + std::to_string(bytes) + " B, target " +
-                        (state == Target::kAway ? "not cached" : "dirty"),
-                .value = ns[0] / ns[1],
-                .unit = "x",
-                .ours = ns[1],
-                .theirs = ns[0]});
+    const std::string target_state = state == Target::kAway ? "not cached" : "dirty";
+    report.add(
+        {.name = "copy through / past the caches: " + std::to_string(bytes) + " B, target " + target_state,
+         .value = ns[0] / ns[1],
+         .unit = "x",
+         .ours = ns[1],
+         .theirs = ns[0],
+         .points = compared(
+             {"Copy and clean, target " + target_state, "ns", "past the caches", "through the caches"}, bytes,
+             ns[1], ns[0])});
 }
 
 void run(Report& report, const Ops& ops) {

@@ -124,6 +124,15 @@ std::string again(const std::string& name) {
     return name + ", again";
 }
 
+struct Size {
+    const char* name;
+    std::uint32_t bytes;
+    int count;
+    double least_of_cma = 0; // a goal of bandwidth
+};
+constexpr Size kSizes[] = {
+    {"4 KiB", 4096, 20'000}, {"64 KiB", 65536, 20'000, 0.8}, {"1 MiB", 1U << 20U, 2'000, 0.8}};
+
 void list_latencies(Programs& programs) {
     constexpr int kCount = 100'000;
     constexpr int kCountOverUdp = 500; // on two processors each takes nearly a millisecond
@@ -136,9 +145,10 @@ void list_latencies(Programs& programs) {
 }
 
 void list_bandwidths(Programs& programs) {
-    for (const auto& [size, bytes, count] :
-         {std::tuple{"64 KiB", 65536U, 20'000}, {"1 MiB", 1U << 20U, 2'000}}) {
-        const std::string name = size;
+    for (const Size& size : kSizes) {
+        const std::string name = size.name;
+        const std::uint32_t bytes = size.bytes;
+        const int count = size.count;
         const Words cma = {"-d",    "memory", "-x",     "cma", "-D",
                            "zcopy", "-t",     "put_bw", "-s",  std::to_string(bytes)};
         programs.perftest(name, "ib_write_bw", perftest_mib_per_s, bytes, count, Way::kDirect);
@@ -178,8 +188,13 @@ struct Wanted {
 };
 
 void add_value(Report& report, const std::string& name, double value, const std::string& unit,
-               Wanted wanted = {}) {
-    report.add({.name = name, .value = value, .unit = unit, .kind = wanted.kind, .goal = wanted.goal});
+               Wanted wanted = {}, Points points = {}) {
+    report.add({.name = name,
+                .value = value,
+                .unit = unit,
+                .kind = wanted.kind,
+                .goal = wanted.goal,
+                .points = std::move(points)});
 }
 
 struct Compared {
@@ -198,7 +213,7 @@ Compared in_mib_per_s(const std::string& ours, const std::string& theirs) {
 }
 
 void add_ratio(Report& report, const Programs& programs, const std::string& name, const Compared& two,
-               Wanted wanted = {}) {
+               Wanted wanted = {}, Points points = {}) {
     const double ours = programs[two.ours];
     const double theirs = programs[two.theirs];
     const bool is_judged = wanted.kind != Goal::kNone;
@@ -210,15 +225,22 @@ void add_ratio(Report& report, const Programs& programs, const std::string& name
                 .ours = ours * two.scale,
                 .theirs = theirs * two.scale,
                 .compared_unit = two.unit,
-                .noise = is_judged ? std::fabs(programs[again(two.theirs)] / theirs - 1) : 0});
+                .noise = is_judged ? std::fabs(programs[again(two.theirs)] / theirs - 1) : 0,
+                .points = std::move(points)});
 }
 
 void tell_latencies(Report& report, const Programs& programs) {
-    add_value(report, "ib_write_lat 8 B, heap", programs["write"], "us", {Goal::kAtMost, 1.0});
+    constexpr const char* kChart = "ib_write_lat between two processes";
+    add_value(report, "ib_write_lat 8 B, heap", programs["write"], "us", {Goal::kAtMost, 1.0},
+              {{kChart, "us", "uroce, heap", 8, programs["write"], 1.0},
+               {kChart, "us", "uroce over UDP", 8, programs["write, udp"]},
+               {kChart, "us", "UCX, cma", 8, programs["put, cma"]},
+               {kChart, "us", "UCX, posix", 8, programs["put, posix"]}});
     add_ratio(report, programs, "  against UCX put_lat, cma", in_ns("write", "put, cma"));
     add_ratio(report, programs, "  over UDP / through memory", in_ns("write, udp", "write"));
     add_value(report, "ib_write_lat 8 B, shared files", programs["write, shared"], "us",
-              {Goal::kAtMost, 0.35});
+              {Goal::kAtMost, 0.35},
+              {{kChart, "us", "uroce, shared files", 8, programs["write, shared"], 0.35}});
     add_ratio(report, programs, "  against UCX put_lat, posix", in_ns("write, shared", "put, posix"));
     add_ratio(report, programs, "  over UDP / through memory", in_ns("write, udp", "write, shared"));
     add_value(report, "ib_send_lat 8 B", programs["send"], "us", {Goal::kAtMost, 0.8});
@@ -226,9 +248,15 @@ void tell_latencies(Report& report, const Programs& programs) {
 }
 
 void tell_bandwidths(Report& report, const Programs& programs) {
-    for (const std::string size : {"64 KiB", "1 MiB"}) {
+    for (const auto& [name, bytes, count, least_of_cma] : kSizes) {
+        const std::string size = name;
+        const double cma = programs[size + ", cma"];
+        const Wanted wanted = least_of_cma != 0 ? Wanted{Goal::kAtLeast, least_of_cma} : Wanted{};
+        Points points = compared({"ib_write_bw between two processes", "MiB/s", "uroce", "UCX, cma"}, bytes,
+                                 programs[size], cma, least_of_cma * cma);
+        points.push_back({points[0].chart, "MiB/s", "uroce over UDP", bytes, programs[size + ", udp"]});
         add_ratio(report, programs, "ib_write_bw " + size + " / UCX put_bw, cma",
-                  in_mib_per_s(size, size + ", cma"), {Goal::kAtLeast, 0.8});
+                  in_mib_per_s(size, size + ", cma"), wanted, std::move(points));
         add_ratio(report, programs, "  through memory / over UDP", in_mib_per_s(size, size + ", udp"));
     }
     add_value(report, "ib_write_bw 8 B, one queue pair, shared files", programs["rate, shared"], "M/s",

@@ -39,17 +39,17 @@ class Ours {
         (void)hear<char>(peer.fd());
     }
 
-    void run() {
+    void run(std::uint32_t bytes = kMessageBytes) {
         int posted = 0;
         for (int done = 0; done < kMessages;) {
             for (; posted < kMessages && posted - done < kUnderWay; ++posted) {
-                end_.post_write(kMessageBytes);
+                end_.post_write(bytes);
             }
             done += wait();
         }
     }
-    void ping() {
-        end_.post_write(8);
+    void ping(std::uint32_t bytes) {
+        end_.post_write(bytes);
         (void)wait();
     }
 
@@ -120,6 +120,58 @@ class Bare {
     sockaddr_in destination_{};
 };
 
+double mb_per_s(std::uint32_t bytes, double nanoseconds) {
+    return double{kMessages} * bytes / nanoseconds * 1e3;
+}
+
+const Comparison kBandwidth{"RDMA Write between processes over UDP: bandwidth, 8 under way", "MB/s", "uroce",
+                            "bare sockets"};
+constexpr double kLeastOfBare = 0.6;
+
+void compare_with_bare(Report& report, Ours& ours, Bare& bare) {
+    const auto nothing = [] {};
+    const std::vector<double> ns = interleave(
+        {{nothing, [&] { ours.run(); }}, {nothing, [&] { bare.run(); }}, {nothing, [&] { bare.run(); }}},
+        report.rounds(101), 1);
+    const double our_rate = mb_per_s(kMessageBytes, ns[0]);
+    const double bare_rate = mb_per_s(kMessageBytes, ns[1]);
+    report.add(
+        {.name = "64 KiB Writes between processes over UDP / bare sockets",
+         .value = ns[1] / ns[0],
+         .unit = "x",
+         .kind = Goal::kAtLeast,
+         .goal = kLeastOfBare,
+         .ours = our_rate,
+         .theirs = bare_rate,
+         .compared_unit = "MB/s",
+         .noise = std::fabs(ns[2] / ns[1] - 1),
+         .points = compared(kBandwidth, kMessageBytes, our_rate, bare_rate, kLeastOfBare * bare_rate)});
+}
+
+void rate_of_smaller(Report& report, Ours& ours, std::uint32_t bytes) {
+    const std::vector<double> ns = interleave({{[] {}, [&] { ours.run(bytes); }}}, report.rounds(51), 1);
+    const double rate = mb_per_s(bytes, ns[0]);
+    report.add({.name = std::to_string(bytes) + "-byte Writes between processes over UDP",
+                .value = rate,
+                .unit = "MB/s",
+                .points = {{kBandwidth.chart, "MB/s", "uroce", bytes, rate}}});
+}
+
+void time_to_completion(Report& report, Ours& ours, std::uint32_t bytes, int rounds) {
+    std::vector<double> pings;
+    for (int i = 0; i < report.rounds(rounds); ++i) {
+        const std::uint64_t start = ticks();
+        ours.ping(bytes);
+        pings.push_back(static_cast<double>(ticks() - start) * ns_per_tick());
+    }
+    const double us = median(std::move(pings)) / 1000;
+    report.add({.name = std::to_string(bytes) + "-byte Write between processes over UDP, posted to completed",
+                .value = us,
+                .unit = "us",
+                .points = {{"RDMA Write between processes over UDP: posted to completed", "us", "uroce",
+                            bytes, us}}});
+}
+
 } // namespace
 
 void network_figures(Report& report) {
@@ -128,31 +180,14 @@ void network_figures(Report& report) {
     const Peer bare_peer(serve_bare);
     Ours ours(our_peer);
     Bare bare(bare_peer);
-    const auto nothing = [] {};
-    const std::vector<double> ns = interleave(
-        {{nothing, [&] { ours.run(); }}, {nothing, [&] { bare.run(); }}, {nothing, [&] { bare.run(); }}},
-        report.rounds(101), 1);
-    const auto mb_per_s = [](double nanoseconds) {
-        return double{kMessages} * kMessageBytes / nanoseconds * 1e3;
-    };
-    report.add({.name = "64 KiB Writes between processes over UDP / bare sockets",
-                .value = ns[1] / ns[0],
-                .unit = "x",
-                .kind = Goal::kAtLeast,
-                .goal = 0.6,
-                .ours = mb_per_s(ns[0]),
-                .theirs = mb_per_s(ns[1]),
-                .compared_unit = "MB/s",
-                .noise = std::fabs(ns[2] / ns[1] - 1)});
-    std::vector<double> pings;
-    for (int i = 0; i < report.rounds(2000); ++i) {
-        const std::uint64_t start = ticks();
-        ours.ping();
-        pings.push_back(static_cast<double>(ticks() - start) * ns_per_tick());
+    compare_with_bare(report, ours, bare);
+    for (const std::uint32_t bytes : {4096U, 16384U}) {
+        rate_of_smaller(report, ours, bytes);
     }
-    report.add({.name = "8-byte Write between processes over UDP, posted to completed",
-                .value = median(std::move(pings)) / 1000,
-                .unit = "us"});
+    time_to_completion(report, ours, 8, 2000);
+    for (const std::uint32_t bytes : {512U, 4096U, 65536U}) {
+        time_to_completion(report, ours, bytes, 500);
+    }
 }
 
 } // namespace sluice::bench

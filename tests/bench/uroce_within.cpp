@@ -2,7 +2,7 @@
 //
 // Within one process. What is timed is from the call of ibv_post_send() until the last word of the
 // target's memory is the new one, as a peer that looks at memory sees it; and until the completion has
-// been polled. The yardstick for larger messages is a memcpy() of the same bytes.
+// been polled. The yardstick is a memcpy() of the same bytes.
 #include "tests/bench/uroce.hpp"
 #include "tests/bench/uroce_end.hpp"
 
@@ -11,6 +11,8 @@ namespace sluice::bench {
 namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr const char* kLatencyChart = "RDMA Write within a process: post to visible";
+constexpr const char* kOneProcess = "uroce, two devices";
 
 // An end with a context and memory of its own.
 struct Side {
@@ -74,13 +76,24 @@ void latency_figures(Report& report, const char* what, unsigned peer) {
                 .value = ns[0],
                 .unit = "ns",
                 .kind = Goal::kAtMost,
-                .goal = kGoalNs});
+                .goal = kGoalNs,
+                .points = {{kLatencyChart, "ns", std::string("uroce, ") + what, 8, ns[0], kGoalNs}}});
     report.add({.name = std::string("the same to its completion, ") + what, .value = ns[1], .unit = "ns"});
+}
+
+Points points_of(std::uint32_t bytes, double write_ns, double copy_ns) {
+    static const Comparison kLatency{kLatencyChart, "ns", kOneProcess, "memcpy()"};
+    static const Comparison kBandwidth{"RDMA Write within a process: bandwidth, one at a time", "GB/s",
+                                       kOneProcess, "memcpy()"};
+    Points points = compared(kLatency, bytes, write_ns, copy_ns);
+    const Points more = compared(kBandwidth, bytes, bytes / write_ns, bytes / copy_ns);
+    points.insert(points.end(), more.begin(), more.end());
+    return points;
 }
 
 void bandwidth_figures(Report& report) {
     const Buffer source(kMaxBytes), target(kMaxBytes);
-    for (const std::uint32_t bytes : {4096U, 65536U, 1U << 20U}) {
+    for (const std::uint32_t bytes : {64U, 512U, 4096U, 32768U, 65536U, 262144U, 1U << 20U}) {
         Side from(0), to(1);
         Write write(from, to, bytes);
         const auto copy = [&] {
@@ -100,7 +113,8 @@ void bandwidth_figures(Report& report) {
                     .ours = gb_per_s(ns[0]),
                     .theirs = gb_per_s(ns[1]),
                     .compared_unit = "GB/s",
-                    .noise = std::abs(ns[1] / ns[2] - 1)});
+                    .noise = std::abs(ns[1] / ns[2] - 1),
+                    .points = points_of(bytes, ns[0], ns[1])});
     }
 }
 
