@@ -33,11 +33,12 @@ ExitStatus run_config(const Options& options) {
         std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
         return kExitOk;
     }
-    std::vector<std::vector<std::string>> rows{{"NAME", "VALUE", "ORIGIN", "MEANING"}};
+    std::vector<Row> rows;
+    rows.reserve(all.size());
     for (const sluice_setting& setting : all) {
         rows.push_back({setting.name, setting.value, setting.origin, setting.meaning});
     }
-    print_table(rows);
+    print_table(options, {{"NAME"}, {"VALUE"}, {"ORIGIN", 2}, {"MEANING", 1}}, rows);
     return kExitOk;
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kOpens = "opens";
+
 // What opening it gives.
 DAT_RETURN try_to_open(const Adapter& adapter) {
     std::string name = adapter.name;
@@ -54,22 +56,25 @@ void print_check_json(const std::vector<DatEntry>& entries, const std::vector<Ad
     print({{"schema", kAdaptersSchema}, {"passed-over", std::move(lines)}, {"adapters", std::move(list)}});
 }
 
-void print_check(const std::vector<DatEntry>& entries, const std::vector<Adapter>& adapters,
-                 const std::vector<std::string>& results) {
+void print_check(const Options& options, const std::vector<DatEntry>& entries,
+                 const std::vector<Adapter>& adapters, const std::vector<std::string>& results) {
     for (const DatEntry& entry : entries) {
         if (!entry.counts()) {
             std::cout << entry.origin() << ": " << (entry.is_entry ? "passed over: " : "wrong: ")
                       << entry.problem << '\n';
         }
     }
-    std::vector<std::vector<std::string>> rows{{"NAME", "ORIGIN", "RESULT"}};
+    std::vector<Row> rows;
     for (std::size_t i = 0; i < adapters.size(); ++i) {
-        rows.push_back({adapters[i].name, adapters[i].origin, results[i]});
+        const Tone tone = results[i] == kOpens   ? Tone::kGood
+                          : options.root.empty() ? Tone::kBad
+                                                 : Tone::kPlain;
+        rows.push_back({adapters[i].name, adapters[i].origin, Cell(results[i], tone)});
     }
     if (adapters.empty()) {
         std::cout << kNoAdapters;
     } else {
-        print_table(rows);
+        print_table(options, {{"NAME"}, {"ORIGIN", 1}, {"RESULT", 0, Column::kLeft, true}}, rows);
     }
 }
 
@@ -97,12 +102,12 @@ ExitStatus run_dat_check(const Options& options, const std::string& name) {
         }
         const DAT_RETURN status = try_to_open(adapter);
         is_good = is_good && status == DAT_SUCCESS;
-        results.push_back(status == DAT_SUCCESS ? "opens" : describe_status(status));
+        results.push_back(status == DAT_SUCCESS ? kOpens : describe_status(status));
     }
     if (options.json) {
         print_check_json(entries, adapters, results);
     } else {
-        print_check(entries, adapters, results);
+        print_check(options, entries, adapters, results);
     }
     if (adapters.empty()) {
         return is_good ? kExitNoDevice : kExitFailure;

@@ -127,12 +127,13 @@ void print_adapters(const Options& options, const std::vector<Adapter>& adapters
         std::cout << kNoAdapters;
         return;
     }
-    std::vector<std::vector<std::string>> rows{{"NAME", "API", "THREAD-SAFE", "ORIGIN", "LIBRARY"}};
+    std::vector<Row> rows;
+    rows.reserve(adapters.size());
     for (const Adapter& adapter : adapters) {
         rows.push_back({adapter.name, adapter.api, adapter.is_thread_safe ? "yes" : "no", adapter.origin,
                         adapter.library.empty() ? kLibrary : adapter.library});
     }
-    print_table(rows);
+    print_table(options, {{"NAME"}, {"API", 2}, {"THREAD-SAFE", 1}, {"ORIGIN", 4}, {"LIBRARY", 3}}, rows);
 }
 
 } // namespace sluice::tools

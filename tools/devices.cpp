@@ -143,30 +143,47 @@ std::string state_of(const sluice_uroce_device& device) {
     return device.used_by[0] == '\0' ? "available" : std::string("in use by ") + device.used_by;
 }
 
-void print_uroce(const std::vector<sluice_uroce_device>& uroce) {
+bool can_be_opened(const sluice_uroce_device& device) {
+    return device.path_mtu != 0 && device.used_by[0] == '\0';
+}
+
+void print_uroce(const Options& options, const std::vector<sluice_uroce_device>& uroce) {
     std::cout << "\nWithout a kernel, for sluice_open_uroce():\n";
-    std::vector<std::vector<std::string>> rows{{"DEVICE", "ADDRESS", "INTERFACE", "MTU", "SAID BY", "STATE"}};
+    const std::vector<Column> columns{{"DEVICE"},       {"ADDRESS", 4},
+                                      {"INTERFACE", 3}, {"MTU", 2, Column::kRight},
+                                      {"SAID BY", 1},   {"STATE", 0, Column::kLeft, true}};
+    std::vector<Row> rows;
+    rows.reserve(uroce.size());
     for (const sluice_uroce_device& one : uroce) {
         rows.push_back({one.name, one.address, one.interface[0] == '\0' ? "-" : one.interface,
-                        std::to_string(one.path_mtu), one.origin, state_of(one)});
+                        std::to_string(one.path_mtu), one.origin,
+                        Cell(state_of(one), can_be_opened(one) ? Tone::kGood : Tone::kWarning)});
     }
-    print_table(rows);
+    print_table(options, columns, rows);
 }
 
 std::string file_name(const std::string& path) {
     return path.substr(path.rfind('/') + 1);
 }
 
-void print_overview(const std::vector<Device>& devices) {
-    std::vector<std::vector<std::string>> rows{
-        {"DEVICE", "DRIVER", "PROVIDER", "CPU CACHES", "CONFIDENCE", "ATOMIC WRITE", "FLUSH", "PAGING"}};
+Tone tone_of(std::uint64_t coherence) {
+    return coherence == SLUICE_COHERENCE_UNKNOWN ? Tone::kWarning : Tone::kPlain;
+}
+
+void print_overview(const Options& options, const std::vector<Device>& devices) {
+    const std::vector<Column> columns{{"DEVICE"},        {"DRIVER", 6},       {"PROVIDER", 4}, {"CPU CACHES"},
+                                      {"CONFIDENCE", 5}, {"ATOMIC WRITE", 3}, {"FLUSH", 2},    {"PAGING", 1}};
+    std::vector<Row> rows;
+    rows.reserve(devices.size());
     for (const Device& device : devices) {
-        rows.push_back({device.attributes.name, device.find("kernel-driver").value,
-                        file_name(device.find("provider").value), device.find("cpu-coherence").value,
-                        device.find("cpu-coherence").confidence, device.find("atomic-write").value,
-                        device.find("flush").value, device.find("on-demand-paging").value});
+        rows.push_back(
+            {device.attributes.name, device.find("kernel-driver").value,
+             file_name(device.find("provider").value),
+             Cell(device.find("cpu-coherence").value, tone_of(device.attributes.cpu_coherence.value)),
+             device.find("cpu-coherence").confidence, device.find("atomic-write").value,
+             device.find("flush").value, device.find("on-demand-paging").value});
     }
-    print_table(rows);
+    print_table(options, columns, rows);
 }
 
 void print_advice(const Device& device) {
@@ -196,21 +213,22 @@ void print_reach(const Reach& found) {
     }
 }
 
-void print_details(const Device& device) {
+void print_details(const Options& options, const Device& device) {
     std::cout << device.attributes.name << '\n';
     if (device.uroce != nullptr) {
         std::cout << "  without a kernel, for sluice_open_uroce(); at " << device.uroce->address
                   << " (said by " << device.uroce->origin << "): " << state_of(*device.uroce) << '\n';
         print_reach(reach());
     }
-    std::vector<std::vector<std::string>> rows{{"  ATTRIBUTE", "VALUE", "CONFIDENCE", "SOURCE", "MEANING"}};
+    std::vector<Row> rows;
     for (const auto& description : device.descriptions) {
         const bool known = std::strcmp(description.value, "unknown") != 0;
         rows.push_back({std::string("  ") + description.name, description.value,
                         known ? description.confidence : "-", known ? description.source : "-",
                         description.meaning});
     }
-    print_table(rows);
+    print_table(options, {{"  ATTRIBUTE"}, {"VALUE"}, {"CONFIDENCE", 3}, {"SOURCE", 2}, {"MEANING", 1}},
+                rows);
     if (device.attributes.coherence_evidence[0] != '\0') {
         std::cout << "\n  cpu-coherence: " << device.attributes.coherence_evidence << '\n';
     }
@@ -235,10 +253,10 @@ ExitStatus run_devices(const Options& options) {
     } else if (devices.empty()) {
         std::cout << kNoDevice;
     } else {
-        print_overview(devices);
+        print_overview(options, devices);
     }
     if (!options.json && !uroce.empty()) {
-        print_uroce(uroce);
+        print_uroce(options, uroce);
     }
     return devices.empty() ? kExitNoDevice : kExitOk;
 }
@@ -255,7 +273,7 @@ ExitStatus run_info(const Options& options, const std::string& device) {
     }
     for (std::size_t i = 0; !options.json && i < devices.size(); ++i) {
         std::cout << (i == 0 ? "" : "\n");
-        print_details(devices[i]);
+        print_details(options, devices[i]);
     }
     return devices.empty() ? kExitNoDevice : kExitOk;
 }

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <clocale>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -47,6 +48,10 @@ struct CommandLine {
         app.require_subcommand(1);
         app.fallthrough();
         app.add_flag("--json", options.json, "Print JSON; sluice(1) describes it");
+        app.add_flag("--wide", options.wide, "Tables with all columns, on a narrow terminal, too");
+        app.add_option("--color", options.color, "auto, always or never; auto is on terminals")
+            ->type_name("WHEN")
+            ->check(CLI::IsMember({"auto", "always", "never"}));
         app.add_option("--root", options.root, "Look at the machine recorded under DIR")->type_name("DIR");
         add(app, "devices", "All RDMA devices at a glance", [this] { return run_devices(options); });
         CLI::App* info = add(app, "info", "Everything about a device, or about each",
@@ -268,6 +273,8 @@ int run(std::span<char*> words) {
 } // namespace
 
 int main(int argc, char** argv) {
+    // Names from the kernel may be in any language; in the C locale a table shows their bytes as \xNN.
+    std::setlocale(LC_CTYPE, "");
     try {
         return run({argv, static_cast<std::size_t>(argc)});
     } catch (const Failure& failure) {

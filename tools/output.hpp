@@ -5,7 +5,10 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tools/terminal.hpp"
 
 namespace sluice::tools {
 
@@ -32,10 +35,32 @@ class Failure : public std::runtime_error {
 struct Options {
     bool json = false;
     std::string root; // empty: this machine
+    bool wide = false;
+    std::string color = "auto"; // or "always" or "never"
     const char* root_or_null() const noexcept { return root.empty() ? nullptr : root.c_str(); }
 };
 
-// Prints rows below each other, columns aligned, the last one as it is.
-void print_table(const std::vector<std::vector<std::string>>& rows);
+struct Column {
+    std::string name;
+    unsigned drops = 0; // on a narrow terminal 1 goes first, then 2; 0 stays
+    enum Alignment { kLeft, kRight } alignment = kLeft;
+    bool wraps = false; // on a narrow terminal at spaces, rather than being cut
+};
+
+struct Cell {
+    std::string text;
+    Tone tone = Tone::kPlain;
+
+    // NOLINTNEXTLINE(google-explicit-constructor): rows are lists of texts
+    Cell(std::string said, Tone how = Tone::kPlain) : text(std::move(said)), tone(how) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): rows are lists of texts
+    Cell(const char* said, Tone how = Tone::kPlain) : text(said), tone(how) {}
+};
+
+using Row = std::vector<Cell>;
+
+// Prints rows below each other. On a terminal they are as wide as that, unless --wide says otherwise;
+// elsewhere they are whole. What a terminal would take for a command of its own is shown as \xNN.
+void print_table(const Options& options, const std::vector<Column>& columns, const std::vector<Row>& rows);
 
 } // namespace sluice::tools

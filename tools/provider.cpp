@@ -200,13 +200,14 @@ void print_status(const Options& options) {
         std::cout << "There is no RDMA device here; `sluice devices` tells how to make one.\n";
         return;
     }
-    std::vector<std::vector<std::string>> rows{{"DEVICE", "DRIVER", "PROVIDER", "WHY"}};
+    std::vector<Row> rows;
+    rows.reserve(bindings.size());
     for (const Binding& binding : bindings) {
         rows.push_back({binding.device, binding.driver, binding.provider.empty() ? "none" : binding.provider,
                         binding.why});
     }
     std::cout << '\n';
-    print_table(rows);
+    print_table(options, {{"DEVICE"}, {"DRIVER", 2}, {"PROVIDER", 1}, {"WHY", 0, Column::kLeft, true}}, rows);
 }
 
 Failure foreign_file(const std::string& path) {

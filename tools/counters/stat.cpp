@@ -56,19 +56,29 @@ void print_json(const std::vector<UroceUse>& uses) {
     std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-void print_uses(const std::vector<UroceUse>& uses) {
-    std::vector<std::vector<std::string>> rows{{"DEVICE", "ADDRESS", "PID", "STATE", "BYTES SENT",
-                                                "BYTES RECEIVED", "SENT AGAIN", "DROPPED", "FAILED",
-                                                "COMMAND"}};
+void print_uses(const Options& options, const std::vector<UroceUse>& uses) {
+    const std::vector<Column> columns{{"DEVICE", 6},
+                                      {"ADDRESS", 3},
+                                      {"PID", 0, Column::kRight},
+                                      {"STATE", 4},
+                                      {"BYTES SENT", 8, Column::kRight},
+                                      {"BYTES RECEIVED", 7, Column::kRight},
+                                      {"SENT AGAIN", 2, Column::kRight},
+                                      {"DROPPED", 1, Column::kRight},
+                                      {"FAILED", 5, Column::kRight},
+                                      {"COMMAND"}};
+    std::vector<Row> rows;
     for (const UroceUse& use : uses) {
-        rows.push_back({use.device, use.address, std::to_string(use.pid), use.is_running ? "runs" : "ended",
+        const std::uint64_t failed = failed_completions(use);
+        rows.push_back({use.device, use.address, std::to_string(use.pid),
+                        use.is_running ? Cell("runs", Tone::kGood) : Cell("ended"),
                         std::to_string(sum(use, "path.", ".bytes_sent")),
                         std::to_string(sum(use, "path.", ".bytes_received")),
                         std::to_string(sum(use, "transport.retransmissions")),
-                        std::to_string(sum(use, "drop.")), std::to_string(failed_completions(use)),
-                        use.command});
+                        std::to_string(sum(use, "drop.")),
+                        Cell(std::to_string(failed), failed == 0 ? Tone::kPlain : Tone::kBad), use.command});
     }
-    print_table(rows);
+    print_table(options, columns, rows);
 }
 
 ExitStatus show(const Options& options, const StatOptions& wanted) {
@@ -78,7 +88,7 @@ ExitStatus show(const Options& options, const StatOptions& wanted) {
     } else if (wanted.metrics) {
         print_openmetrics(std::cout, uses);
     } else if (!uses.empty()) {
-        print_uses(uses);
+        print_uses(options, uses);
     }
     if (uses.empty()) {
         throw Failure(kExitNoDevice, nothing_found(wanted));

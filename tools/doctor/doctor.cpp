@@ -59,7 +59,7 @@ sluice::tools::ExitStatus sluice::tools::run_doctor(const Options& options,
     if (options.json) {
         doctor::print_json(report);
     } else {
-        doctor::print_text(report);
+        doctor::print_text(options, report);
     }
     return report.count(doctor::Verdict::kProblem) == 0 ? kExitOk : kExitFailure;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/doctor/print.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "tools/terminal.hpp"
 
 namespace sluice::tools::doctor {
 
@@ -21,21 +21,23 @@ constexpr std::size_t kSubjectWidth = 12;
 constexpr std::size_t kFactColumn = kVerdictWidth + kSubjectWidth;
 constexpr std::size_t kCommandColumn = 4;
 
-bool is_coloured() {
-    const char* const said = std::getenv("NO_COLOR");
-    return (said == nullptr || *said == '\0') && isatty(STDOUT_FILENO) == 1;
+// A terminal that is narrower gets narrower lines, as far as that helps.
+std::size_t line_width() {
+    constexpr std::size_t kLeastFact = 12;
+    const std::size_t width = terminal_width();
+    return width == 0 ? kColumns : std::clamp(width, kFactColumn + kLeastFact, kColumns);
 }
 
-const char* colour_of(Verdict verdict) {
+Tone tone_of(Verdict verdict) {
     switch (verdict) {
     case Verdict::kOk:
-        return "\x1b[32m";
+        return Tone::kGood;
     case Verdict::kWarning:
-        return "\x1b[33m";
+        return Tone::kWarning;
     case Verdict::kProblem:
-        return "\x1b[31m";
+        return Tone::kBad;
     }
-    return "";
+    return Tone::kPlain;
 }
 
 std::string padded(std::string text, std::size_t width) {
@@ -57,7 +59,7 @@ void print_wrapped(const std::string& text, std::size_t column) {
     std::istringstream words(printable(text));
     std::size_t at = column;
     for (std::string word; words >> word;) {
-        if (at > column && at + 1 + word.size() > kColumns) {
+        if (at > column && at + 1 + word.size() > line_width()) {
             std::cout << '\n' << std::string(column, ' ');
             at = column;
         }
@@ -89,7 +91,7 @@ void print_command(const std::string& command) {
     std::string line(kCommandColumn, ' ');
     bool is_first = true;
     for (const std::string& word : unquoted_words(command)) {
-        if (!is_first && line.size() + 1 + word.size() + kForBackslash > kColumns) {
+        if (!is_first && line.size() + 1 + word.size() + kForBackslash > line_width()) {
             std::cout << line << " \\\n";
             line = std::string(kCommandColumn * 2, ' ') + word;
         } else {
@@ -111,9 +113,9 @@ void print_remedy(const Remedy& remedy) {
     }
 }
 
-void print_finding(const Finding& finding, bool coloured) {
+void print_finding(const Finding& finding, bool in_colours) {
     const std::string verdict = padded(name_of(finding.verdict), kVerdictWidth);
-    std::cout << (coloured ? colour_of(finding.verdict) + verdict + "\x1b[0m" : verdict)
+    std::cout << coloured(in_colours ? tone_of(finding.verdict) : Tone::kPlain, verdict)
               << padded(finding.subject, kSubjectWidth);
     print_wrapped(finding.fact, kFactColumn);
     print_remedy(finding.remedy);
@@ -129,10 +131,10 @@ Json text_or_null(const std::string& text) {
 
 } // namespace
 
-void print_text(const Report& report) {
-    const bool coloured = is_coloured();
+void print_text(const Options& options, const Report& report) {
+    const bool in_colours = is_coloured(options.color);
     for (const Finding& finding : report.findings()) {
-        print_finding(finding, coloured);
+        print_finding(finding, in_colours);
     }
     std::cout << '\n'
               << counted(report.count(Verdict::kProblem), "problem") << ", "
