@@ -43,6 +43,14 @@ struct StatOptions {
 };
 ExitStatus run_stat(const Options& options, const StatOptions& wanted);
 
+struct TopOptions {
+    StatOptions wanted;
+    double interval_seconds = 1;
+    unsigned iterations = 0; // 0: until somebody ends it
+};
+// A signal that ends it ends the process.
+ExitStatus run_top(const Options& options, const TopOptions& how);
+
 struct RunOptions {
     std::string device; // its type: rxe or uroce; empty: rxe, or uroce for several ranks
     bool local = false; // of uroce, the loopback device alone

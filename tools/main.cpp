@@ -37,6 +37,7 @@ struct CommandLine {
     DumpOptions dumped;
     RunOptions how;
     StatOptions wanted;
+    TopOptions watched;
     HostOptions hosts;
     CheckOptions checked;
     std::vector<std::string> to_run;
@@ -64,6 +65,7 @@ struct CommandLine {
         add_provider();
         add_uroce();
         add_stat();
+        add_top();
         add_run();
         add_check();
         add_sync();
@@ -147,6 +149,21 @@ struct CommandLine {
         stat->add_option("--pid", wanted.pid, "One process instead of all")
             ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
         stat->add_flag("--metrics", wanted.metrics, "Print OpenMetrics, for programs that scrape");
+    }
+
+    void add_top() {
+        CLI::App* top = add(app, "top", "What uroce devices do now, process by process, again and again",
+                            [this] { return run_top(options, watched); });
+        top->add_option("--device", watched.wanted.device, "One device instead of all, such as uroce0");
+        top->add_option("--pid", watched.wanted.pid, "One process instead of all")
+            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+        top->add_option("--interval", watched.interval_seconds, "Seconds between two looks, 1 unless said")
+            ->check(CLI::Range(0.1, 3600.0));
+        CLI::Option* const times = top->add_option("--iterations", watched.iterations, "End after so many")
+                                       ->check(CLI::Range(1U, 1'000'000U));
+        top->add_flag_callback(
+               "--once", [this] { watched.iterations = 1; }, "The same as --iterations 1")
+            ->excludes(times);
     }
 
     void add_run() {

@@ -211,7 +211,7 @@ TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
     }
     assert_contains(
         run({"device"}).err,
-        "unknown command 'device'; commands: devices info config doctor dat provider uroce stat run");
+        "unknown command 'device'; commands: devices info config doctor dat provider uroce stat top run");
     assert_contains(run({"provider", "start"}).err,
                     "unknown command 'start'; commands: status enable disable");
 }

@@ -6,7 +6,7 @@ _sluice() {
     local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root | --name | --pid | --hosts | --seed | --evict | --timeout | --suppressions | --exit-code | --limit | --queue-pair) i=$((i + 1)) ;;
+            --root | --name | --pid | --interval | --iterations | --hosts | --seed | --evict | --timeout | --suppressions | --exit-code | --limit | --queue-pair) i=$((i + 1)) ;;
             --json) if [ "$command" = check ]; then i=$((i + 1)); fi ;;
             -*) ;;
             *)
@@ -26,7 +26,7 @@ _sluice() {
             return
         fi
     done
-    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --device ] && [ "$command" != stat ]; then
+    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --device ] && [[ $command != @(stat|top) ]]; then
         mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word")
         return
     fi
@@ -41,7 +41,7 @@ _sluice() {
     local words="--json --root --help" devices
     devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info dat provider config doctor uroce stat run check sync --version $words" ;;
+        '') words="devices info dat provider config doctor uroce stat top run check sync --version $words" ;;
         info) words="$devices $words" ;;
         dat)
             case $subcommand in
@@ -52,6 +52,7 @@ _sluice() {
             ;;
         doctor) words="-- $words" ;;
         stat) words="--device --pid --metrics $words" ;;
+        top) words="--device --pid --interval --iterations --once --help" ;;
         sync)
             case $subcommand in
                 '') words="run --help" ;;
