@@ -6,6 +6,7 @@
 
 #include "tools/commands.hpp"
 #include "tools/dat_entries.hpp"
+#include "tools/nearest.hpp"
 
 namespace sluice::tools {
 
@@ -28,10 +29,20 @@ DAT_RETURN try_to_open(const Adapter& adapter) {
     return status == DAT_SUCCESS ? dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) : status;
 }
 
+std::vector<std::string> names_of(const std::vector<Adapter>& adapters) {
+    std::vector<std::string> names;
+    names.reserve(adapters.size());
+    for (const Adapter& adapter : adapters) {
+        names.push_back(adapter.name);
+    }
+    return names;
+}
+
 std::vector<Adapter> only(std::vector<Adapter> adapters, const std::string& name) {
+    const std::string hint = did_you_mean(name, names_of(adapters));
     std::erase_if(adapters, [&name](const Adapter& adapter) { return adapter.name != name; });
     if (adapters.empty()) {
-        throw Failure(kExitNoDevice, "there is no '" + name + "'; see `sluice dat list`");
+        throw Failure(kExitNoDevice, "there is no '" + name + "'" + hint + "; see `sluice dat list`");
     }
     return adapters;
 }

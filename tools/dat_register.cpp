@@ -15,6 +15,7 @@
 #include "tools/dat_entries.hpp"
 #include "tools/device_names.hpp"
 #include "tools/library.hpp"
+#include "tools/nearest.hpp"
 #include "tools/plain_file.hpp"
 
 namespace sluice::tools {
@@ -123,6 +124,11 @@ void remove_lines(const std::string& path, const std::string& content, const std
     write_atomically(path, rest);
 }
 
+std::string say_what_is_named(const std::string& name, const std::vector<std::string>& names) {
+    return names.empty() ? "; nothing is named so far"
+                         : did_you_mean(name, names) + "; see `sluice dat list`";
+}
+
 bool is_for_dat2(const DatEntry& entry) {
     return entry.is_entry && entry.api == "2.0" && entry.file == kDat2File;
 }
@@ -164,13 +170,19 @@ ExitStatus unregister_for_dat2(const Options& options, const std::string& ia_nam
     const std::string path = options.root + kDat2File;
     const std::string content = read_dat2_file(path);
     std::vector<std::size_t> gone;
+    std::vector<std::string> names;
     for (const DatEntry& entry : dat_entries_on_disk(options)) {
-        if (is_for_dat2(entry) && entry.ia_name == ia_name && entry.library == kDat2Library) {
+        if (!is_for_dat2(entry) || entry.library != kDat2Library) {
+            continue;
+        }
+        names.push_back(entry.ia_name);
+        if (entry.ia_name == ia_name) {
             gone.push_back(entry.line - 1);
         }
     }
     if (gone.empty()) {
-        throw Failure(kExitNoDevice, "`sluice dat register --api 2` has not named a '" + ia_name + "'");
+        throw Failure(kExitNoDevice, "`sluice dat register --api 2` has not named a '" + ia_name + "'" +
+                                         say_what_is_named(ia_name, names));
     }
     remove_lines(path, content, gone);
     return print_dat2_adapters(options);
@@ -215,13 +227,19 @@ ExitStatus run_dat_unregister(const Options& options, const std::string& name, i
     const std::string path = options.root + kDatFile;
     const std::vector<std::string> lines = read_own_lines(path);
     std::vector<std::size_t> gone;
+    std::vector<std::string> names;
     for (const DatEntry& entry : dat_entries_on_disk(options)) {
-        if (entry.file == kDatFile && entry.ia_name == name) {
+        if (entry.file != kDatFile) {
+            continue;
+        }
+        names.push_back(entry.ia_name);
+        if (entry.ia_name == name) {
             gone.push_back(entry.line - 2); // below our first line, and counted from 1
         }
     }
     if (gone.empty()) {
-        throw Failure(kExitNoDevice, "`sluice dat register` has not named a '" + name + "'");
+        throw Failure(kExitNoDevice, "`sluice dat register` has not named a '" + name + "'" +
+                                         say_what_is_named(name, names));
     }
     if (const std::vector<std::string> rest = without(lines, gone); !rest.empty()) {
         write_own_lines(path, rest);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <iostream>
 
+#include "tools/nearest.hpp"
+
 namespace sluice::tools {
 
 namespace {
@@ -84,9 +86,34 @@ std::vector<sluice_uroce_device> uroce_devices(const Options& options) {
     return all;
 }
 
+namespace {
+
+// The library's text knows only devices of the kernel.
+std::string hint_at_devices(const Options& options, const std::string& name) {
+    const std::string said = last_error; // listing may replace it
+    std::vector<std::string> names = device_names(options);
+    std::string uroce;
+    for (const sluice_uroce_device& device : uroce_devices(options)) {
+        if (name == device.address || name == device.interface) {
+            return " (did you mean '" + std::string(device.name) + "', which is at " + name + "?)";
+        }
+        names.emplace_back(device.name);
+        uroce += std::string(" ") + device.name;
+    }
+    last_error = said;
+    return did_you_mean(name, names) + (uroce.empty() ? "" : "; without a kernel there are:" + uroce);
+}
+
+} // namespace
+
 sluice_device_attributes query_device(const Options& options, const std::string& name) {
     sluice_device_attributes attributes{};
-    require(sluice_query_name(options.root_or_null(), name.c_str(), &attributes, sizeof attributes));
+    const int result =
+        sluice_query_name(options.root_or_null(), name.c_str(), &attributes, sizeof attributes);
+    if (result == ENODEV) {
+        throw Failure(kExitNoDevice, last_error + hint_at_devices(options, name));
+    }
+    require(result);
     return attributes;
 }
 

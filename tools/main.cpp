@@ -14,18 +14,27 @@
 #include <string_view>
 
 #include "tools/commands.hpp"
+#include "tools/examples.hpp"
 #include "tools/hosts.hpp"
 #include "tools/library.hpp"
+#include "tools/nearest.hpp"
 
 namespace {
 
 using namespace sluice::tools;
 
 constexpr const char* kFooter =
-    "Exit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device, or none "
+    "\nExit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device, or none "
     "at all.\n`run` and `check` end with their command's status. Manual: man sluice";
 
 constexpr std::uint32_t kMostQpn = 0xffffff; // 24 bits
+
+// Such as "dat check".
+std::string path_of(const CLI::App& command) {
+    const CLI::App* const parent = command.get_parent();
+    const bool is_first = parent == nullptr || parent->get_parent() == nullptr;
+    return is_first ? command.get_name() : path_of(*parent) + " " + command.get_name();
+}
 
 struct CommandLine {
     CLI::App app{"Tells what the memory of RDMA devices does, and who drives them.", "sluice"};
@@ -45,7 +54,7 @@ struct CommandLine {
 
     CommandLine() {
         app.set_version_flag("--version", std::string("sluice ") + sluice_version());
-        app.footer(kFooter);
+        app.footer(examples_of("") + kFooter);
         app.require_subcommand(1);
         app.fallthrough();
         app.add_flag("--json", options.json, "Print JSON; sluice(1) describes it");
@@ -75,9 +84,22 @@ struct CommandLine {
     CommandLine& operator=(const CommandLine&) = delete;
 
   private:
-    CLI::App* add(CLI::App& parent, const char* name, const char* help, std::function<int()> run) {
+    CLI::App* add_below(CLI::App& parent, const std::string& name, const char* help) {
         CLI::App* command = parent.add_subcommand(name, help);
         command->fallthrough();
+        command->footer(examples_of(path_of(*command)));
+        return command;
+    }
+
+    // One of several commands follows.
+    CLI::App* add_group(const char* name, const char* help) {
+        CLI::App* group = add_below(app, name, help);
+        group->require_subcommand(1);
+        return group;
+    }
+
+    CLI::App* add(CLI::App& parent, const char* name, const char* help, std::function<int()> run) {
+        CLI::App* command = add_below(parent, name, help);
         command->callback([this, run = std::move(run)] { chosen = run; });
         return command;
     }
@@ -90,9 +112,7 @@ struct CommandLine {
     }
 
     void add_dat() {
-        CLI::App* dat = app.add_subcommand("dat", "What programs for DAT (uDAPL) can open");
-        dat->fallthrough();
-        dat->require_subcommand(1);
+        CLI::App* dat = add_group("dat", "What programs for DAT (uDAPL) can open");
         add(*dat, "list", "Every interface adapter, and who named it",
             [this] { return run_dat_list(options); });
         CLI::App* check = add(*dat, "check", "What is wrong in dat.conf, and what opening gives",
@@ -115,10 +135,7 @@ struct CommandLine {
     }
 
     void add_provider() {
-        CLI::App* provider =
-            app.add_subcommand("provider", "Which provider drives each device, and Sluice's own");
-        provider->fallthrough();
-        provider->require_subcommand(1);
+        CLI::App* provider = add_group("provider", "Which provider drives each device, and Sluice's own");
         add(*provider, "status", "Which provider drives each device, and why",
             [this] { return run_provider_status(options); });
         CLI::App* enable = add(*provider, "enable", "Let libibverbs load Sluice's provider for rxe and siw",
@@ -128,9 +145,7 @@ struct CommandLine {
     }
 
     void add_uroce() {
-        CLI::App* uroce = app.add_subcommand("uroce", "Tools for the device without a kernel");
-        uroce->fallthrough();
-        uroce->require_subcommand(1);
+        CLI::App* uroce = add_group("uroce", "Tools for the device without a kernel");
         CLI::App* dump = add(*uroce, "dump", "Each RoCEv2 packet of a recording in a line",
                              [this] { return run_uroce_dump(options, dumped); });
         dump->add_option("FILE", dumped.file, "A pcap or pcapng file; - is standard input")->required();
@@ -208,9 +223,7 @@ struct CommandLine {
     }
 
     void add_sync() {
-        CLI::App* sync = app.add_subcommand("sync", "Tools for memory that hosts share without coherence");
-        sync->fallthrough();
-        sync->require_subcommand(1);
+        CLI::App* sync = add_group("sync", "Tools for memory that hosts share without coherence");
         CLI::App* run = add(*sync, "run", "Run copies of a command as hosts with caches of their own",
                             [this] { return run_sync_run(options, hosts, to_run); });
         run->add_option("--hosts", hosts.hosts, "So many, 2 unless said")->check(CLI::Range(2U, 8U));
@@ -223,22 +236,60 @@ struct CommandLine {
     }
 };
 
-// What the parser says, and what would have been right.
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        names.push_back(command->get_name());
+    }
+    return names;
+}
+
+// Of APP and those above it: they are taken behind its name, too.
+std::vector<std::string> names_of_options(const CLI::App* app) {
+    std::vector<std::string> names;
+    for (; app != nullptr; app = app->get_parent()) {
+        for (const CLI::Option* option : app->get_options()) {
+            for (const std::string& name : option->get_lnames()) {
+                names.push_back("--" + name);
+            }
+        }
+    }
+    return names;
+}
+
+std::string suggest_option(const CLI::App& app, const std::vector<std::string>& unknown) {
+    const auto option =
+        std::ranges::find_if(unknown, [](const auto& word) { return word.starts_with("--"); });
+    return option == unknown.end()
+               ? ""
+               : did_you_mean(option->substr(0, option->find('=')), names_of_options(&app));
+}
+
+// What the parser says, and what would have been right; in one line. Who has said nothing yet gets the help.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
     const CLI::App* at = &app;
     while (!at->get_subcommands().empty()) {
         at = at->get_subcommands().front();
     }
     const std::vector<std::string> unknown = app.remaining(true);
-    const bool is_unknown_command = error.get_name() == "RequiredError" && !unknown.empty();
-    std::cerr << "sluice: "
-              << (is_unknown_command ? "unknown command '" + unknown.front() + "'"
-                                     : std::string(error.what()));
-    std::string names;
-    for (const CLI::App* command : at->get_subcommands([](const CLI::App*) { return true; })) {
-        names += " " + command->get_name();
+    const std::vector<std::string> commands = names_of_commands(*at);
+    const bool lacks_command = error.get_name() == "RequiredError" && !commands.empty();
+    if (lacks_command && unknown.empty()) {
+        std::cout << app.help() << '\n';
+        return kExitUsage;
     }
-    std::cerr << (names.empty() ? "" : "; commands:" + names) << "; see `sluice --help`\n";
+    const bool is_option = lacks_command && unknown.front().starts_with("-");
+    std::cerr << "sluice: "
+              << (is_option ? "unknown option '" + unknown.front() + "'" + suggest_option(*at, unknown)
+                  : lacks_command
+                      ? "unknown command '" + unknown.front() + "'" + did_you_mean(unknown.front(), commands)
+                      : error.what() + suggest_option(*at, unknown));
+    std::string names;
+    for (const std::string& command : commands) {
+        names += " " + command;
+    }
+    std::cerr << (names.empty() ? "" : "; commands:" + names) << "; see `sluice "
+              << (at == &app ? "" : path_of(*at) + " ") << "--help`\n";
     return kExitUsage;
 }
 

@@ -190,11 +190,9 @@ TEST(config__setuid__environment_is_not_heard) {
 #endif
 
 TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
-    const std::vector<std::vector<std::string>> wrong{{},
-                                                      {"device"},
+    const std::vector<std::vector<std::string>> wrong{{"device"},
                                                       {"info", "a", "b"},
                                                       {"--jsn", "devices"},
-                                                      {"provider"},
                                                       {"provider", "start"},
                                                       {"--root"},
                                                       {"run"},
@@ -209,11 +207,79 @@ TEST(usage__wrong__ends_with_2_and_names_what_is_valid) {
         assert_string_equal(ran.out.c_str(), "");
         assert_true(ran.err.starts_with("sluice: ") && std::ranges::count(ran.err, '\n') == 1);
     }
-    assert_contains(
-        run({"device"}).err,
-        "unknown command 'device'; commands: devices info config doctor dat provider uroce stat top run");
+    assert_contains(run({"device"}).err, "unknown command 'device' (did you mean 'devices'?); commands: "
+                                         "devices info config doctor dat provider uroce stat top run");
     assert_contains(run({"provider", "start"}).err,
                     "unknown command 'start'; commands: status enable disable");
+}
+
+TEST(usage__no_command__prints_help_and_ends_with_2) {
+    const Ran ran = run({});
+    assert_int_equal(ran.status, 2);
+    assert_string_equal(ran.err.c_str(), "");
+    assert_contains(ran.out, "devices");
+    assert_contains(ran.out, "sluice doctor  ");
+    assert_contains(ran.out, "Exit status: 0 done");
+    assert_true(ran.out.ends_with("\n"));
+    const Ran of_group = run({"provider"});
+    assert_int_equal(of_group.status, 2);
+    assert_contains(of_group.out, "enable");
+}
+
+TEST(help__each_command__has_examples) {
+    const std::vector<std::vector<std::string>> commands{{"devices"},
+                                                         {"info"},
+                                                         {"config"},
+                                                         {"doctor"},
+                                                         {"stat"},
+                                                         {"top"},
+                                                         {"run"},
+                                                         {"check"},
+                                                         {"sync"},
+                                                         {"sync", "run"},
+                                                         {"uroce"},
+                                                         {"uroce", "dump"},
+                                                         {"dat"},
+                                                         {"dat", "list"},
+                                                         {"dat", "check"},
+                                                         {"dat", "register"},
+                                                         {"dat", "unregister"},
+                                                         {"provider"},
+                                                         {"provider", "status"},
+                                                         {"provider", "enable"},
+                                                         {"provider", "disable"}};
+    for (std::vector<std::string> words : commands) {
+        const std::string command = words.back();
+        words.emplace_back("--help");
+        const Ran ran = run(words);
+        assert_int_equal(ran.status, 0);
+        const std::size_t examples = ran.out.find("Examples:\n");
+        assert_true(examples != std::string::npos);
+        assert_contains(ran.out.substr(examples), command);
+    }
+}
+
+TEST(usage__mistyped__says_what_may_have_been_meant) {
+    assert_contains(run({"provider", "stauts"}).err, "(did you mean 'status'?)");
+    assert_contains(run({"devices", "--jsno"}).err, "(did you mean '--json'?)");
+    assert_contains(run({"--jsno", "devices"}).err, "(did you mean '--json'?)");
+    assert_contains(run({"stat", "--devcie=uroce0"}).err, "(did you mean '--device'?)");
+    assert_lacks(run({"frobnicate"}).err, "did you mean");
+    const Ran dat = run({"dat", "lits"});
+    assert_contains(dat.err, "(did you mean 'list'?)");
+    assert_contains(dat.err, "see `sluice dat --help`");
+    assert_int_equal(std::ranges::count(dat.err, '\n'), 1);
+}
+
+TEST(info__mistyped_device__says_what_may_have_been_meant) {
+    const Machine machine("x86-server");
+    const Ran ran = run({"--root", machine.root(), "info", "mlx50"});
+    assert_int_equal(ran.status, 3);
+    assert_contains(ran.err, "(did you mean 'mlx5_0'?)");
+    const Ran here = run({"info", "nosuch"});
+    assert_int_equal(here.status, 3);
+    assert_contains(here.err, "without a kernel there are: uroce0");
+    assert_contains(run({"info", "127.0.0.1"}).err, "(did you mean 'uroce0', which is at 127.0.0.1?)");
 }
 
 // As the open device says of itself.

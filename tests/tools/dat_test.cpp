@@ -291,6 +291,18 @@ TEST(list__setuid__override_is_not_heard) {
 }
 #endif
 
+TEST(unregister__mistyped__says_what_may_have_been_meant) {
+    Machine machine("x86-server");
+    machine.add("/etc/");
+    assert_contains(run({"--root", machine.root(), "dat", "unregister", "ia0"}).err,
+                    "nothing is named so far");
+    assert_status(run({"--root", machine.root(), "dat", "register", "mlx5_0", "--name", "first"}), 0);
+    const Ran ran = run({"--root", machine.root(), "dat", "unregister", "frist"});
+    assert_status(ran, 3);
+    assert_contains(ran.err, "(did you mean 'first'?)");
+    assert_contains(run({"--root", machine.root(), "dat", "check", "firts"}).err, "(did you mean 'first'?)");
+}
+
 TEST(usage__wrong__names_the_commands) {
     assert_status(run({"dat"}), 2);
     assert_contains(run({"dat", "frobnicate"}).err,

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tools/nearest.hpp"
+
 namespace sluice::tools::counters {
 
 std::vector<UroceUse> selected_uses(const StatOptions& wanted) {
@@ -17,10 +19,14 @@ std::vector<UroceUse> selected_uses(const StatOptions& wanted) {
 }
 
 std::string nothing_found(const StatOptions& wanted) {
+    std::vector<std::string> used;
+    for (const UroceUse& use : uroce_uses()) {
+        used.push_back(use.device);
+    }
     const std::string device = wanted.device.empty() ? "a uroce device" : wanted.device;
     const std::string process =
         wanted.pid == 0 ? "no process of this user" : "process " + std::to_string(wanted.pid);
-    return process + " has used " + device +
+    return process + " has used " + device + did_you_mean(wanted.device, used) +
            ", or it keeps its counters in another directory (SLUICE_UROCE_COUNTERS)";
 }
 
