@@ -261,10 +261,12 @@ inline bool is_empty(int socket_fd) {
     return recv(socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-// Runs BODY in a process of its own, which then stays until it is ended. ready() is what BODY said.
+// Runs BODY in a process of its own, which then stays until it is ended. ready() is what BODY said. LATER
+// runs after that.
 class Child {
   public:
-    explicit Child(const std::function<bool()>& body) {
+    explicit Child(
+        const std::function<bool()>& body, const std::function<void()>& later = [] {}) {
         int ends[2];
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
         pid_ = fork();
@@ -273,6 +275,7 @@ class Child {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             const char said = body() ? 'y' : 'n';
             (void)!write(ends[1], &said, 1);
+            later();
             for (;;) {
                 pause();
             }
@@ -295,6 +298,22 @@ class Child {
   private:
     pid_t pid_ = -1;
     bool ready_ = false;
+};
+
+// Between two processes, one of which waits for the other.
+class Signal {
+  public:
+    void give(bool good = true) const { eventfd_write(count_.get(), good ? kGood : kBad); }
+    // Whether it was a good one. False after ten seconds, too.
+    bool wait() const {
+        pollfd wanted = {.fd = count_.get(), .events = POLLIN, .revents = 0};
+        eventfd_t count = 0;
+        return poll(&wanted, 1, 10'000) == 1 && eventfd_read(count_.get(), &count) == 0 && count == kGood;
+    }
+
+  private:
+    static constexpr eventfd_t kGood = 1, kBad = 2;
+    Descriptor count_{eventfd(0, EFD_CLOEXEC)};
 };
 
 // A member in a process of its own, until it is killed.
