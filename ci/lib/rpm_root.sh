@@ -67,7 +67,7 @@ what_does_not_fit_is_refused() {
         'intended for a different architecture'
 }
 
-readonly kKnownRequirements='^(/bin/sh|/bin/bash|/usr/bin/bash|/usr/bin/env|/usr/bin/perl|/usr/bin/pkg-config|bash|cpio|kmod|perl.*|rtld\(GNU_HASH\)|lib(c|m|dat2|stdc\+\+|gcc_s|ibverbs|rdmacm|nl-3|nl-route-3)\.so\..*|ld-linux.*|lib(ibverbs|rdmacm).*)$'
+readonly kKnownRequirements='^(/bin/sh|/bin/bash|/usr/bin/bash|/usr/bin/env|/usr/bin/perl|/usr/bin/pkg-config|bash|cpio|kmod|perl.*|rtld\(GNU_HASH\)|lib(c|m|dat2|stdc\+\+|gcc_s|ibverbs|rdmacm|smartcols|nl-3|nl-route-3)\.so\..*|ld-linux.*|lib(ibverbs|rdmacm).*)$'
 
 readonly kPackages=(libsluice libsluice-devel libdat libdat-devel libdapl-sluice libdapl-sluice2 librpma-sluice
     librpma-sluice-devel libsluice-sync libsluice-sync-devel libibverbs-sluice sluice-tools sluice-lab sluice-doc)
