@@ -14,6 +14,7 @@
 #include "roce/engine/memory.hpp"
 #include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/out_packet.hpp"
+#include "roce/engine/queue_pair_row.hpp"
 #include "roce/engine/region_table.hpp"
 #include "roce/engine/types.hpp"
 
@@ -46,6 +47,7 @@ struct QpContext {
     Memory& memory;
     EventSink& events;
     Counters& counters;
+    QpCounters& own_counters;
     CompletionQueue& send_cq;
     CompletionQueue& recv_cq;
     std::uint32_t qpn;
@@ -72,11 +74,32 @@ struct QpContext {
         return {.local = attr.local, .qpn = qpn, .remote = attr.remote, .peer_qpn = attr.dest_qpn};
     }
 
+    // For the device and for this queue pair.
+    void count(Count Counters::*all, Count QpCounters::*own) noexcept {
+        ++(counters.*all);
+        ++(own_counters.*own);
+    }
+    void count_drop(Count Counters::*reason) noexcept { count(reason, &QpCounters::dropped); }
+    // A request of ours that ended well.
+    void count_sent(WrOpcode opcode, std::uint32_t len_bytes) noexcept {
+        count(&Counters::messages_sent, &QpCounters::messages_sent);
+        (is_fetching(opcode) ? own_counters.bytes_received : own_counters.bytes_sent).add(len_bytes);
+    }
+    // A request of the peer's that was executed: it brought so many bytes, or takes so many.
+    void count_received(std::uint32_t brought, std::uint32_t taken = 0) noexcept {
+        count(&Counters::messages_received, &QpCounters::messages_received);
+        own_counters.bytes_received.add(brought);
+        own_counters.bytes_sent.add(taken);
+    }
+
     void complete(CompletionQueue& queue, Completion completion) noexcept {
         completion.qpn = qpn;
         SLUICE_PROBE(completion, qpn, completion.wr_id, static_cast<std::uint32_t>(completion.status),
                      static_cast<std::uint32_t>(completion.opcode), completion.len_bytes);
         ++counters.completions[static_cast<std::size_t>(completion.status)];
+        ++(completion.status == Status::kSuccess   ? own_counters.completions_good
+           : completion.status == Status::kFlushed ? own_counters.completions_flushed
+                                                   : own_counters.completions_failed);
         const bool broken = queue.overflowed();
         if (!queue.push(completion) && !broken) {
             events.event(AsyncEvent::kCqError, qpn);

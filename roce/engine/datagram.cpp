@@ -69,13 +69,13 @@ std::uint8_t flags_of(const wire::Grh& grh) noexcept {
 
 void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexcept {
     if (packet.deth.qkey != context_.attr.qkey) {
-        ++context_.counters.dropped_wrong_peer;
+        context_.count_drop(&Counters::dropped_wrong_peer);
         return;
     }
     const std::size_t len = grh.size() + packet.payload.size();
     if (packet.payload.size() > context_.attr.path_mtu || receives_.empty() ||
         receives_.next_len_bytes() < len) {
-        ++context_.counters.dropped_no_room;
+        context_.count_drop(&Counters::dropped_no_room);
         return;
     }
     receives_.take(receive_);
@@ -87,7 +87,9 @@ void Datagram::on_packet(const wire::Packet& packet, const wire::Grh& grh) noexc
     Completion completion =
         completion_of(packet, receive_.wr_id, WcOpcode::kRecv, static_cast<std::uint32_t>(len));
     completion.status = stored ? Status::kSuccess : Status::kLocalProtection;
-    context_.counters.messages_received += stored ? 1 : 0;
+    if (stored) {
+        context_.count_received(static_cast<std::uint32_t>(packet.payload.size()));
+    }
     completion.flags |= flags_of(grh);
     completion.src_qpn = packet.deth.src_qpn;
     context_.complete(context_.recv_cq, completion);

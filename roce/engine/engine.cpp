@@ -32,7 +32,8 @@ Engine::Engine(const EngineConfig& config, Memory& memory, EventSink& events)
       free_(index_mask_ + 1, config.secret.derive("seats")),
       tags_(config.secret.derive("numbers"), kQpnBits - std::popcount(index_mask_)),
       srq_numbers_(config.secret.derive("srq numbers"), kQpnBits), share_(config.share),
-      min_silence_(config.min_silence), neighbourhood_(config.neighbourhood), deadlines_(slots_.size()) {
+      min_silence_(config.min_silence), neighbourhood_(config.neighbourhood), rows_(config.rows),
+      deadlines_(slots_.size()) {
     unsettled_.reserve(slots_.size());
     waiting_.reserve(slots_.size());
     owing_.reserve(slots_.size());
@@ -101,6 +102,7 @@ Result<QueuePair*> Engine::make_at(std::uint32_t index, std::uint32_t qpn, const
     }
     QpConfig own = config;
     own.min_silence = min_silence_;
+    own.rows = rows_;
     slots_[index].qp =
         std::make_unique<QueuePair>(own, qpn, regions_, memory_, events_, counters_, neighbourhood_, index);
     return slots_[index].qp.get();

@@ -40,6 +40,7 @@ struct EngineConfig {
     Nanoseconds min_silence = 0;            // of a peer, before a connection ends
     Counters* counters = nullptr;           // where it counts; outlives it. Null: in itself
     Neighbourhood* neighbourhood = nullptr; // outlives it. Null: all peers are reached by packets
+    QueuePairRows* rows = nullptr;          // of its queue pairs; outlives it. Null: nobody sees them
 };
 
 class Engine {
@@ -135,6 +136,7 @@ class Engine {
     const Share share_;
     const Nanoseconds min_silence_;
     Neighbourhood* const neighbourhood_;
+    QueuePairRows* const rows_;
     std::uint32_t ready_head_ = kNobody;
     std::uint32_t ready_tail_ = kNobody;
     Deadlines deadlines_;

@@ -23,6 +23,11 @@ bool carries_over_ud(WrOpcode opcode) noexcept {
     return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm;
 }
 
+QueuePairRow& row_from(QueuePairRows* rows, QueuePairRow& otherwise) noexcept {
+    QueuePairRow* const row = rows != nullptr ? rows->acquire() : nullptr;
+    return row != nullptr ? *row : otherwise;
+}
+
 // What needs no answer.
 bool carries_over_uc(WrOpcode opcode) noexcept {
     return carries_over_ud(opcode) || opcode == WrOpcode::kWrite || opcode == WrOpcode::kWriteImm ||
@@ -33,8 +38,19 @@ bool carries_over_uc(WrOpcode opcode) noexcept {
 
 QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& regions, Memory& memory,
                      EventSink& events, Counters& counters, Neighbourhood* neighbourhood, std::uint32_t seat)
-    : context_{regions, memory,    events, counters,           *config.send_cq, *config.recv_cq,
-               qpn,     config.pd, {},     config.min_silence, neighbourhood,   opcodes_of(config.type)},
+    : rows_(config.rows), row_(row_from(rows_, own_row_)), context_{regions,
+                                                                    memory,
+                                                                    events,
+                                                                    counters,
+                                                                    row_.counters,
+                                                                    *config.send_cq,
+                                                                    *config.recv_cq,
+                                                                    qpn,
+                                                                    config.pd,
+                                                                    {},
+                                                                    config.min_silence,
+                                                                    neighbourhood,
+                                                                    opcodes_of(config.type)},
       seat_(seat), owner_(config.owner), type_(config.type), has_srq_(config.srq != nullptr),
       takes_receives_(!has_srq_ && !is_xrc(config.type)), blocks_own_multicast_(config.blocks_own_multicast),
       own_receives_(at_least_one(takes_receives_ ? config.max_recv_wr : 0), config.max_recv_sge),
@@ -42,7 +58,31 @@ QueuePair::QueuePair(const QpConfig& config, std::uint32_t qpn, RegionTable& reg
       sends_(context_, at_least_one(config.max_send_wr), config.max_send_sge, config.max_inline,
              config.signal_all),
       requester_(context_, sends_), responder_(context_, receives_, config.xrc_domain),
-      datagram_(context_, sends_, receives_), unreliable_(context_, sends_, receives_) {}
+      datagram_(context_, sends_, receives_), unreliable_(context_, sends_, receives_) {
+    row_.type.set(static_cast<std::uint64_t>(type_));
+    row_.qpn.set(qpn);
+}
+
+QueuePair::~QueuePair() {
+    withdraw();
+    if (&row_ != &own_row_) {
+        rows_->release(row_);
+    }
+}
+
+void QueuePair::enter(QpState state) noexcept {
+    state_ = state;
+    row_.state.set(static_cast<std::uint64_t>(state));
+}
+
+// Of a datagram's queue pair each request names another one.
+void QueuePair::show_peer() noexcept {
+    QueuePairRow::put(row_.local, context_.attr.local);
+    if (type_ != QpType::kUd) {
+        row_.peer_qpn.set(context_.attr.dest_qpn);
+        QueuePairRow::put(row_.remote, context_.attr.remote);
+    }
+}
 
 // 10.3.1: forward one step at a time, and from anywhere to reset and to error.
 bool QueuePair::transition_is_legal(QpState to) const noexcept {
@@ -114,7 +154,8 @@ Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
     } else if (to == QpState::kReadyToSend) {
         requester_.go_on();
     }
-    state_ = to;
+    enter(to);
+    show_peer();
     publish();
     look_if_drained();
     return {};
@@ -141,7 +182,7 @@ void QueuePair::withdraw() noexcept {
 }
 
 void QueuePair::reset() noexcept {
-    state_ = QpState::kReset;
+    enter(QpState::kReset);
     acknowledgement_waited_ = false;
     withdraw();
     responder_.stop();
@@ -256,12 +297,13 @@ bool QueuePair::receives_packets() const noexcept {
 }
 
 void QueuePair::receive(const InPacket& in, const Moment& now) noexcept {
+    ++context_.own_counters.packets_in;
     if (!receives_packets()) {
-        ++context_.counters.dropped_wrong_state;
+        context_.count_drop(&Counters::dropped_wrong_state);
         return;
     }
     if (!is_from_peer(in)) {
-        ++context_.counters.dropped_wrong_peer;
+        context_.count_drop(&Counters::dropped_wrong_peer);
         return;
     }
     if (type_ == QpType::kUd) {
@@ -269,7 +311,7 @@ void QueuePair::receive(const InPacket& in, const Moment& now) noexcept {
         return;
     }
     if (has_other_port(in)) {
-        ++context_.counters.dropped_wrong_port;
+        context_.count_drop(&Counters::dropped_wrong_port);
         return;
     }
     const bool valid = take(in, now);
@@ -287,13 +329,13 @@ bool QueuePair::take(const InPacket& in, const Moment& now) noexcept {
     }
     if (!in.packet.info().is_response()) {
         if (type_ == QpType::kXrcSend) {
-            ++context_.counters.dropped_wrong_peer;
+            context_.count_drop(&Counters::dropped_wrong_peer);
             return false;
         }
         return responder_.on_request(in.packet, in.not_ready, in.through_memory);
     }
     if (!sends_packets() || type_ == QpType::kXrcReceive) {
-        ++context_.counters.dropped_wrong_state;
+        context_.count_drop(&Counters::dropped_wrong_state);
         return false;
     }
     return requester_.on_response(in.packet, now);
@@ -338,6 +380,9 @@ bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
     }
     forget_room();
     const bool sent = transmit_something(out, now);
+    if (sent) {
+        ++context_.own_counters.packets_out;
+    }
     check_failures();
     return sent;
 }
@@ -452,7 +497,7 @@ Nanoseconds QueuePair::deadline() const noexcept {
 
 void QueuePair::check_failures() noexcept {
     if ((datagram_.failed() || unreliable_.failed()) && sends_packets()) {
-        state_ = QpState::kSendError;
+        enter(QpState::kSendError);
     }
     look_if_drained();
     if (state_ == QpState::kError) {
@@ -469,7 +514,7 @@ void QueuePair::check_failures() noexcept {
 }
 
 void QueuePair::enter_error(Status first_send) noexcept {
-    state_ = QpState::kError;
+    enter(QpState::kError);
     withdraw();
     sends_.flush(first_send);
     datagram_.stop();

@@ -43,6 +43,7 @@ struct QpConfig {
     Nanoseconds min_silence = 0;
     bool blocks_own_multicast = false; // of UD: what it sends to a group that it hears doesn't come back
     void* owner = nullptr;             // the caller's own
+    QueuePairRows* rows = nullptr;     // outlives it. Null: nobody sees what it counts
 };
 
 class QueuePair {
@@ -53,7 +54,7 @@ class QueuePair {
               std::uint32_t seat = 0);
     QueuePair(const QueuePair&) = delete;
     QueuePair& operator=(const QueuePair&) = delete;
-    ~QueuePair() { withdraw(); }
+    ~QueuePair();
 
     std::uint32_t qpn() const noexcept { return context_.qpn; }
     QpState state() const noexcept { return state_; }
@@ -137,8 +138,13 @@ class QueuePair {
     void look_if_drained() noexcept;
     void publish() noexcept;
     void withdraw() noexcept;
+    void enter(QpState state) noexcept;
+    void show_peer() noexcept;
     bool take(const InPacket& in, const Moment& now) noexcept;
 
+    QueuePairRows* const rows_;
+    QueuePairRow own_row_; // if it gets none
+    QueuePairRow& row_;
     QpContext context_;
     const std::uint32_t seat_;
     bool is_published_ = false;

@@ -229,7 +229,7 @@ void Requester::moved_on(SendEntry& entry, std::uint32_t numbers, const Moment& 
     if (psn_distance(end, sent_limit_) > 0) {
         sent_limit_ = end;
     } else {
-        ++context_.counters.packets_again;
+        context_.count(&Counters::packets_again, &QpCounters::packets_again);
         SLUICE_PROBE(retransmit, context_.qpn, context_.attr.dest_qpn,
                      psn_add(entry.first_psn, cursor_packet_ - numbers), &context_.attr.remote);
     }

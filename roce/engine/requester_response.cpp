@@ -88,7 +88,7 @@ void Requester::on_nak(const Packet& packet, const Moment& now) noexcept {
 }
 
 void Requester::on_rnr(const Packet& packet, const Moment& now) noexcept {
-    ++context_.counters.rnr_naks_in;
+    context_.count(&Counters::rnr_naks_in, &QpCounters::rnr_naks_in);
     if (!advance(packet.bth.psn, now)) {
         retry();
         return;
@@ -181,7 +181,7 @@ void Requester::on_deadline(Nanoseconds now) noexcept {
         look_at_port(now);
     }
     if (ack_deadline_ <= now) {
-        ++context_.counters.timeouts;
+        context_.count(&Counters::timeouts, &QpCounters::timeouts);
         ack_deadline_ = kNever;
         rewound_ = false;
         if (refusal_) {

@@ -14,6 +14,26 @@ using wire::Packet;
 using wire::psn_add;
 using wire::psn_distance;
 
+namespace {
+
+// Bytes that an operation with an answer brings, and those that its answer has.
+std::uint32_t brought_by(const Packet& packet) noexcept {
+    return packet.info().operation == Operation::kAtomicWrite ? sizeof(std::uint64_t) : 0;
+}
+std::uint32_t taken_by(const Packet& packet) noexcept {
+    switch (packet.info().operation) {
+    case Operation::kReadRequest:
+        return packet.reth.len_bytes;
+    case Operation::kCompareSwap:
+    case Operation::kFetchAdd:
+        return sizeof(std::uint64_t);
+    default:
+        return 0;
+    }
+}
+
+} // namespace
+
 void Responder::start() {
     expected_psn_ = context_.attr.recv_psn & wire::kPsnMask;
     msn_ = acknowledged_msn_ = 0;
@@ -33,7 +53,7 @@ void Responder::start() {
 
 bool Responder::on_request(const Packet& packet, bool not_ready, bool through_memory) noexcept {
     if (replies_.full()) {
-        ++context_.counters.dropped_no_room;
+        context_.count_drop(&Counters::dropped_no_room);
         return false;
     }
     const std::int32_t ahead = psn_distance(packet.bth.psn, expected_psn_);
@@ -43,7 +63,7 @@ bool Responder::on_request(const Packet& packet, bool not_ready, bool through_me
     }
     through_memory_ = through_memory;
     if (ahead > 0) {
-        ++context_.counters.out_of_sequence;
+        context_.count(&Counters::out_of_sequence, &QpCounters::out_of_sequence);
         if (silence_ == Silence::kNone) {
             silence_ = Silence::kToldOfGap;
             queue_nak(wire::nak_syndrome(wire::NakCode::kSequence));
@@ -189,7 +209,7 @@ Responder::Verdict Responder::send(const Packet& packet) noexcept {
     expected_psn_ = psn_add(expected_psn_, 1);
     if (info.ends()) {
         msn_ = psn_add(msn_, 1);
-        ++context_.counters.messages_received;
+        context_.count_received(received_bytes_);
         finish_receive(packet, WcOpcode::kRecv, received_bytes_);
     }
     acknowledged_psn_ = packet.bth.psn;
@@ -233,7 +253,7 @@ Responder::Verdict Responder::write(const Packet& packet) noexcept {
     expected_psn_ = psn_add(expected_psn_, 1);
     if (info.ends()) {
         msn_ = psn_add(msn_, 1);
-        ++context_.counters.messages_received;
+        context_.count_received(write_bytes_);
         if (info.has(wire::kHasImmDt) && take_receive()) {
             finish_receive(packet, WcOpcode::kRecvWriteImm, write_bytes_);
         }
@@ -331,7 +351,7 @@ Responder::Verdict Responder::flush_memory(const Packet& packet) noexcept {
 // Takes the request's numbers, too: what is remembered has been executed.
 void Responder::remember(const Packet& packet, std::uint32_t packets, std::uint64_t value) noexcept {
     msn_ = psn_add(msn_, 1);
-    ++context_.counters.messages_received;
+    context_.count_received(brought_by(packet), taken_by(packet));
     expected_psn_ = psn_add(expected_psn_, packets);
     remembered_[operations_++ % remembered_.size()] = {.operation = packet.info().operation,
                                                        .psn = packet.bth.psn,
@@ -360,7 +380,7 @@ const Responder::Remembered* Responder::recall(const Packet& packet) const noexc
 
 // 9.7.5.1: a copy never executes anything but a read, and that only within what was asked before.
 void Responder::on_duplicate(const Packet& packet) noexcept {
-    ++context_.counters.duplicates;
+    context_.count(&Counters::duplicates, &QpCounters::duplicates);
     const Operation operation = packet.info().operation;
     if (operation == Operation::kSend || operation == Operation::kWrite) {
         if (packet.bth.ack_request) {

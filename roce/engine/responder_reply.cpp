@@ -47,7 +47,7 @@ void Responder::refuse(Verdict verdict) noexcept {
         return;
     case Verdict::kNotReady:
         silence_ = Silence::kToldNotReady;
-        ++context_.counters.rnr_naks_out;
+        context_.count(&Counters::rnr_naks_out, &QpCounters::rnr_naks_out);
         queue_nak(wire::rnr_syndrome(context_.attr.min_rnr_timer));
         return;
     case Verdict::kInvalid:

@@ -155,7 +155,9 @@ void SendQueue::publish(std::uint32_t count) noexcept {
 
 void SendQueue::retire(Status status) noexcept {
     const SendEntry& entry = at(head_);
-    context_.counters.messages_sent += status == Status::kSuccess ? 1 : 0;
+    if (status == Status::kSuccess) {
+        context_.count_sent(entry.wr.opcode, entry.len_bytes);
+    }
     if (signal_all_ || (entry.wr.flags & kSignaled) != 0 || status != Status::kSuccess) {
         context_.complete(context_.send_cq, {.wr_id = entry.wr.wr_id,
                                              .status = status,

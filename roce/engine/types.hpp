@@ -105,6 +105,11 @@ constexpr bool is_atomic(WrOpcode opcode) noexcept {
     return opcode == WrOpcode::kCompareSwap || opcode == WrOpcode::kFetchAdd;
 }
 
+// Whether data come from the peer's memory.
+constexpr bool is_fetching(WrOpcode opcode) noexcept {
+    return opcode == WrOpcode::kRead || is_atomic(opcode);
+}
+
 enum class WcOpcode : std::uint8_t {
     kSend,
     kWrite,

@@ -158,10 +158,14 @@ void UnreliableConnection::stop_receiving() noexcept {
 
 bool UnreliableConnection::on_packet(const Packet& packet) noexcept {
     const bool in_order = packet.bth.psn == expected_psn_;
-    context_.counters.out_of_sequence += in_order ? 0 : 1;
+    if (!in_order) {
+        context_.count(&Counters::out_of_sequence, &QpCounters::out_of_sequence);
+    }
     expected_psn_ = psn_add(packet.bth.psn, 1);
     if (!in_order || !continues(packet.info())) {
-        context_.counters.dropped_messages += message_ != Message::kNone ? 1 : 0;
+        if (message_ != Message::kNone) {
+            context_.count_drop(&Counters::dropped_messages);
+        }
         message_ = Message::kNone;
         if (!packet.info().starts()) {
             return false;
@@ -170,7 +174,7 @@ bool UnreliableConnection::on_packet(const Packet& packet) noexcept {
     if (take(packet)) {
         return true;
     }
-    ++context_.counters.dropped_messages;
+    context_.count_drop(&Counters::dropped_messages);
     message_ = Message::kNone;
     return false;
 }
@@ -194,7 +198,7 @@ bool UnreliableConnection::take_receive() noexcept {
         return true;
     }
     if (receives_.empty()) {
-        ++context_.counters.dropped_no_room;
+        context_.count_drop(&Counters::dropped_no_room);
         return false;
     }
     receives_.take(receive_);
@@ -232,8 +236,8 @@ bool UnreliableConnection::send(const Packet& packet) noexcept {
     }
     received_bytes_ += static_cast<std::uint32_t>(packet.payload.size());
     message_ = info.ends() ? Message::kNone : Message::kSend;
-    context_.counters.messages_received += info.ends() ? 1 : 0;
     if (info.ends()) {
+        context_.count_received(received_bytes_);
         finish_receive(packet, WcOpcode::kRecv, received_bytes_);
     }
     return true;
@@ -265,7 +269,9 @@ bool UnreliableConnection::write(const Packet& packet) noexcept {
     write_addr_ += len;
     write_left_ -= len;
     message_ = info.ends() ? Message::kNone : Message::kWrite;
-    context_.counters.messages_received += info.ends() ? 1 : 0;
+    if (info.ends()) {
+        context_.count_received(write_bytes_);
+    }
     if (info.has(wire::kHasImmDt)) {
         finish_receive(packet, WcOpcode::kRecvWriteImm, write_bytes_);
     }

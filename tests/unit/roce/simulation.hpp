@@ -6,11 +6,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <queue>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "roce/engine/engine.hpp"
@@ -101,6 +103,33 @@ inline Address address(std::uint8_t last_byte) {
 }
 
 // One end: a device with its memory.
+// A row for each queue pair, as far as there are some.
+class FewRows final : public QueuePairRows {
+  public:
+    QueuePairRow* acquire() noexcept override {
+        for (std::size_t i = 0; i < rows_.size(); ++i) {
+            if (!std::exchange(taken_[i], true)) {
+                rows_[i].clear();
+                return &rows_[i];
+            }
+        }
+        return nullptr;
+    }
+    void release(QueuePairRow& row) noexcept override {
+        row.clear();
+        taken_[static_cast<std::size_t>(&row - rows_.data())] = false;
+    }
+    const QueuePairRow* find(std::uint32_t qpn) const noexcept {
+        const auto found =
+            std::ranges::find_if(rows_, [&](const QueuePairRow& row) { return row.qpn.get() == qpn; });
+        return found == rows_.end() ? nullptr : &*found;
+    }
+
+  private:
+    std::array<QueuePairRow, 3> rows_;
+    std::array<bool, 3> taken_{};
+};
+
 struct Host {
     // NEIGHBOURHOOD may be null.
     Host(std::uint8_t number, std::uint64_t seed, Neighbourhood* neighbourhood,
@@ -108,7 +137,8 @@ struct Host {
         : where(address(number)), engine({.max_queue_pairs = 16,
                                           .max_regions = 64,
                                           .secret = RandomKey::repeatable(seed),
-                                          .neighbourhood = neighbourhood},
+                                          .neighbourhood = neighbourhood,
+                                          .rows = &rows},
                                          memory, events),
           send_cq(cq_entries), recv_cq(cq_entries) {}
 
@@ -122,6 +152,7 @@ struct Host {
     Address where;
     HoledMemory memory;
     EventLog events;
+    FewRows rows;
     Engine engine;
     CompletionQueue send_cq;
     CompletionQueue recv_cq;
