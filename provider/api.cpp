@@ -220,6 +220,53 @@ Result<void> field_into(const void* datagram, std::size_t datagram_bytes, unsign
     return copy_versioned(field, to, size, kOldestField);
 }
 
+std::vector<sluice_uroce_counter> to_c(const uroce::device::NamedCounters& counters) {
+    std::vector<sluice_uroce_counter> made;
+    made.reserve(counters.size());
+    for (const auto& [name, value] : counters) {
+        made.push_back({name.c_str(), value});
+    }
+    return made;
+}
+
+// With the counters of each, which it refers to.
+struct QueuePairsInC {
+    explicit QueuePairsInC(const std::vector<uroce::device::QueuePairUse>& queue_pairs) {
+        counters.reserve(queue_pairs.size());
+        all.reserve(queue_pairs.size());
+        for (const uroce::device::QueuePairUse& one : queue_pairs) {
+            counters.push_back(to_c(one.counters));
+            all.push_back({.qpn = one.qpn,
+                           .peer_qpn = one.peer_qpn,
+                           .type = one.type.c_str(),
+                           .state = one.state.c_str(),
+                           .local = one.local.c_str(),
+                           .remote = one.remote.c_str(),
+                           .count = counters.back().size(),
+                           .counters = counters.back().data()});
+        }
+    }
+    std::vector<std::vector<sluice_uroce_counter>> counters;
+    std::vector<sluice_uroce_queue_pair> all;
+};
+
+void report_use(const uroce::device::ProcessUse& process, const uroce::device::DeviceUse& device,
+                void (*found)(void* context, const sluice_uroce_use* use), void* context) {
+    const std::vector<sluice_uroce_counter> counters = to_c(device.counters);
+    const QueuePairsInC queue_pairs(device.queue_pairs);
+    const sluice_uroce_use use{.device = device.device.c_str(),
+                               .address = device.address.c_str(),
+                               .command = process.command.c_str(),
+                               .pid = process.pid,
+                               .is_running = process.is_running ? 1 : 0,
+                               .count = static_cast<std::uint32_t>(counters.size()),
+                               .opened_ns = process.opened_ns,
+                               .counters = counters.data(),
+                               .queue_pair_count = queue_pairs.all.size(),
+                               .queue_pairs = queue_pairs.all.data()};
+    found(context, &use);
+}
+
 } // namespace
 
 extern "C" {
@@ -359,19 +406,7 @@ int sluice_list_uroce_counters(void (*found)(void* context, const sluice_uroce_u
         }
         for (const uroce::device::ProcessUse& process : *processes) {
             for (const uroce::device::DeviceUse& device : process.devices) {
-                std::vector<sluice_uroce_counter> counters;
-                for (const auto& [name, value] : device.counters) {
-                    counters.push_back({name.c_str(), value});
-                }
-                const sluice_uroce_use use{.device = device.device.c_str(),
-                                           .address = device.address.c_str(),
-                                           .command = process.command.c_str(),
-                                           .pid = process.pid,
-                                           .is_running = process.is_running ? 1 : 0,
-                                           .count = static_cast<std::uint32_t>(counters.size()),
-                                           .opened_ns = process.opened_ns,
-                                           .counters = counters.data()};
-                found(context, &use);
+                report_use(process, device, found, context);
             }
         }
         return {};

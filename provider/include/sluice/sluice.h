@@ -293,6 +293,18 @@ struct sluice_uroce_counter {
     uint64_t value;
 };
 
+/* One queue pair of a uroce device. */
+struct sluice_uroce_queue_pair {
+    uint32_t qpn;
+    uint32_t peer_qpn;  /* 0: it has no peer */
+    const char* type;   /* "RC", "UC", "UD", "XRC_SEND", "XRC_RECV"; "?" for one of a later version */
+    const char* state;  /* "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR", or "?" */
+    const char* local;  /* the address that it uses; "" before it has one */
+    const char* remote; /* of its peer; "" if it has none */
+    uint64_t count;     /* of counters */
+    const struct sluice_uroce_counter* counters;
+};
+
 /* What one device has counted in one process. New members may come at the end. */
 struct sluice_uroce_use {
     const char* device;  /* "uroce0" */
@@ -303,6 +315,9 @@ struct sluice_uroce_use {
     uint32_t count;      /* of counters */
     uint64_t opened_ns;  /* when it opened its first device, in nanoseconds since 1970 */
     const struct sluice_uroce_counter* counters;
+    /* Those that exist, or existed when the process ended, by number; at most 4096 of a process. */
+    uint64_t queue_pair_count;
+    const struct sluice_uroce_queue_pair* queue_pairs;
 };
 
 /*

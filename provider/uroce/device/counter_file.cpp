@@ -28,7 +28,7 @@ void put(std::array<char, kSize>& to, std::string_view from) noexcept {
 // A longer file would end the program with SIGXFSZ.
 bool may_have_file() noexcept {
     rlimit limit{};
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= kCounterFileBytes;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= kWholeFileBytes;
 }
 
 } // namespace
@@ -38,7 +38,7 @@ CounterFile::CounterFile() {
         SLUICE_LOG(kInfo, "uroce",
                    "`sluice stat` won't see this process: its limit for files (ulimit -f) is "
                    "below %zu bytes",
-                   kCounterFileBytes);
+                   kWholeFileBytes);
         return;
     }
     const std::vector<std::string> directories = counter_directories();
@@ -55,7 +55,7 @@ CounterFile::CounterFile() {
 
 CounterFile::~CounterFile() {
     if (mapped_ != nullptr) {
-        munmap(mapped_, kCounterFileBytes);
+        munmap(mapped_, kWholeFileBytes);
     }
 }
 
@@ -81,14 +81,14 @@ bool CounterFile::create(const std::string& directory) {
 bool CounterFile::fill(const std::string& path) {
     struct flock lock {};
     lock.l_type = F_WRLCK;
-    if (fcntl(file_.get(), F_SETLK, &lock) != 0 || ftruncate(file_.get(), kCounterFileBytes) != 0) {
+    if (fcntl(file_.get(), F_SETLK, &lock) != 0 || ftruncate(file_.get(), kWholeFileBytes) != 0) {
         return false;
     }
     errno = posix_fallocate(file_.get(), 0, kRoomsAt);
     if (errno != 0) {
         return false;
     }
-    void* const mapped = mmap(nullptr, kCounterFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+    void* const mapped = mmap(nullptr, kWholeFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
     if (mapped == MAP_FAILED) {
         return false;
     }
@@ -107,6 +107,7 @@ bool CounterFile::fill(const std::string& path) {
         const char* const name = counter_names()[i];
         put(header.names[i], name != nullptr ? name : "");
     }
+    row_table_ = std::make_unique<RowTable>(file_.get(), mapped_);
     std::atomic_thread_fence(std::memory_order_release); // a reader of the magic word finds the rest
     header.magic = kCounterMagic;
     SLUICE_LOG(kDebug, "uroce", "counting in %s", path.c_str());
@@ -136,10 +137,12 @@ CounterFile::Room& CounterFile::free_room() {
     if (found != rooms_.end()) {
         return *found;
     }
-    Room made{room_in_file(rooms_.size()), false, nullptr};
+    Room made{room_in_file(rooms_.size()), false, nullptr, nullptr};
     if (made.memory == nullptr) {
         made.own = std::make_unique<CounterRoom>();
         made.memory = made.own.get();
+    } else {
+        made.rows = std::make_unique<DeviceRows>(*row_table_, rooms_.size());
     }
     rooms_.push_back(std::move(made));
     return rooms_.back();
@@ -157,10 +160,19 @@ DeviceCounters& CounterFile::acquire(const LocalAddress& where) {
     return *reinterpret_cast<DeviceCounters*>(room.memory->values.data());
 }
 
-void CounterFile::release(DeviceCounters& counters) noexcept {
-    const auto own = std::ranges::find_if(rooms_, [&](const Room& room) {
-        return static_cast<void*>(room.memory->values.data()) == static_cast<void*>(&counters);
+std::vector<CounterFile::Room>::iterator CounterFile::room_of(const DeviceCounters& counters) noexcept {
+    return std::ranges::find_if(rooms_, [&](const Room& room) {
+        return static_cast<const void*>(room.memory->values.data()) == static_cast<const void*>(&counters);
     });
+}
+
+engine::QueuePairRows* CounterFile::rows(const DeviceCounters& counters) noexcept {
+    const auto room = room_of(counters);
+    return room == rooms_.end() ? nullptr : room->rows.get();
+}
+
+void CounterFile::release(DeviceCounters& counters) noexcept {
+    const auto own = room_of(counters);
     if (own == rooms_.end()) {
         return;
     }

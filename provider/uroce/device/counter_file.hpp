@@ -20,6 +20,7 @@
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/device/counter_format.hpp"
 #include "provider/uroce/device/counters.hpp"
+#include "provider/uroce/device/queue_pair_rows.hpp"
 
 namespace sluice::uroce::device {
 
@@ -33,6 +34,8 @@ class CounterFile {
 
     // All zero, until release().
     DeviceCounters& acquire(const LocalAddress& where);
+    // For the queue pairs of the device that counts in COUNTERS. Null: there is no file.
+    engine::QueuePairRows* rows(const DeviceCounters& counters) noexcept;
     // What was counted stays readable, in one room for each address.
     void release(DeviceCounters& counters) noexcept;
 
@@ -46,16 +49,19 @@ class CounterFile {
         CounterRoom* memory;
         bool is_used;
         std::unique_ptr<CounterRoom> own; // where the file has none
+        std::unique_ptr<DeviceRows> rows; // where the file has one
     };
 
     bool create(const std::string& directory);
     bool fill(const std::string& path);
     CounterRoom* room_in_file(std::size_t index) noexcept;
     Room& free_room();
+    std::vector<Room>::iterator room_of(const DeviceCounters& counters) noexcept;
 
     Descriptor file_;
     std::uint8_t* mapped_ = nullptr;
-    std::size_t reserved_ = 0; // bytes of the file that have their memory
+    std::size_t reserved_ = 0; // bytes of the file, up to its rows, that have their memory
+    std::unique_ptr<RowTable> row_table_;
     std::vector<Room> rooms_;
 };
 

@@ -6,12 +6,15 @@
 //
 //     FileHeader, then `counters` names, up to kRoomsAt
 //     room 0, room 1, ... each one device, with a number for each name, in the names' order
+//     from kRowsHeadAt: RowsHeader, then up to `used` rows, each a queue pair that exists, or nobody's. A
+//     file of an older version ends before it.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include "core/count.hpp"
+#include "roce/engine/queue_pair_row.hpp"
 
 namespace sluice::uroce::device {
 
@@ -45,6 +48,34 @@ inline constexpr std::size_t kRoomsAt = 8192;
 inline constexpr std::size_t kRoomBytes = 2048;
 inline constexpr std::size_t kCounterFileBytes = kRoomsAt + kMaxCounterRooms * kRoomBytes;
 static_assert(sizeof(FileHeader) <= kRoomsAt && sizeof(CounterRoom) <= kRoomBytes);
+
+inline constexpr std::array<char, 8> kRowsMagic{'S', 'L', 'U', 'Q', 'P', 'S', '0', '1'};
+inline constexpr std::size_t kMaxRows = 4096;
+inline constexpr std::size_t kMaxRowCounters = 23;
+
+struct RowsHeader {
+    std::array<char, 8> magic; // written last
+    std::uint32_t counters;    // of each row
+    std::uint32_t reserved;
+    Count used; // no row at or behind this was ever somebody's
+    std::array<CounterName, kMaxRowCounters> names;
+};
+
+// The counters begin behind what a row says of its queue pair.
+struct QueuePairInFile {
+    Count room; // of its device
+    roce::engine::QueuePairRow row;
+};
+
+inline constexpr std::size_t kRowsHeadAt = kCounterFileBytes;
+inline constexpr std::size_t kRowsAt = kRowsHeadAt + 4096;
+inline constexpr std::size_t kRowBytes = 256;
+inline constexpr std::size_t kRowCountersAt =
+    offsetof(QueuePairInFile, row) + offsetof(roce::engine::QueuePairRow, counters);
+inline constexpr std::size_t kRowCounters = sizeof(roce::engine::QpCounters) / sizeof(Count);
+inline constexpr std::size_t kWholeFileBytes = kRowsAt + kMaxRows * kRowBytes;
+static_assert(sizeof(RowsHeader) <= kRowsAt - kRowsHeadAt && sizeof(QueuePairInFile) <= kRowBytes &&
+              kRowCountersAt + kMaxRowCounters * sizeof(Count) <= kRowBytes);
 
 inline constexpr const char* kCounterFilePrefix = "sluice-counters-";
 

@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "provider/uroce/device/counter_format.hpp"
+#include "provider/uroce/roce.hpp"
+#include "roce/socket/address.hpp"
 
 namespace sluice::uroce::device {
 
@@ -44,10 +46,10 @@ struct Names {
     std::vector<std::pair<std::size_t, std::string>> places; // of numbers, with their names
 };
 
-Result<Names> read_names(const FileHeader& header) {
+Result<Names> read_names(std::span<const CounterName> fields) {
     Names names;
-    for (std::size_t i = 0; i < header.counters; ++i) {
-        const auto name = text_in(header.names[i]);
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        const auto name = text_in(fields[i]);
         if (!name || !is_name(*name)) {
             return not_understood("the name of a counter is none");
         }
@@ -58,8 +60,21 @@ Result<Names> read_names(const FileHeader& header) {
     return names;
 }
 
+template<std::size_t kMost>
+NamedCounters with_names(const Names& names, const std::array<std::uint64_t, kMost>& values) {
+    NamedCounters made;
+    made.reserve(names.places.size());
+    for (const auto& [place, name] : names.places) {
+        made.emplace_back(name, values[place]);
+    }
+    return made;
+}
+
+// Where a room's device lies in the use. Nothing: it is nobody's room.
+using Rooms = std::vector<std::optional<std::size_t>>;
+
 // Of the room that begins at BYTES.
-void add_room(ProcessUse& use, const Names& names, const std::uint8_t* bytes) {
+std::optional<std::size_t> add_room(ProcessUse& use, const Names& names, const std::uint8_t* bytes) {
     RoomName room_name;
     std::array<std::uint64_t, kMaxCounters> values;
     std::memcpy(&room_name, bytes + offsetof(CounterRoom, name), sizeof room_name);
@@ -67,22 +82,93 @@ void add_room(ProcessUse& use, const Names& names, const std::uint8_t* bytes) {
     const auto device = text_in(room_name.device);
     const auto address = text_in(room_name.address);
     if (!device || device->empty() || !address) {
-        return;
+        return std::nullopt;
     }
-    DeviceUse one{printable(*device), printable(*address), {}};
+    DeviceUse one{printable(*device), printable(*address), {}, {}};
     auto known = std::ranges::find_if(use.devices, [&](const DeviceUse& other) {
         return other.device == one.device && other.address == one.address;
     });
     if (known == use.devices.end()) {
-        for (const auto& [place, name] : names.places) {
-            one.counters.emplace_back(name, 0);
-        }
+        one.counters = with_names(names, std::array<std::uint64_t, kMaxCounters>{});
         use.devices.push_back(std::move(one));
         known = use.devices.end() - 1;
     }
     for (std::size_t i = 0; i < names.places.size(); ++i) {
         known->counters[i].second += values[names.places[i].first];
     }
+    return static_cast<std::size_t>(known - use.devices.begin());
+}
+
+// By engine::QpType and engine::QpState.
+constexpr std::array<const char*, 5> kTypes = {"RC", "UC", "UD", "XRC_SEND", "XRC_RECV"};
+constexpr std::array<const char*, 7> kStates = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+template<std::size_t kCount>
+std::string word_for(const std::array<const char*, kCount>& words, std::uint64_t number) {
+    return number < kCount ? words[number] : "?";
+}
+
+std::string address_in(const std::uint8_t* bytes) {
+    engine::Address address;
+    std::memcpy(address.gid.data(), bytes, sizeof address.gid);
+    return address == engine::Address{} ? std::string() : socket::to_text(address).data();
+}
+
+constexpr std::uint32_t kNumberMask = 0xffffff;
+
+// A member of the row that begins at BYTES.
+std::uint64_t number_at(const std::uint8_t* bytes, std::size_t member) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, bytes + offsetof(QueuePairInFile, row) + member, sizeof number);
+    return number;
+}
+
+void add_row(ProcessUse& use, const Rooms& rooms, const Names& names, const std::uint8_t* bytes) {
+    using Row = engine::QueuePairRow;
+    std::uint64_t room = 0;
+    std::memcpy(&room, bytes + offsetof(QueuePairInFile, room), sizeof room);
+    const auto qpn = static_cast<std::uint32_t>(number_at(bytes, offsetof(Row, qpn))) & kNumberMask;
+    if (qpn == 0 || room >= rooms.size() || !rooms[room]) {
+        return;
+    }
+    std::array<std::uint64_t, kMaxRowCounters> values;
+    std::memcpy(&values, bytes + kRowCountersAt, sizeof values);
+    const std::uint8_t* const row = bytes + offsetof(QueuePairInFile, row);
+    use.devices[*rooms[room]].queue_pairs.push_back(
+        {.qpn = qpn,
+         .type = word_for(kTypes, number_at(bytes, offsetof(Row, type))),
+         .state = word_for(kStates, number_at(bytes, offsetof(Row, state))),
+         .local = address_in(row + offsetof(Row, local)),
+         .remote = address_in(row + offsetof(Row, remote)),
+         .peer_qpn = static_cast<std::uint32_t>(number_at(bytes, offsetof(Row, peer_qpn))) & kNumberMask,
+         .counters = with_names(names, values)});
+}
+
+// Of a version that has none, or has them elsewhere, the devices are enough.
+Result<void> add_rows(ProcessUse& use, const Rooms& rooms, std::span<const std::uint8_t> file) {
+    if (file.size() < kRowsHeadAt + sizeof(RowsHeader)) {
+        return {};
+    }
+    const auto header = std::make_unique_for_overwrite<RowsHeader>();
+    std::memcpy(static_cast<void*>(header.get()), file.data() + kRowsHeadAt, sizeof *header);
+    if (header->magic != kRowsMagic) {
+        return {};
+    }
+    if (header->counters > kMaxRowCounters) {
+        return not_understood("it says that its queue pairs have more counters than there is room for");
+    }
+    Result<Names> names = read_names(std::span(header->names).first(header->counters));
+    if (!names) {
+        return std::move(names).error();
+    }
+    const std::size_t used = std::min<std::uint64_t>(header->used, kMaxRows);
+    for (std::size_t i = 0; i < used && kRowsAt + (i + 1) * kRowBytes <= file.size(); ++i) {
+        add_row(use, rooms, *names, file.data() + kRowsAt + i * kRowBytes);
+    }
+    for (DeviceUse& device : use.devices) {
+        std::ranges::sort(device.queue_pairs, {}, &QueuePairUse::qpn);
+    }
+    return {};
 }
 
 } // namespace
@@ -100,7 +186,7 @@ Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file) {
         return not_understood("it says that it has more counters than there is room for");
     }
     const auto command = text_in(header->command);
-    Result<Names> names = read_names(*header);
+    Result<Names> names = read_names(std::span(header->names).first(header->counters));
     if (!names) {
         return std::move(names).error();
     }
@@ -108,9 +194,15 @@ Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file) {
                    .opened_ns = header->opened_ns,
                    .command = printable(command.value_or("?")),
                    .devices = {}};
+    Rooms rooms;
+    rooms.reserve(kMaxCounterRooms);
     for (std::size_t at = kRoomsAt; at + kRoomBytes <= std::min(file.size(), kCounterFileBytes);
          at += kRoomBytes) {
-        add_room(use, *names, file.data() + at);
+        rooms.push_back(add_room(use, *names, file.data() + at));
+    }
+    Result<void> added = add_rows(use, rooms, file);
+    if (!added) {
+        return std::move(added).error();
     }
     return use;
 }

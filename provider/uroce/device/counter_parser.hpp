@@ -13,11 +13,25 @@
 
 namespace sluice::uroce::device {
 
+using NamedCounters = std::vector<std::pair<std::string, std::uint64_t>>;
+
+// A queue pair that exists, or existed when its process ended.
+struct QueuePairUse {
+    std::uint32_t qpn = 0;
+    std::string type;  // "RC"; "?" is one that this version doesn't know
+    std::string state; // "RTS"
+    std::string local; // empty: it has no address yet
+    std::string remote;
+    std::uint32_t peer_qpn = 0; // 0: it has no peer
+    NamedCounters counters;
+};
+
 // One device in one process.
 struct DeviceUse {
     std::string device;
     std::string address;
-    std::vector<std::pair<std::string, std::uint64_t>> counters;
+    NamedCounters counters;
+    std::vector<QueuePairUse> queue_pairs; // by number
 };
 
 struct ProcessUse {

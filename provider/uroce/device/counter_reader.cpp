@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -83,17 +84,29 @@ std::optional<std::int64_t> holder_of(int file) noexcept {
     return std::max<std::int64_t>(lock.l_pid, 0);
 }
 
-std::vector<std::uint8_t> bytes_of(int file) {
-    std::vector<std::uint8_t> bytes(kCounterFileBytes);
-    std::size_t got = 0;
-    while (got < bytes.size()) {
-        const ssize_t more = pread(file, bytes.data() + got, bytes.size() - got, static_cast<off_t>(got));
+// Reads on until there are END, or no more.
+void read_up_to(int file, std::size_t end, std::vector<std::uint8_t>& bytes) {
+    std::size_t got = bytes.size();
+    bytes.resize(end);
+    while (got < end) {
+        const ssize_t more = pread(file, bytes.data() + got, end - got, static_cast<off_t>(got));
         if (more <= 0) {
             break;
         }
         got += static_cast<std::size_t>(more);
     }
     bytes.resize(got);
+}
+
+// Of a file that is empty for the most part, as far as something is in it.
+std::vector<std::uint8_t> bytes_of(int file) {
+    std::vector<std::uint8_t> bytes;
+    read_up_to(file, kRowsAt, bytes);
+    if (bytes.size() == kRowsAt) {
+        std::uint64_t used = 0;
+        std::memcpy(&used, bytes.data() + kRowsHeadAt + offsetof(RowsHeader, used), sizeof used);
+        read_up_to(file, kRowsAt + std::min<std::uint64_t>(used, kMaxRows) * kRowBytes, bytes);
+    }
     return bytes;
 }
 

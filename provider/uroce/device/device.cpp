@@ -10,8 +10,8 @@
 namespace sluice::uroce::device {
 
 Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-               DeviceCounters& counters, Report report, const Patience& patience, SysfsDirectory directory,
-               Paths paths, Instrumentation instrumentation)
+               DeviceCounters& counters, engine::QueuePairRows* rows, Report report, const Patience& patience,
+               SysfsDirectory directory, Paths paths, Instrumentation instrumentation)
     : where_(std::move(where)), keepalive_(patience.keepalive), gids_(where_.gid, where_.further),
       memory_(memory), neighbours_(neighbours), counters_(counters), report_(report),
       share_(paths.link != nullptr ? paths.link->share() : engine::Share()),
@@ -21,7 +21,8 @@ Device::Device(LocalAddress where, const RandomKey& secret, engine::Memory& memo
                                                        .share = share_,
                                                        .min_silence = patience.min_silence,
                                                        .counters = &counters.transport,
-                                                       .neighbourhood = same_host_.get()},
+                                                       .neighbourhood = same_host_.get(),
+                                                       .rows = rows},
                                                       memory, *this),
       link_(std::move(paths.link)), instrumentation_(std::move(instrumentation)),
       directory_(std::move(directory)), progress_(*this), watch_(*this) {}

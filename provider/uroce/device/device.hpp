@@ -85,8 +85,8 @@ class Device final : public Neighbour,
 
     // MEMORY, NEIGHBOURS and COUNTERS outlive the device.
     Device(LocalAddress where, const RandomKey& secret, engine::Memory& memory, Neighbours& neighbours,
-           DeviceCounters& counters, Report report, const Patience& patience, SysfsDirectory directory,
-           Paths paths, Instrumentation instrumentation);
+           DeviceCounters& counters, engine::QueuePairRows* rows, Report report, const Patience& patience,
+           SysfsDirectory directory, Paths paths, Instrumentation instrumentation);
     ~Device();
 
     const LocalAddress& where() const noexcept { return where_; }

@@ -136,7 +136,8 @@ std::unique_ptr<near::SameHost> open_same_host(const DeviceSettings& settings, c
 
 // One that takes packets.
 Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbours& neighbours,
-                                            DeviceCounters& counters, Device::Report report) {
+                                            DeviceCounters& counters, engine::QueuePairRows* rows,
+                                            Device::Report report) {
     const Result<RandomKey> secret = RandomKey::from_system();
     if (!secret) {
         return secret.error().clone();
@@ -156,9 +157,9 @@ Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbour
     }
     Device::Paths paths{.same_host = open_same_host(*settings, {(*link)->share(), where.gid}, counters)};
     paths.link = *std::move(link);
-    auto device = std::make_unique<Device>(where, *secret, *settings->memory, neighbours, counters, report,
-                                           settings->patience, std::move(*directory), std::move(paths),
-                                           std::move(settings->instrumentation));
+    auto device = std::make_unique<Device>(where, *secret, *settings->memory, neighbours, counters, rows,
+                                           report, settings->patience, std::move(*directory),
+                                           std::move(paths), std::move(settings->instrumentation));
     Result<void> started = device->start_link();
     if (!started) {
         return std::move(started).error();
@@ -211,7 +212,8 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
         counters_ = std::make_unique<CounterFile>();
     }
     DeviceCounters& counters = counters_->acquire(where);
-    Result<std::unique_ptr<Device>> made = make_device(where, *this, counters, report);
+    Result<std::unique_ptr<Device>> made =
+        make_device(where, *this, counters, counters_->rows(counters), report);
     if (!made) {
         counters_->release(counters);
         return std::move(made).error();

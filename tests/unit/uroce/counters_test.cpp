@@ -28,6 +28,7 @@ using namespace sluice::uroce::device;
 namespace {
 
 namespace fs = std::filesystem;
+namespace engine = sluice::roce::engine;
 
 // A directory of the test's own, which all files are in.
 struct Place {
@@ -272,7 +273,7 @@ TEST(parse__any_length__nothing_or_whole_rooms) {
         file.acquire(at(2)).udp.sent(9);
     }
     const std::vector<std::uint8_t> whole = place.bytes();
-    assert_int_equal(whole.size(), kCounterFileBytes);
+    assert_int_equal(whole.size(), kWholeFileBytes);
     for (std::size_t len = 0; len <= kRoomsAt + 3 * kRoomBytes; len += len < 300 ? 1 : 128) {
         const auto use = parse_counters({whole.data(), len});
         assert_true(use.ok() == (len >= sizeof(FileHeader)));
@@ -365,6 +366,154 @@ TEST(directory__files_of_many_that_ended__the_oldest_go) {
     assert_int_equal(all->front().pid, child);
     close(ready[0]);
     close(ready[1]);
+}
+
+engine::Address loopback(std::uint8_t last) {
+    return at(last).gid;
+}
+
+// As a queue pair of the device in COUNTERS shows itself.
+engine::QueuePairRow& show_queue_pair(CounterFile& file, const DeviceCounters& counters, std::uint32_t qpn) {
+    engine::QueuePairRow* const row = file.rows(counters)->acquire();
+    assert_non_null(row);
+    row->type.set(static_cast<std::uint64_t>(engine::QpType::kUc));
+    row->state.set(static_cast<std::uint64_t>(engine::QpState::kReadyToSend));
+    row->qpn.set(qpn);
+    return *row;
+}
+
+TEST(queue_pairs__of_two_devices__are_read_with_theirs_by_number) {
+    const Place place;
+    CounterFile file;
+    DeviceCounters &first = file.acquire(at(1)), &second = file.acquire(at(2, "uroce1"));
+    show_queue_pair(file, second, 30);
+    engine::QueuePairRow& row = show_queue_pair(file, first, 20);
+    show_queue_pair(file, first, 10);
+    row.peer_qpn.set(0xabcdef);
+    engine::QueuePairRow::put(row.local, loopback(1));
+    engine::QueuePairRow::put(row.remote, loopback(9));
+    row.counters.messages_sent.set(5);
+    row.counters.completions_flushed.set(6); // the last of all
+    const auto all = read_counters(file.fd());
+    assert_true(all.ok() && all->size() == 1 && all->front().devices.size() == 2);
+    const std::vector<QueuePairUse>& ours = all->front().devices[0].queue_pairs;
+    assert_int_equal(all->front().devices[1].queue_pairs.size(), 1);
+    assert_int_equal(ours.size(), 2);
+    assert_int_equal(ours[0].qpn, 10);
+    assert_string_equal(ours[0].remote.c_str(), "");
+    assert_int_equal(ours[1].qpn, 20);
+    assert_int_equal(ours[1].peer_qpn, 0xabcdef);
+    assert_string_equal(ours[1].type.c_str(), "UC");
+    assert_string_equal(ours[1].state.c_str(), "RTS");
+    assert_string_equal(ours[1].local.c_str(), "127.0.0.1");
+    assert_string_equal(ours[1].remote.c_str(), "127.0.0.9");
+    assert_true(ours[1].counters.front() == std::pair(std::string("messages_sent"), std::uint64_t{5}));
+    assert_true(ours[1].counters.back() == std::pair(std::string("completions.flushed"), std::uint64_t{6}));
+}
+
+TEST(queue_pairs__destroyed__their_rows_are_used_again) {
+    const Place place;
+    CounterFile file;
+    DeviceCounters& counters = file.acquire(at(1));
+    for (std::uint32_t i = 1; i < 20000; ++i) {
+        engine::QueuePairRow& row = show_queue_pair(file, counters, i);
+        assert_int_equal(row.counters.messages_sent, 0);
+        row.counters.messages_sent.set(i);
+        file.rows(counters)->release(row);
+    }
+    const auto all = read_counters(file.fd());
+    assert_true(all.ok() && all->front().devices.at(0).queue_pairs.empty());
+    struct stat status {};
+    assert_int_equal(fstat(file.fd(), &status), 0);
+    assert_true(status.st_blocks * 512 <= 32768);
+}
+
+TEST(queue_pairs__more_than_there_are_rows__the_rest_goes_unseen) {
+    const Place place;
+    CounterFile file;
+    DeviceCounters& counters = file.acquire(at(1));
+    for (std::uint32_t i = 1; i <= kMaxRows; ++i) {
+        show_queue_pair(file, counters, i);
+    }
+    assert_null(file.rows(counters)->acquire());
+    const auto all = read_counters(file.fd());
+    assert_true(all.ok());
+    assert_int_equal(all->front().devices.at(0).queue_pairs.size(), kMaxRows);
+    assert_int_equal(all->front().devices.at(0).queue_pairs.back().qpn, kMaxRows);
+}
+
+TEST(queue_pairs__process_killed__are_read_as_they_were) {
+    const Place place;
+    assert_int_equal(in_child([] {
+                         CounterFile file;
+                         show_queue_pair(file, file.acquire(at(1)), 77);
+                         raise(SIGKILL);
+                         return 0;
+                     }),
+                     128 + SIGKILL);
+    const auto all = read_counters(-1);
+    assert_true(all.ok() && all->size() == 1 && !all->front().is_running);
+    assert_int_equal(all->front().devices.at(0).queue_pairs.at(0).qpn, 77);
+}
+
+TEST(queue_pairs__without_a_file__have_no_rows) {
+    const Place place;
+    setenv("SLUICE_UROCE_COUNTERS", "no", 1);
+    CounterFile file;
+    assert_null(file.rows(file.acquire(at(1))));
+}
+
+// A file of a version before there were rows, and one that is cut short.
+TEST(parse__without_all_rows__the_devices_and_what_is_whole) {
+    const Place place;
+    {
+        CounterFile file;
+        DeviceCounters& counters = file.acquire(at(1));
+        show_queue_pair(file, counters, 1);
+        show_queue_pair(file, counters, 2);
+    }
+    const std::vector<std::uint8_t> whole = place.bytes();
+    const std::pair<std::size_t, std::size_t> lengths[] = {
+        {kCounterFileBytes, 0},       {kRowsAt - 1, 0},
+        {kRowsAt + kRowBytes - 1, 0}, {kRowsAt + kRowBytes, 1},
+        {kRowsAt + 2 * kRowBytes, 2}, {whole.size(), 2},
+    };
+    for (const auto& [len, rows] : lengths) {
+        const auto use = parse_counters({whole.data(), len});
+        assert_true(use.ok() && use->devices.size() == 1);
+        assert_int_equal(use->devices[0].queue_pairs.size(), rows);
+    }
+}
+
+TEST(parse__rows_that_lie__are_made_harmless_or_passed_over) {
+    const Place place;
+    {
+        CounterFile file;
+        DeviceCounters& counters = file.acquire(at(1));
+        show_queue_pair(file, counters, 1);
+    }
+    const std::vector<std::uint8_t> sound = place.bytes();
+    const auto with = [&](std::size_t offset, std::uint64_t number) {
+        std::vector<std::uint8_t> bytes = sound;
+        std::memcpy(bytes.data() + offset, &number, sizeof number);
+        return parse_counters(bytes);
+    };
+    constexpr std::size_t kRow = kRowsAt + offsetof(QueuePairInFile, row);
+    constexpr std::uint64_t kWild = ~std::uint64_t{0};
+    for (const std::uint64_t room : {std::uint64_t{1}, std::uint64_t{kMaxCounterRooms}, kWild}) {
+        assert_true(with(kRowsAt, room)->devices.at(0).queue_pairs.empty());
+    }
+    const auto typed = with(kRow + offsetof(engine::QueuePairRow, type), kWild);
+    assert_string_equal(typed->devices.at(0).queue_pairs.at(0).type.c_str(), "?");
+    const auto stated = with(kRow + offsetof(engine::QueuePairRow, state), 7);
+    assert_string_equal(stated->devices.at(0).queue_pairs.at(0).state.c_str(), "?");
+    const auto numbered = with(kRow + offsetof(engine::QueuePairRow, qpn), kWild);
+    assert_int_equal(numbered->devices.at(0).queue_pairs.at(0).qpn, 0xffffff);
+    const auto used = with(kRowsHeadAt + offsetof(RowsHeader, used), kWild);
+    assert_int_equal(used->devices.at(0).queue_pairs.size(), 1);
+    assert_true(with(kRowsHeadAt, 0)->devices.at(0).queue_pairs.empty());
+    assert_false(with(kRowsHeadAt + offsetof(RowsHeader, counters), kWild).ok());
+    assert_false(with(kRowsHeadAt + offsetof(RowsHeader, names), kWild).ok());
 }
 
 } // namespace

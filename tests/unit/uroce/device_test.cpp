@@ -188,7 +188,7 @@ struct Linked {
     explicit Linked(Nanoseconds min_silence = 0, std::uint8_t timeout = 8) // a millisecond
         : where{.name = "test", .gid = address(1), .interface = "lo", .interface_mtu = 65536},
           link(new FakeLink), device(
-                                  where, RandomKey::repeatable(7), memory(), nobody(), counters,
+                                  where, RandomKey::repeatable(7), memory(), nobody(), counters, nullptr,
                                   [](void*, AsyncEvent) noexcept { ++reported; },
                                   {.min_silence = min_silence}, std::move(*SysfsDirectory::make(where)),
                                   {.link = std::unique_ptr<Link>(link)}, Device::Instrumentation{}),
