@@ -40,6 +40,7 @@ struct StatOptions {
     std::string device;   // empty: all
     std::int64_t pid = 0; // 0: all
     bool metrics = false; // as OpenMetrics
+    bool queue_pairs = false;
 };
 ExitStatus run_stat(const Options& options, const StatOptions& wanted);
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <span>
 
 #include "tools/nearest.hpp"
 
@@ -127,14 +128,35 @@ std::vector<sluice_attribute_description> describe(const sluice_device_attribute
     return all;
 }
 
+namespace {
+
+NamedCounters named(std::span<const sluice_uroce_counter> counters) {
+    NamedCounters made;
+    made.reserve(counters.size());
+    for (const sluice_uroce_counter& one : counters) {
+        made.emplace_back(one.name, one.value);
+    }
+    return made;
+}
+
+} // namespace
+
 std::vector<UroceUse> uroce_uses() {
     std::vector<UroceUse> all;
     require(sluice_list_uroce_counters(
         [](void* context, const sluice_uroce_use* use) {
-            UroceUse made{
-                use->device, use->address, use->command, use->pid, use->is_running != 0, use->opened_ns, {}};
-            for (std::uint32_t i = 0; i < use->count; ++i) {
-                made.counters.emplace_back(use->counters[i].name, use->counters[i].value);
+            UroceUse made{.device = use->device,
+                          .address = use->address,
+                          .command = use->command,
+                          .pid = use->pid,
+                          .is_running = use->is_running != 0,
+                          .opened_ns = use->opened_ns,
+                          .counters = named({use->counters, use->count}),
+                          .queue_pairs = {}};
+            made.queue_pairs.reserve(use->queue_pair_count);
+            for (const auto& one : std::span(use->queue_pairs, use->queue_pair_count)) {
+                made.queue_pairs.push_back({one.qpn, one.peer_qpn, one.type, one.state, one.local, one.remote,
+                                            named({one.counters, one.count})});
             }
             static_cast<std::vector<UroceUse>*>(context)->push_back(std::move(made));
         },

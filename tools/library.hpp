@@ -39,6 +39,19 @@ std::vector<sluice_uroce_device> uroce_devices(const Options& options);
 sluice_device_attributes query_device(const Options& options, const std::string& name);
 std::vector<sluice_attribute_description> describe(const sluice_device_attributes& attributes);
 
+using NamedCounters = std::vector<std::pair<std::string, std::uint64_t>>;
+
+// A queue pair that exists, or existed when its process ended.
+struct UroceQueuePair {
+    std::uint32_t qpn;
+    std::uint32_t peer_qpn; // 0: it has no peer
+    std::string type;
+    std::string state;
+    std::string local;  // empty: it has no address yet
+    std::string remote; // empty: it has no peer
+    NamedCounters counters;
+};
+
 // What a uroce device has counted in one process.
 struct UroceUse {
     std::string device;
@@ -47,7 +60,8 @@ struct UroceUse {
     std::int64_t pid;
     bool is_running;
     std::uint64_t opened_ns;
-    std::vector<std::pair<std::string, std::uint64_t>> counters;
+    NamedCounters counters;
+    std::vector<UroceQueuePair> queue_pairs; // by number
 };
 std::vector<UroceUse> uroce_uses();
 

@@ -163,6 +163,8 @@ struct CommandLine {
         stat->add_option("--device", wanted.device, "One device instead of all, such as uroce0");
         stat->add_option("--pid", wanted.pid, "One process instead of all")
             ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+        stat->add_flag("--queue-pairs", wanted.queue_pairs,
+                       "A line for each queue pair instead of each device");
         stat->add_flag("--metrics", wanted.metrics, "Print OpenMetrics, for programs that scrape");
     }
 

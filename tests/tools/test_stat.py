@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """test_stat.py SLUICE: what `sluice stat` prints, about files of counters that were written here."""
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -94,6 +96,56 @@ class Stat(unittest.TestCase):
         ran = self.run_stat("--metrics", "--json")
         self.assertEqual((ran.returncode, ran.stdout), (2, ""))
         self.assertIn("name one of them", ran.stderr)
+
+
+    QUEUE_PAIRS = [{"qpn": 0x1234, "peer": 99, "local": "127.0.0.1", "remote": "127.0.0.2", "messages_sent": 11,
+                    "bytes_received": 12, "retransmissions": 13},
+                   {"qpn": 7, "type": "UD", "state": "ERR", "dropped": 14, "completions.failed": 15}]
+
+    def lines(self, *args):
+        ran = self.run_stat("--queue-pairs", *args)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        return [re.split(r"\s{2,}", line.strip()) for line in ran.stdout.splitlines()]
+
+    def test_queue_pairs__two_of_a_process__a_line_for_each_by_number(self):
+        self.file(command=b"server").put_queue_pairs(self.QUEUE_PAIRS)
+        head, first, second = self.lines()
+        self.assertEqual(head, ["DEVICE", "PID", "QP", "TYPE", "STATE", "PEER", "SENT", "RECEIVED", "BYTES SENT",
+                                "BYTES RECEIVED", "SENT AGAIN", "DROPPED", "FAILED", "COMMAND"])
+        self.assertEqual(first, ["uroce0", str(os.getpid()), "7", "UD", "ERR", "0", "0", "0", "0", "0", "14", "15",
+                                 "server"])
+        self.assertEqual(second, ["uroce0", str(os.getpid()), "4660", "RC", "RTS", "127.0.0.2 99", "11", "0", "0",
+                                  "12", "13", "0", "0", "server"])
+
+    def test_queue_pairs__of_a_process_that_has_ended__say_so(self):
+        self.file(pid=4711).put_queue_pairs(self.QUEUE_PAIRS).end()
+        self.assertEqual([line[4] for line in self.lines()[1:]], ["ERR, ended", "RTS, ended"])
+
+    def test_queue_pairs__in_json__with_names_of_members(self):
+        self.file().put_queue_pairs(self.QUEUE_PAIRS)
+        uses = json.loads(self.run_stat("--json").stdout)["uses"]
+        second = uses[0]["queue-pairs"][1]
+        self.assertEqual([second[name] for name in ("qpn", "type", "state", "local", "remote", "peer-qpn")],
+                         [0x1234, "RC", "RTS", "127.0.0.1", "127.0.0.2", 99])
+        self.assertEqual(second["counters"]["bytes_received"], 12)
+        self.assertEqual(second["counters"]["completions"]["failed"], 0)
+
+    def test_queue_pairs__one_process_asked_for__that_alone(self):
+        self.file(pid=1).put_queue_pairs(self.QUEUE_PAIRS).end()
+        self.file(pid=2).put_queue_pairs(self.QUEUE_PAIRS[:1]).end()
+        self.assertEqual([line[1] for line in self.lines("--pid", "2")[1:]], ["2"])
+
+    def test_queue_pairs__none__a_line_that_tells_where_to_look(self):
+        self.file()
+        ran = self.run_stat("--queue-pairs")
+        self.assertEqual((ran.returncode, ran.stdout), (3, ""))
+        self.assertIn("`sluice stat` shows", ran.stderr)
+
+    def test_queue_pairs__as_metrics__a_line_that_tells_what_to_do(self):
+        self.file().put_queue_pairs(self.QUEUE_PAIRS)
+        ran = self.run_stat("--queue-pairs", "--metrics")
+        self.assertEqual((ran.returncode, ran.stdout), (2, ""))
+        self.assertIn("use --json", ran.stderr)
 
 
 class Parser(unittest.TestCase):

@@ -51,7 +51,7 @@ _sluice() {
             esac
             ;;
         doctor) words="-- $words" ;;
-        stat) words="--device --pid --metrics $words" ;;
+        stat) words="--device --pid --queue-pairs --metrics $words" ;;
         top) words="--device --pid --interval --iterations --once --help" ;;
         sync)
             case $subcommand in

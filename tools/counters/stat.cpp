@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // `sluice stat`: what uroce's devices have counted, in each process of this user.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -37,14 +38,37 @@ void put_counter(Json& to, const std::string& name, std::uint64_t value) {
     }
 }
 
-Json to_json(const UroceUse& use) {
-    Json counters = Json::object();
-    for (const auto& [name, value] : use.counters) {
-        put_counter(counters, name, value);
+Json to_json(const NamedCounters& counters) {
+    Json made = Json::object();
+    for (const auto& [name, value] : counters) {
+        put_counter(made, name, value);
     }
-    return {{"device", use.device},           {"address", use.address},    {"pid", use.pid},
-            {"command", use.command},         {"running", use.is_running}, {"opened-ns", use.opened_ns},
-            {"counters", std::move(counters)}};
+    return made;
+}
+
+Json to_json(const UroceQueuePair& one) {
+    return {{"qpn", one.qpn},
+            {"type", one.type},
+            {"state", one.state},
+            {"local", one.local},
+            {"remote", one.remote},
+            {"peer-qpn", one.peer_qpn},
+            {"counters", to_json(one.counters)}};
+}
+
+Json to_json(const UroceUse& use) {
+    Json queue_pairs = Json::array();
+    for (const UroceQueuePair& one : use.queue_pairs) {
+        queue_pairs.push_back(to_json(one));
+    }
+    return {{"device", use.device},
+            {"address", use.address},
+            {"pid", use.pid},
+            {"command", use.command},
+            {"running", use.is_running},
+            {"opened-ns", use.opened_ns},
+            {"counters", to_json(use.counters)},
+            {"queue-pairs", std::move(queue_pairs)}};
 }
 
 void print_json(const std::vector<UroceUse>& uses) {
@@ -81,6 +105,70 @@ void print_uses(const Options& options, const std::vector<UroceUse>& uses) {
     print_table(options, columns, rows);
 }
 
+std::uint64_t value(const UroceQueuePair& one, std::string_view name) {
+    const auto found =
+        std::ranges::find(one.counters, name, [](const auto& counter) { return counter.first; });
+    return found == one.counters.end() ? 0 : found->second;
+}
+
+std::string peer_of(const UroceQueuePair& one) {
+    return one.remote.empty() ? "" : one.remote + " " + std::to_string(one.peer_qpn);
+}
+
+Cell in_state(const std::string& state, bool is_running) {
+    return is_running ? Cell(state, state == "RTS"   ? Tone::kGood
+                                    : state == "ERR" ? Tone::kBad
+                                                     : Tone::kPlain)
+                      : Cell(state + ", ended");
+}
+
+std::size_t print_queue_pairs(const Options& options, const std::vector<UroceUse>& uses) {
+    const std::vector<Column> columns{{"DEVICE", 7},
+                                      {"PID", 0, Column::kRight},
+                                      {"QP", 0, Column::kRight},
+                                      {"TYPE", 6},
+                                      {"STATE"},
+                                      {"PEER", 10},
+                                      {"SENT", 9, Column::kRight},
+                                      {"RECEIVED", 8, Column::kRight},
+                                      {"BYTES SENT", 4, Column::kRight},
+                                      {"BYTES RECEIVED", 3, Column::kRight},
+                                      {"SENT AGAIN", 2, Column::kRight},
+                                      {"DROPPED", 1, Column::kRight},
+                                      {"FAILED", 5, Column::kRight},
+                                      {"COMMAND"}};
+    std::vector<Row> rows;
+    for (const UroceUse& use : uses) {
+        for (const UroceQueuePair& one : use.queue_pairs) {
+            const auto number = [&](std::string_view name) { return std::to_string(value(one, name)); };
+            const std::uint64_t failed = value(one, "completions.failed");
+            rows.push_back({use.device, std::to_string(use.pid), std::to_string(one.qpn), one.type,
+                            in_state(one.state, use.is_running), peer_of(one), number("messages_sent"),
+                            number("messages_received"), number("bytes_sent"), number("bytes_received"),
+                            number("retransmissions"), number("dropped"),
+                            Cell(std::to_string(failed), failed == 0 ? Tone::kPlain : Tone::kBad),
+                            use.command});
+        }
+    }
+    if (!rows.empty()) {
+        print_table(options, columns, rows);
+    }
+    return rows.size();
+}
+
+ExitStatus show_queue_pairs(const Options& options, const StatOptions& wanted) {
+    const std::vector<UroceUse> uses = selected_uses(wanted);
+    if (uses.empty()) {
+        throw Failure(kExitNoDevice, nothing_found(wanted));
+    }
+    if (print_queue_pairs(options, uses) == 0) {
+        throw Failure(kExitNoDevice,
+                      "none of these processes has a queue pair now, or had one when it ended; "
+                      "`sluice stat` shows what they have counted");
+    }
+    return kExitOk;
+}
+
 ExitStatus show(const Options& options, const StatOptions& wanted) {
     const std::vector<UroceUse> uses = selected_uses(wanted);
     if (options.json) {
@@ -107,5 +195,11 @@ sluice::tools::ExitStatus sluice::tools::run_stat(const Options& options, const 
     if (options.json && wanted.metrics) {
         throw Failure(kExitUsage, "stat: --json and --metrics are two formats; name one of them");
     }
-    return counters::show(options, wanted);
+    if (options.json || !wanted.queue_pairs) {
+        return counters::show(options, wanted);
+    }
+    if (wanted.metrics) {
+        throw Failure(kExitUsage, "stat: --metrics has no queue pairs, which come and go; use --json");
+    }
+    return counters::show_queue_pairs(options, wanted);
 }
