@@ -11,6 +11,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -77,14 +78,13 @@ struct ParsedLevels {
 };
 
 Result<std::uint8_t> parse_level(std::string_view text) {
-    for (std::size_t level = 0; level < kLevelNames.size(); ++level) {
-        if (text == kLevelNames[level]) {
-            return static_cast<std::uint8_t>(level);
-        }
+    const char* const values = all_settings()[static_cast<std::size_t>(Setting::kLog)].values;
+    const std::optional<Choice> level = find_choice(values, text);
+    if (!level) {
+        return Error::format(ErrorKind::kInvalidArgument, 0, "'%.*s' is no log level; valid: %s",
+                             static_cast<int>(text.size()), text.data(), values);
     }
-    return Error::format(ErrorKind::kInvalidArgument, 0,
-                         "'%.*s' is no log level; valid: none error warning info debug trace",
-                         static_cast<int>(text.size()), text.data());
+    return static_cast<std::uint8_t>(level->index);
 }
 
 Result<void> parse_item(std::string_view item, ParsedLevels& parsed) {
@@ -218,6 +218,11 @@ bool wanted(LogLevel level, const char* area) noexcept {
 const char* log_level_name(int level) noexcept {
     const auto index = static_cast<std::size_t>(level);
     return index < kLevelNames.size() ? kLevelNames[index] : "unknown";
+}
+
+Result<void> check_log_levels(std::string_view text) {
+    const Result<ParsedLevels> parsed = parse_levels(text);
+    return parsed ? Result<void>() : parsed.error().clone();
 }
 
 Result<void> set_log_levels(const char* text) {

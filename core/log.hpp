@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 
 #include "core/result.hpp"
 
@@ -39,6 +40,9 @@ void set_log_sink(LogSink sink, void* context) noexcept;
 
 // Parses a text in the form of SLUICE_LOG and uses it. An error leaves the levels as they were.
 Result<void> set_log_levels(const char* text);
+
+// Whether TEXT can be used. Changes nothing.
+Result<void> check_log_levels(std::string_view text);
 
 // The name of a level, "unknown" for a number that is none.
 const char* log_level_name(int level) noexcept;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
+#include <string>
 
 namespace sluice {
 
@@ -25,7 +27,7 @@ constexpr std::array kSettings{
                 "what devices are taken for, instead of finding it out"},
     SettingInfo{Setting::kDatHugePages, "SLUICE_DAT_HUGE_PAGES", "yes|no", "no",
                 "whether dat_lmr_create asks the kernel for huge pages under what it registers"},
-    SettingInfo{Setting::kLog, "SLUICE_LOG", "error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
+    SettingInfo{Setting::kLog, "SLUICE_LOG", "none|error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
                 "what is logged to standard error, in all and for single areas"},
     SettingInfo{Setting::kSyncCheck, "SLUICE_SYNC_CHECK", "yes|no", "no",
                 "whether calls of libsluice-sync ask the kernel about their pages first"},
@@ -62,6 +64,33 @@ constexpr bool is_in_order() {
 }
 static_assert(is_in_order());
 
+const SettingInfo& info_of(Setting setting) noexcept {
+    return kSettings[static_cast<std::size_t>(setting)];
+}
+
+// What stands before the first SEPARATOR.
+std::string_view before(std::string_view text, char separator) noexcept {
+    return text.substr(0, text.find(separator));
+}
+
+Error wrong_value(const SettingInfo& info, std::string_view text) {
+    std::string values = info.values;
+    for (std::size_t at = 0; (at = values.find('|', at)) != std::string::npos;) {
+        values.replace(at, 1, " or ");
+    }
+    return Error::format(ErrorKind::kInvalidArgument, 0, "%s is '%.*s'; it may be %s", info.name,
+                         static_cast<int>(text.size()), text.data(), values.c_str());
+}
+
+std::optional<Choice> match(std::string_view alternative, std::string_view text) noexcept {
+    const std::string_view word = before(alternative, ':');
+    if (word.size() == alternative.size()) {
+        return text == word ? std::optional(Choice{}) : std::nullopt;
+    }
+    const bool fits = text.starts_with(word) && text.size() > word.size() + 1 && text[word.size()] == ':';
+    return fits ? std::optional(Choice{.rest = text.substr(word.size() + 1)}) : std::nullopt;
+}
+
 } // namespace
 
 std::span<const SettingInfo> all_settings() noexcept {
@@ -69,11 +98,42 @@ std::span<const SettingInfo> all_settings() noexcept {
 }
 
 const char* setting_name(Setting setting) noexcept {
-    return kSettings[static_cast<std::size_t>(setting)].name;
+    return info_of(setting).name;
 }
 
 const char* setting_value(Setting setting) noexcept {
     return secure_getenv(setting_name(setting));
+}
+
+std::optional<Choice> find_choice(std::string_view values, std::string_view text) noexcept {
+    values = values.substr(0, values.find_first_of(",["));
+    for (std::size_t index = 0; !values.empty(); ++index) {
+        const std::string_view alternative = before(values, '|');
+        if (std::optional<Choice> found = match(alternative, text)) {
+            found->index = index;
+            return found;
+        }
+        values.remove_prefix(std::min(alternative.size() + 1, values.size()));
+    }
+    return std::nullopt;
+}
+
+Result<Choice> parse_choice(Setting setting, std::string_view text) {
+    const std::optional<Choice> found = find_choice(info_of(setting).values, text);
+    return found ? Result<Choice>(*found) : wrong_value(info_of(setting), text);
+}
+
+Result<unsigned> parse_seconds(Setting setting, std::string_view text, unsigned usually) {
+    const std::string_view values = info_of(setting).values;
+    const std::string_view limit = values.substr(values.rfind(' ') + 1);
+    unsigned longest = 0;
+    (void)std::from_chars(limit.data(), limit.data() + limit.size(), longest);
+    unsigned seconds = usually;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (!text.empty() && (error != std::errc() || end != text.data() + text.size() || seconds > longest)) {
+        return wrong_value(info_of(setting), text);
+    }
+    return seconds;
 }
 
 void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),

@@ -17,6 +17,7 @@
 #include "provider/attributes/live_facts.hpp"
 #include "provider/attributes/query.hpp"
 #include "provider/attributes/sysfs_device.hpp"
+#include "provider/check_setting.hpp"
 #include "provider/config/config.hpp"
 #include "provider/uroce/connect/gsi.hpp"
 #include "provider/uroce/device/addresses.hpp"
@@ -86,7 +87,7 @@ struct OrNull : Facade<OrNull<T>> {
 // What the first version of each struct ended with.
 constexpr std::size_t kOldestAttributes =
     offsetof(sluice_device_attributes, dma_bounce) + sizeof(sluice_attribute);
-constexpr std::size_t kOldestSetting = sizeof(sluice_setting);
+constexpr std::size_t kOldestSetting = offsetof(sluice_setting, problem);
 constexpr std::size_t kOldestDescription = sizeof(sluice_attribute_description);
 constexpr std::size_t kOldestUroceDevice = sizeof(sluice_uroce_device);
 constexpr std::size_t kOldestField = sizeof(sluice_packet_field);
@@ -166,22 +167,44 @@ static_assert(SLUICE_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(SLUICE_LOG_DEBUG == static_cast<int>(LogLevel::kDebug));
 static_assert(SLUICE_LOG_TRACE == static_cast<int>(LogLevel::kTrace));
 
+// As put_text(), with a mark where something was cut.
+template<std::size_t kSize>
+void put_marked(char (&to)[kSize], const std::string& from) {
+    constexpr const char* kMark = "...";
+    put_text(to, from.size() < kSize ? from : from.substr(0, kSize - 1 - std::strlen(kMark)) + kMark);
+}
+
+// As a caller of the first version knows it.
+Result<void> keep_to_first_version(std::vector<sluice::config::Listed>& all, const FileTree& tree) {
+    std::erase_if(all, [](const sluice::config::Listed& each) { return each.is_unknown; });
+    const Result<sluice::config::File> file = sluice::config::load(tree);
+    return file ? Result<void>() : file.error().clone();
+}
+
 Result<void> setting_into(const FileTree& tree, unsigned index, sluice_setting* to, std::size_t size) {
-    Result<std::vector<sluice::config::Listed>> all = sluice::config::list(tree);
+    Result<std::vector<sluice::config::Listed>> all =
+        sluice::config::list(tree, sluice::provider::check_setting);
     if (!all) {
         return std::move(all).error();
+    }
+    if (size < offsetof(sluice_setting, reserved)) {
+        if (Result<void> kept = keep_to_first_version(*all, tree); !kept) {
+            return kept;
+        }
     }
     if (index >= all->size()) {
         return Error(ErrorKind::kNotFound, "there are no more settings");
     }
     const sluice::config::Listed& listed = (*all)[index];
     sluice_setting setting{};
-    put_text(setting.name, listed.name);
-    put_text(setting.value, listed.value);
+    put_marked(setting.name, listed.name);
+    put_marked(setting.value, listed.value);
     put_text(setting.origin, listed.origin);
     put_text(setting.default_value, listed.default_value);
     put_text(setting.values, listed.values);
     put_text(setting.meaning, listed.meaning);
+    put_marked(setting.problem, listed.problem);
+    setting.is_unknown = listed.is_unknown ? 1 : 0;
     return copy_versioned(setting, to, size, kOldestSetting);
 }
 

@@ -22,11 +22,11 @@ constinit Checking checking SLUICE_TSA(guarded_by(mutex)) = Checking::kAsSet;
 bool read_setting() {
     const char* const text = setting_value(Setting::kSyncCheck);
     const std::string_view wanted = text == nullptr ? "" : text;
-    if (!wanted.empty() && wanted != "yes" && wanted != "no") {
-        SLUICE_LOG(kWarning, "sync", "SLUICE_SYNC_CHECK=%s is neither yes nor no: pages aren't checked",
-                   text);
+    const Result<Choice> choice = parse_choice(Setting::kSyncCheck, wanted);
+    if (!wanted.empty() && !choice) {
+        SLUICE_LOG(kWarning, "sync", "%s: pages aren't checked", choice.error().text());
     }
-    return wanted == "yes";
+    return choice && choice->index == 0; // "yes"
 }
 
 // SLUICE_SYNC_CHECK, as the first call found it. Never under the mutex, since it may log.

@@ -164,7 +164,7 @@ std::vector<UroceUse> uroce_uses() {
     return all;
 }
 
-std::vector<sluice_setting> settings(const Options& options) {
+std::vector<sluice_setting> settings_and_problems(const Options& options) {
     std::vector<sluice_setting> all;
     sluice_setting setting{};
     int result = 0;
@@ -173,6 +173,17 @@ std::vector<sluice_setting> settings(const Options& options) {
         all.push_back(setting);
     }
     require(result == ENOENT ? 0 : result);
+    return all;
+}
+
+std::vector<sluice_setting> settings(const Options& options) {
+    std::vector<sluice_setting> all = settings_and_problems(options);
+    for (const sluice_setting& setting : all) {
+        if (setting.origin[0] == '/' && setting.problem[0] != '\0') {
+            throw Failure(kExitFailure, std::string(setting.origin) + ": " + setting.problem);
+        }
+    }
+    std::erase_if(all, [](const sluice_setting& setting) { return setting.is_unknown != 0; });
     return all;
 }
 

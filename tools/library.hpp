@@ -65,7 +65,10 @@ struct UroceUse {
 };
 std::vector<UroceUse> uroce_uses();
 
+// All that can be set; a sluice.conf that can't be understood ends the command.
 std::vector<sluice_setting> settings(const Options& options);
+// With what is set and isn't understood, or isn't known.
+std::vector<sluice_setting> settings_and_problems(const Options& options);
 
 // The setting of that name; empty when there is none.
 std::string setting_value(const std::vector<sluice_setting>& settings, const std::string& name);

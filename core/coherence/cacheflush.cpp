@@ -36,6 +36,11 @@ std::string names_of(std::span<const Candidate> candidates, bool present_only) {
 
 } // namespace
 
+Result<void> check_forced(std::string_view text) {
+    const Result<Ops> ops = choose_for_this_cpu(text);
+    return ops ? Result<void>() : ops.error().clone();
+}
+
 Result<const Ops*> native_ops() {
     static const Result<Ops> ops = probe();
     if (!ops) {

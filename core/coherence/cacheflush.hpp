@@ -115,6 +115,9 @@ struct Barriers {
     Barrier from_device; // loads after it see what the device wrote before what was loaded earlier
 };
 
+// Whether this CPU can do what TEXT, as a value of SLUICE_CACHEFLUSH, asks for; errors as native_ops().
+Result<void> check_forced(std::string_view text);
+
 // The table for this CPU under SLUICE_CACHEFLUSH; the same pointer each time. The first call
 // probes the CPU. Errors: kNotSupported when the CPU has no means or lacks the instruction that
 // was asked for, kInvalidArgument when SLUICE_CACHEFLUSH names no instruction.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -34,17 +35,14 @@ struct Wish {
 
 // SLUICE_CHECK is DEPTH:FILE.
 Wish read_wish() noexcept {
+    constexpr std::array kDepths{Depth::kQuick, Depth::kFull, Depth::kPedantic}; // as the setting's values
     const char* const value = setting_value(Setting::kCheck);
-    const std::string_view text = value != nullptr ? value : "";
-    for (const auto& [word, depth] : {std::pair{std::string_view("quick:"), Depth::kQuick},
-                                      std::pair{std::string_view("full:"), Depth::kFull},
-                                      std::pair{std::string_view("pedantic:"), Depth::kPedantic}}) {
-        if (text.starts_with(word)) {
-            const char* const file = strdup(value + word.size());
-            return file != nullptr ? Wish{.depth = depth, .file = file} : Wish();
-        }
+    const Result<Choice> wanted = parse_choice(Setting::kCheck, value != nullptr ? value : "");
+    if (!wanted) {
+        return {};
     }
-    return {};
+    const char* const file = strdup(wanted->rest.data()); // it reaches to the end of VALUE
+    return file != nullptr ? Wish{.depth = kDepths[wanted->index], .file = file} : Wish();
 }
 
 // As it was when the program began, as programs change their environment.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/file_tree.hpp"
+#include "core/settings.hpp"
 #include "provider/config/parser.hpp"
 
 namespace sluice::config {
@@ -48,14 +49,20 @@ Claim claimed_drivers(const FileTree& tree = FileTree());
 // One line of `sluice config`.
 struct Listed {
     std::string name;
-    std::string value;
+    std::string value;  // what holds; where there is a problem, what is said
     std::string origin; // "default", "environment", or file and line
     std::string default_value;
     std::string values;
     std::string meaning;
+    std::string problem = {}; // why the value isn't valid; empty: nothing is wrong with it
+    bool is_unknown = false;  // set, and nobody reads it; VALUES has the names that may stand there
 };
 
-// Every variable and every key, whether set or not, and what is set for single devices.
-Result<std::vector<Listed>> list(const FileTree& tree);
+// Whether the code that reads SETTING understands TEXT. This room knows SLUICE_COHERENCE alone.
+using CheckSetting = Result<void> (*)(Setting setting, const char* text);
+
+// Every variable and every key, whether set or not, what is set for single devices, and what is set and not
+// understood or not known. A file with problems, which holds for nobody, is no error here.
+Result<std::vector<Listed>> list(const FileTree& tree, CheckSetting check);
 
 } // namespace sluice::config

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 namespace sluice::config {
 
@@ -14,7 +15,6 @@ constexpr std::size_t kMaxDevices = 256;
 constexpr std::size_t kMaxName = 63;
 constexpr int kMaxShown = 40; // of a wrong word, in an error
 constexpr std::array kCoherenceNames{"auto", "coherent", "noncoherent", "simulated"};
-constexpr const char* kCoherenceValues = "auto, coherent, noncoherent, simulated";
 
 std::string_view trimmed(std::string_view text) {
     constexpr std::string_view kBlanks = " \t\r";
@@ -56,34 +56,55 @@ bool is_device_name(std::string_view name) {
 
 class Parser {
   public:
-    Parser(std::string_view text, std::string_view path) : rest_(text), path_(path.substr(0, 200)) {}
+    explicit Parser(std::string_view text) : rest_(text) {}
 
-    Result<File> run() {
+    // Ends behind the MOST_PROBLEMS-th.
+    Understood run(std::size_t most_problems) {
         if (rest_.size() > kMaxFileBytes) {
-            return fail("longer than the 65536 bytes that a configuration may have");
+            (void)fail("longer than the 65536 bytes that a configuration may have");
+            rest_ = {};
         }
-        while (!rest_.empty()) {
+        while (!rest_.empty() && problems_.size() < most_problems) {
             ++line_;
-            std::string_view line = trimmed(take(rest_, '\n'));
+            const std::string_view line = trimmed(take(rest_, '\n'));
             if (line.empty() || line.front() == '#') {
                 continue;
             }
-            Result<void> done = line.front() == '[' ? take_section(line) : take_setting(line);
-            if (!done) {
-                return std::move(done).error();
-            }
+            now_ = Problem();
+            now_.line = line_;
+            now_.name = line.substr(0, kMaxText);
+            (void)(line.front() == '[' ? take_section(line) : take_setting(line));
         }
-        return std::move(file_);
+        return {std::move(file_), std::move(problems_)};
     }
 
   private:
-    Error fail(const std::string& what) const {
-        return Error::format(ErrorKind::kProtocol, 0, "%s:%d: %s", path_.c_str(), line_, what.c_str());
+    static constexpr std::size_t kMaxText = 1024;
+
+    // Whether a line was understood. False comes from fail() alone, which has noted why.
+    using Done = bool;
+
+    Done fail(const std::string& what) {
+        now_.text = what;
+        problems_.push_back(now_);
+        return false;
     }
 
-    DeviceSection& section() { return file_.devices.empty() ? file_.general : file_.devices.back(); }
+    // The names that may stand there.
+    Done fail_unknown(const std::string& what, std::string names) {
+        now_.values = std::move(names);
+        now_.is_unknown = true;
+        return fail(what);
+    }
 
-    Result<void> take_section(std::string_view line) {
+    DeviceSection& section() {
+        return is_lost_ ? lost_ : file_.devices.empty() ? file_.general : file_.devices.back();
+    }
+
+    Done take_section(std::string_view line) {
+        // Until a section can be understood, what follows belongs to none that is used.
+        is_lost_ = true;
+        lost_ = {};
         if (line.back() != ']') {
             return fail("no ']' at the end of " + quoted(line) + "; valid: [device NAME]");
         }
@@ -91,7 +112,8 @@ class Parser {
         const std::string_view kind = line.substr(0, line.find_first_of(" \t"));
         const std::string_view name = trimmed(line.substr(kind.size()));
         if (kind != "device" || !is_device_name(name)) {
-            return fail("unknown section " + quoted(line) + "; valid: [device NAME]");
+            return fail_unknown("unknown section " + quoted(line) + "; valid: [device NAME]",
+                                "[device NAME]");
         }
         if (const DeviceSection* earlier = file_.find(name)) {
             return fail("device " + quoted(name) + " has a section in line " + std::to_string(earlier->line));
@@ -100,16 +122,22 @@ class Parser {
             return fail("more than " + std::to_string(kMaxDevices) + " sections");
         }
         file_.devices.push_back(DeviceSection{.name = std::string(name), .line = line_});
-        return {};
+        is_lost_ = false;
+        return true;
     }
 
-    Result<void> take_setting(std::string_view line) {
+    Done take_setting(std::string_view line) {
         if (line.find('=') == std::string_view::npos) {
             return fail("no '=' in " + quoted(line) + "; valid: KEY = VALUE, [device NAME], # comment");
         }
         const std::string_view key = trimmed(take(line, '='));
         const std::string_view value = trimmed(line);
-        const bool in_device = !file_.devices.empty();
+        const bool in_device = is_lost_ || !file_.devices.empty();
+        now_.name = std::string(key.substr(0, kMaxText));
+        if (in_device) {
+            now_.name += " of " + (is_lost_ ? "an unknown section" : section().name);
+        }
+        now_.value = std::string(value.substr(0, kMaxText));
         if (key == "coherence") {
             return take_coherence(section().coherence, key, value, true);
         }
@@ -125,36 +153,39 @@ class Parser {
         if (key == "claim") {
             return fail("'claim' is for all devices: it stands above the first section");
         }
-        return fail("unknown key " + quoted(key) + "; valid: " + (in_device ? "" : "claim, ") +
-                    "coherence, io-coherence" + (in_device ? ", address" : ""));
+        return fail_unknown("unknown key " + quoted(key) + "; valid: " + (in_device ? "" : "claim, ") +
+                                "coherence, io-coherence" + (in_device ? ", address" : ""),
+                            std::string(in_device ? "address" : "claim") + "|coherence|io-coherence");
     }
 
-    Result<void> check_first(int earlier_line, std::string_view key) const {
+    Done check_first(int earlier_line, std::string_view key) {
         if (earlier_line == 0) {
-            return {};
+            return true;
         }
         return fail(std::string(key) + " was set in line " + std::to_string(earlier_line));
     }
 
-    Result<void> take_coherence(Said<Coherence>& to, std::string_view key, std::string_view value,
-                                bool may_be_simulated) const {
-        if (Result<void> first = check_first(to.line, key); !first) {
-            return first;
+    Done take_coherence(Said<Coherence>& to, std::string_view key, std::string_view value,
+                        bool may_be_simulated) {
+        now_.values = coherence_values(may_be_simulated);
+        if (!check_first(to.line, key)) {
+            return false;
         }
         const std::optional<Coherence> coherence = find_coherence(value);
         if (!coherence || (*coherence == Coherence::kSimulated && !may_be_simulated)) {
             return fail(quoted(value) + " is no value for " + std::string(key) +
-                        "; valid: " + (may_be_simulated ? kCoherenceValues : "auto, coherent, noncoherent"));
+                        "; valid: " + coherence_values(may_be_simulated, ", "));
         }
         to = {*coherence, line_};
-        return {};
+        return true;
     }
 
-    Result<void> take_address(DeviceSection& device, std::string_view value) const {
-        if (Result<void> first = check_first(device.address.line, "address"); !first) {
-            return first;
+    Done take_address(DeviceSection& device, std::string_view value) {
+        now_.values = kAddressValues;
+        if (!check_first(device.address.line, "address")) {
+            return false;
         }
-        if (!device.name.starts_with("uroce")) {
+        if (!is_lost_ && !device.name.starts_with("uroce")) {
             return fail("only uroce devices get an address here; " + quoted(device.name) + " has its own");
         }
         in6_addr bytes{}; // room for either kind
@@ -163,12 +194,13 @@ class Parser {
             return fail(quoted(value) + " is no IPv4 or IPv6 address; names are not looked up");
         }
         device.address = {text, line_};
-        return {};
+        return true;
     }
 
-    Result<void> take_claim(std::string_view value) {
-        if (Result<void> first = check_first(file_.claim.line, "claim"); !first) {
-            return first;
+    Done take_claim(std::string_view value) {
+        now_.values = kClaimValues;
+        if (!check_first(file_.claim.line, "claim")) {
+            return false;
         }
         Claim claim;
         int words = 0;
@@ -190,13 +222,16 @@ class Parser {
             return fail("claim needs 'none', or one or both of rxe and siw");
         }
         file_.claim = {claim, line_};
-        return {};
+        return true;
     }
 
     std::string_view rest_;
-    std::string path_;
     int line_ = 0;
     File file_;
+    Problem now_; // what a problem of this line would be
+    std::vector<Problem> problems_;
+    DeviceSection lost_; // what stands in a section that wasn't understood
+    bool is_lost_ = false;
 };
 
 } // namespace
@@ -207,7 +242,25 @@ const DeviceSection* File::find(std::string_view device) const noexcept {
 }
 
 Result<File> parse_file(std::string_view text, std::string_view path) {
-    return Parser(text, path).run();
+    Understood understood = Parser(text).run(1);
+    if (!understood.problems.empty()) {
+        const Problem& first = understood.problems.front();
+        return Error::format(ErrorKind::kProtocol, 0, "%s:%d: %s", std::string(path.substr(0, 200)).c_str(),
+                             first.line, first.text.c_str());
+    }
+    return std::move(understood.file);
+}
+
+Understood understand_file(std::string_view text) {
+    return Parser(text).run(kMaxProblems);
+}
+
+std::string coherence_values(bool may_be_simulated, const char* separator) {
+    std::string values;
+    for (const char* name : std::span(kCoherenceNames).first(may_be_simulated ? 4 : 3)) {
+        values += (values.empty() ? "" : separator) + std::string(name);
+    }
+    return values;
 }
 
 // Every part is checked, not only those about DEVICE: a misspelt one would otherwise show only
@@ -224,7 +277,7 @@ Result<Coherence> parse_environment(std::string_view text, std::string_view devi
         if (!value || (equals != std::string_view::npos && !is_device_name(name))) {
             return Error::format(ErrorKind::kInvalidArgument, 0,
                                  "SLUICE_COHERENCE: %s is neither VALUE nor DEV=VALUE; values: %s",
-                                 quoted(part).c_str(), kCoherenceValues);
+                                 quoted(part).c_str(), coherence_values(true, ", ").c_str());
         }
         if (equals == std::string_view::npos) {
             general = value;

@@ -54,8 +54,32 @@ struct File {
     const DeviceSection* find(std::string_view device) const noexcept;
 };
 
+// Something in the file that can't be understood.
+struct Problem {
+    int line = 0;
+    std::string name;   // of the key, as "coherence" or "coherence of mlx5_0"; of another line, its text
+    std::string value;  // as it stands there
+    std::string values; // what may stand there; where is_unknown, the names that may
+    std::string text;
+    bool is_unknown = false; // there is no key or section of that name
+};
+
 // PATH is for the texts of errors.
 Result<File> parse_file(std::string_view text, std::string_view path);
+
+// What can be understood, and what can't, line by line: for a person who looks for the error. No more than
+// kMaxProblems are told.
+constexpr std::size_t kMaxProblems = 64;
+struct Understood {
+    File file;
+    std::vector<Problem> problems;
+};
+Understood understand_file(std::string_view text);
+
+// What may stand there, in the words that are parsed.
+std::string coherence_values(bool may_be_simulated, const char* separator = "|");
+constexpr const char* kClaimValues = "none, or one or both of rxe and siw";
+constexpr const char* kAddressValues = "an IPv4 or IPv6 address of this machine";
 
 // The value of SLUICE_COHERENCE for DEVICE: "VALUE" is for every device, "DEV=VALUE,..." for
 // single ones; both may stand together. kAuto when nothing is said about the device.

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/coherence/cacheflush.hpp"
+#include "core/settings.hpp"
 #include "roce/socket/guard.hpp"
 #include "roce/wire/headers.hpp"
 
@@ -126,14 +127,14 @@ bool copy_in_parts(void* to, const void* from, std::size_t len_bytes, const void
 
 Result<GuardMethod> parse_guard_method(const char* text) {
     const std::string_view method = text == nullptr ? "" : text;
-    if (method.empty() || method == "signal") {
+    if (method.empty()) {
         return GuardMethod::kSignal;
     }
-    if (method == "syscall") {
-        return GuardMethod::kSystemCall;
+    const Result<Choice> choice = parse_choice(Setting::kUroceGuard, method);
+    if (!choice) {
+        return choice.error().clone();
     }
-    return Error::format(ErrorKind::kInvalidArgument, 0,
-                         "SLUICE_UROCE_GUARD is '%s'; it may be signal or syscall", text);
+    return choice->index == 0 ? GuardMethod::kSignal : GuardMethod::kSystemCall;
 }
 
 Result<std::unique_ptr<GuardedMemory>> GuardedMemory::create(GuardMethod method) {

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,47 @@ TEST(table__names_begin_with_the_prefix_and_are_sorted) {
         assert_true(std::strcmp(last, info.name) < 0);
         assert_true(std::strlen(info.meaning) > 0 && std::strlen(info.values) > 0);
         last = info.name;
+    }
+}
+
+std::optional<std::size_t> index_of(std::string_view values, std::string_view text) {
+    const std::optional<sluice::Choice> found = sluice::find_choice(values, text);
+    return found ? std::optional(found->index) : std::nullopt;
+}
+
+TEST(choice__word_of_the_values__is_its_index) {
+    assert_true(index_of("no|yes|maybe", "no") == 0U && index_of("no|yes|maybe", "maybe") == 2U);
+    assert_true(index_of("a|b[,AREA=LEVEL]", "b") == 1U && index_of("a|b, or DEV=a", "b") == 1U);
+}
+
+TEST(choice__anything_else__is_none) {
+    for (const char* text : {"", "n", "noo", "yes|no", "|", "NO", " no"}) {
+        assert_false(index_of("no|yes", text).has_value());
+    }
+    assert_false(index_of("", "").has_value());
+    assert_false(index_of("a|b[,AREA=LEVEL]", ",AREA=LEVEL]").has_value());
+}
+
+TEST(choice__word_with_a_name__gives_the_name) {
+    const auto found = sluice::find_choice("quick:FILE|full:FILE", "full:/tmp/a:b");
+    assert_true(found.has_value() && found->index == 1 && found->rest == "/tmp/a:b");
+    for (const char* text : {"full", "full:", "fuller:a", "full=a"}) {
+        assert_false(index_of("quick:FILE|full:FILE", text).has_value());
+    }
+}
+
+TEST(choice__of_a_setting__refusal_names_setting_text_and_values) {
+    const auto refused = sluice::parse_choice(Setting::kUroceGuard, "prayer");
+    assert_false(refused.ok());
+    assert_string_equal(refused.error().text(),
+                        "SLUICE_UROCE_GUARD is 'prayer'; it may be signal or syscall");
+}
+
+TEST(seconds__limit_is_the_one_in_the_values) {
+    assert_int_equal(*sluice::parse_seconds(Setting::kUroceSilence, "3600", 8), 3600);
+    assert_int_equal(*sluice::parse_seconds(Setting::kUroceSilence, "", 8), 8);
+    for (const char* text : {"3601", "-1", "1s", " 1", "99999999999"}) {
+        assert_false(sluice::parse_seconds(Setting::kUroceSilence, text, 8).ok());
     }
 }
 

@@ -43,7 +43,8 @@ unsigned access_of(const IaContext& ia, const LmrOptions& options) noexcept {
 // Whole pages; the kernel rounds the end up by itself. That it can't is no reason not to register.
 void ask_for_huge_pages(std::uint64_t address, std::uint64_t length) noexcept {
     const char* const wanted = setting_value(Setting::kDatHugePages);
-    if (wanted == nullptr || std::string_view(wanted) != "yes") {
+    const Result<Choice> choice = parse_choice(Setting::kDatHugePages, wanted == nullptr ? "" : wanted);
+    if (!choice || choice->index != 0) { // not "yes"
         return;
     }
     const std::uint64_t in_page = address % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

@@ -218,17 +218,24 @@ const char* sluice_confidence_name(uint32_t confidence);
 /* One variable or one key of the configuration; size-versioned like the attributes. */
 struct sluice_setting {
     char name[96];          /* "SLUICE_LOG", "claim", "coherence of mlx5_0" */
-    char value[256];        /* what holds */
+    char value[256];        /* what holds; where there is a problem, what is said. "..." ends what was cut */
     char origin[128];       /* "default", "environment", or the file and line that say so */
     char default_value[96]; /* what holds when nobody says anything */
     char values[128];       /* what may stand there */
     char meaning[128];      /* one line */
+    /* Not in the first version: */
+    char problem[256];   /* why the value isn't valid; empty: nothing is wrong with it */
+    uint32_t is_unknown; /* 1: no code of Sluice's reads a setting of that name */
+    uint32_t reserved;
 };
 
 /*
  * The setting at INDEX: 0, 1, ... until ENOENT. First all environment variables, then all keys of
- * /etc/sluice/sluice.conf, or of that file under ROOT. EPROTO when the file can't be understood;
- * the log names the line.
+ * /etc/sluice/sluice.conf, or of that file under ROOT; behind them, up to 64 each, lines of the file that
+ * can't be understood, and variables SLUICE_... that are set and that nobody reads. An unknown key's VALUES
+ * are the keys that there are, with '|' between them. Whether the value of SLUICE_SYNC_HOST is valid, only
+ * `sluice sync run` knows. With a SIZE that ends before PROBLEM: nothing that is unknown, and EPROTO when the
+ * file can't be understood; the log names the line.
  */
 int sluice_describe_setting(const char* root, unsigned index, struct sluice_setting* setting, size_t size);
 

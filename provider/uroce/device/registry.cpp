@@ -4,13 +4,13 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "core/log.hpp"
 #include "core/settings.hpp"
 #include "provider/uroce/device/udp_link.hpp"
+#include "roce/socket/address_list.hpp"
 #include "roce/socket/guarded_memory.hpp"
 
 namespace sluice::uroce::device {
@@ -38,31 +38,19 @@ Result<socket::GuardedMemory*> program_memory() {
 // empty means the default.
 Result<bool> parse_neighbours(const char* text) {
     const std::string_view given = text != nullptr ? text : "";
-    if (given.empty() || given == "memory") {
+    if (given.empty()) {
         return true;
     }
-    if (given == "packets") {
-        return false;
-    }
-    return Error::format(ErrorKind::kInvalidArgument, 0,
-                         "SLUICE_UROCE_NEIGHBOURS is '%s'; it may be memory or packets", text);
+    const Result<Choice> choice = parse_choice(Setting::kUroceNeighbours, given);
+    return choice ? Result<bool>(choice->index == 0) : choice.error().clone(); // "memory"
 }
 
 // What SETTING says; nothing means USUALLY.
 Result<engine::Nanoseconds> read_seconds(Setting setting, unsigned usually) {
     constexpr engine::Nanoseconds kUnit = 1'000'000'000;
-    constexpr unsigned kLongest = 3600;
     const char* const text = setting_value(setting);
-    const std::string_view given = text != nullptr ? text : "";
-    unsigned seconds = usually;
-    const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), seconds);
-    if (!given.empty() &&
-        (error != std::errc() || end != given.data() + given.size() || seconds > kLongest)) {
-        return Error::format(ErrorKind::kInvalidArgument, 0,
-                             "%s is '%s'; it may be a number of seconds up to %u", setting_name(setting),
-                             text, kLongest);
-    }
-    return seconds * kUnit;
+    const Result<unsigned> seconds = parse_seconds(setting, text != nullptr ? text : "", usually);
+    return seconds ? Result<engine::Nanoseconds>(*seconds * kUnit) : seconds.error().clone();
 }
 
 Result<Device::Patience> read_patience() {
@@ -168,6 +156,27 @@ Result<std::unique_ptr<Device>> make_device(const LocalAddress& where, Neighbour
 }
 
 } // namespace
+
+Result<void> check_setting(Setting setting, const char* text) {
+    const auto verdict = [](const auto& parsed) {
+        return parsed ? Result<void>() : Result<void>(parsed.error().clone());
+    };
+    switch (setting) {
+    case Setting::kUroce:
+        return verdict(socket::parse_device_list(text));
+    case Setting::kUroceFaults:
+        return verdict(socket::FaultSchedule::parse(text));
+    case Setting::kUroceGuard:
+        return verdict(socket::parse_guard_method(text));
+    case Setting::kUroceNeighbours:
+        return verdict(parse_neighbours(text));
+    case Setting::kUroceKeepalive:
+    case Setting::kUroceSilence:
+        return verdict(parse_seconds(setting, text, 0));
+    default: // of somebody else, or any text will do
+        return {};
+    }
+}
 
 Registry& Registry::instance() {
     static Registry* const registry = new Registry; // never deleted, see above

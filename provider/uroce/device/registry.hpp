@@ -20,12 +20,16 @@
 #include <memory>
 #include <vector>
 
+#include "core/settings.hpp"
 #include "core/sync.hpp"
 #include "provider/uroce/device/counter_file.hpp"
 #include "provider/uroce/device/counter_reader.hpp"
 #include "provider/uroce/device/device.hpp"
 
 namespace sluice::uroce::device {
+
+// Whether what reads SETTING understands TEXT, if that is one of uroce's.
+Result<void> check_setting(Setting setting, const char* text);
 
 class Registry final : public Neighbours {
   public:

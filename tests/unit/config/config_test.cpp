@@ -23,6 +23,10 @@ namespace {
 
 std::string last_message;
 
+sluice::Result<void> any_text_will_do(sluice::Setting, const char*) {
+    return {};
+}
+
 int setup(void**) {
     unsetenv("SLUICE_COHERENCE");
     last_message.clear();
@@ -157,7 +161,7 @@ TEST(list__names_every_variable_and_key_with_its_origin, setup, teardown) {
     Machine machine;
     machine.write(config::kPath, "claim = rxe\n[device rxe0]\ncoherence = simulated\n");
     setenv("SLUICE_COHERENCE", "coherent", 1);
-    auto all = config::list(FileTree(machine.root()));
+    auto all = config::list(FileTree(machine.root()), any_text_will_do);
     assert_true(all.ok());
     const auto find = [&](const std::string& name) {
         const auto found = std::ranges::find(*all, name, &config::Listed::name);
@@ -167,7 +171,7 @@ TEST(list__names_every_variable_and_key_with_its_origin, setup, teardown) {
         return *found;
     };
     for (const sluice::SettingInfo& info : sluice::all_settings()) {
-        assert_string_equal(find(info.name).values.c_str(), info.values);
+        assert_true(info.setting == sluice::Setting::kCoherence || find(info.name).values == info.values);
     }
     assert_string_equal(find("SLUICE_COHERENCE").value.c_str(), "coherent");
     assert_string_equal(find("SLUICE_COHERENCE").origin.c_str(), "environment");
@@ -179,6 +183,58 @@ TEST(list__names_every_variable_and_key_with_its_origin, setup, teardown) {
     assert_string_equal(find("coherence").origin.c_str(), "default");
     assert_string_equal(find("coherence of rxe0").value.c_str(), "simulated");
     assert_string_equal(find("coherence of rxe0").origin.c_str(), "/etc/sluice/sluice.conf:3");
+}
+
+const config::Listed& only(const std::vector<config::Listed>& all, const std::string& name) {
+    assert_int_equal(std::ranges::count(all, name, &config::Listed::name), 1);
+    return *std::ranges::find(all, name, &config::Listed::name);
+}
+
+TEST(list__file_with_mistakes__tells_each_with_its_line_and_what_may_stand_there, setup, teardown) {
+    Machine machine;
+    machine.write(config::kPath, "coherence = maybe\nclam = rxe\n[device rxe0]\nio-coherence = coherent\n"
+                                 "cohrence = auto\n[devices mlx5_0]\ncoherence = simulated\nnonsense\n");
+    const auto all = config::list(FileTree(machine.root()), any_text_will_do);
+    assert_true(all.ok());
+    const config::Listed& wrong = only(*all, "coherence");
+    assert_string_equal(wrong.value.c_str(), "maybe");
+    assert_string_equal(wrong.origin.c_str(), "/etc/sluice/sluice.conf:1");
+    assert_string_equal(wrong.values.c_str(), "auto|coherent|noncoherent|simulated");
+    assert_non_null(std::strstr(wrong.problem.c_str(), "'maybe' is no value for coherence"));
+    assert_false(wrong.is_unknown);
+    assert_true(only(*all, "clam").is_unknown);
+    assert_string_equal(only(*all, "clam").values.c_str(), "claim|coherence|io-coherence");
+    assert_string_equal(only(*all, "cohrence of rxe0").values.c_str(), "address|coherence|io-coherence");
+    assert_true(only(*all, "[devices mlx5_0]").is_unknown);
+    assert_string_equal(only(*all, "nonsense").origin.c_str(), "/etc/sluice/sluice.conf:8");
+    // What is right stays; what stands in a section that isn't understood is nobody's.
+    assert_string_equal(only(*all, "io-coherence of rxe0").problem.c_str(), "");
+    assert_int_equal(std::ranges::count(*all, "coherence of rxe0", &config::Listed::name), 0);
+}
+
+TEST(list__value_that_its_reader_refuses__has_the_readers_reason, setup, teardown) {
+    const Machine machine;
+    setenv("SLUICE_COHERENCE", "maybe", 1);
+    const auto all = config::list(FileTree(machine.root()), [](sluice::Setting setting, const char* text) {
+        return setting == sluice::Setting::kCoherence && std::strcmp(text, "maybe") == 0
+                   ? sluice::Result<void>(sluice::Error(sluice::ErrorKind::kInvalidArgument, "it's not"))
+                   : sluice::Result<void>();
+    });
+    assert_true(all.ok());
+    assert_string_equal(only(*all, "SLUICE_COHERENCE").problem.c_str(), "it's not");
+    assert_string_equal(only(*all, "SLUICE_LOG").problem.c_str(), "");
+}
+
+TEST(list__thousands_of_mistakes__are_bounded, setup, teardown) {
+    Machine machine;
+    std::string text;
+    for (int i = 0; i < 9000; ++i) {
+        text += "a = b\n";
+    }
+    machine.write(config::kPath, text);
+    const auto all = config::list(FileTree(machine.root()), any_text_will_do);
+    assert_true(all.ok());
+    assert_int_equal(std::ranges::count(*all, true, &config::Listed::is_unknown), config::kMaxProblems);
 }
 
 } // namespace
