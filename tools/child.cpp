@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -25,6 +26,26 @@ bool is_runtime_of_sanitizer(const std::string& library) {
     return std::ranges::any_of(
         std::array{"libasan.", "libhwasan.", "liblsan.", "libtsan.", "libubsan.", "libclang_rt."},
         [&name](const char* start) { return name.starts_with(start); });
+}
+
+// What execvp() means by ERROR.
+std::string reason_for(const std::string& command, int error) {
+    const bool is_path = command.find('/') != std::string::npos;
+    std::error_code none;
+    if (error == ENOENT && !is_path) {
+        return "no directory of PATH has such a program; for a file that is here: ./" + command;
+    }
+    if (error == ENOENT && std::filesystem::exists(command, none)) {
+        return "the interpreter that it names is not there; look at its first line, or at `file` for a "
+               "program";
+    }
+    if (error == EACCES && is_path && std::filesystem::is_directory(command, none)) {
+        return "this is a directory, and no program";
+    }
+    if (error == EACCES && is_path && std::filesystem::exists(command, none)) {
+        return std::string(std::strerror(error)) + "; `chmod +x` makes a file executable";
+    }
+    return std::strerror(error);
 }
 
 } // namespace
@@ -52,7 +73,7 @@ std::vector<std::string> environment_with(std::vector<std::string> added) {
 }
 
 void tell_why_not(const std::string& command, int error) {
-    std::cerr << "sluice: " << command << ": " << std::strerror(error) << '\n';
+    std::cerr << "sluice: " << command << ": " << reason_for(command, error) << '\n';
 }
 
 void look_first(const std::string& command, const Preloaded& preloaded) {

@@ -5,8 +5,8 @@
 #include <iostream>
 
 #include "tools/commands.hpp"
+#include "tools/dat_advice.hpp"
 #include "tools/dat_entries.hpp"
-#include "tools/nearest.hpp"
 
 namespace sluice::tools {
 
@@ -29,26 +29,42 @@ DAT_RETURN try_to_open(const Adapter& adapter) {
     return status == DAT_SUCCESS ? dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) : status;
 }
 
-std::vector<std::string> names_of(const std::vector<Adapter>& adapters) {
-    std::vector<std::string> names;
-    names.reserve(adapters.size());
-    for (const Adapter& adapter : adapters) {
-        names.push_back(adapter.name);
-    }
-    return names;
+// A device also has names that aren't listed: its addresses, its network interface.
+std::vector<Adapter> by_another_name(const Options& options, const std::string& name) {
+    const Adapter adapter{name, "1.2", true, "", "device"};
+    const bool is_there =
+        options.root.empty() && DAT_GET_TYPE(try_to_open(adapter)) != DAT_PROVIDER_NOT_FOUND;
+    return is_there ? std::vector<Adapter>{adapter} : std::vector<Adapter>();
 }
 
-std::vector<Adapter> only(std::vector<Adapter> adapters, const std::string& name) {
-    const std::string hint = did_you_mean(name, names_of(adapters));
-    std::erase_if(adapters, [&name](const Adapter& adapter) { return adapter.name != name; });
-    if (adapters.empty()) {
-        throw Failure(kExitNoDevice, "there is no '" + name + "'" + hint + "; see `sluice dat list`");
+std::vector<Adapter> only(const Options& options, const std::vector<Adapter>& adapters,
+                          const std::vector<DatEntry>& entries, const std::string& name) {
+    std::vector<Adapter> found = adapters;
+    std::erase_if(found, [&name](const Adapter& adapter) { return adapter.name != name; });
+    if (found.empty()) {
+        found = by_another_name(options, name);
     }
-    return adapters;
+    return found.empty() ? throw no_such_adapter(options, name, entries, adapters) : found;
+}
+
+// What was tried of an adapter.
+struct Verdict {
+    std::string result;
+    std::string why; // it can't be opened; empty where it can, or wasn't tried
+};
+
+Verdict judge(const Options& options, const Adapter& adapter, const std::vector<DatEntry>& entries) {
+    if (!options.root.empty()) {
+        return {"not tried: a recorded machine opens nothing", ""};
+    }
+    const DAT_RETURN status = try_to_open(adapter);
+    return status == DAT_SUCCESS
+               ? Verdict{kOpens, ""}
+               : Verdict{describe_status(status), why_not_opened(options, adapter, entries)};
 }
 
 void print_check_json(const std::vector<DatEntry>& entries, const std::vector<Adapter>& adapters,
-                      const std::vector<std::string>& results) {
+                      const std::vector<Verdict>& verdicts) {
     Json lines = Json::array();
     for (const DatEntry& entry : entries) {
         if (!entry.counts()) {
@@ -61,14 +77,30 @@ void print_check_json(const std::vector<DatEntry>& entries, const std::vector<Ad
     Json list = Json::array();
     for (std::size_t i = 0; i < adapters.size(); ++i) {
         Json adapter = to_json(adapters[i]);
-        adapter["result"] = results[i];
+        adapter["result"] = verdicts[i].result;
+        adapter["why"] = verdicts[i].why.empty() ? Json() : Json(verdicts[i].why);
         list.push_back(std::move(adapter));
     }
     print({{"schema", kAdaptersSchema}, {"passed-over", std::move(lines)}, {"adapters", std::move(list)}});
 }
 
+// Below the table: they are long.
+void print_reasons(const Options& options, const std::vector<Adapter>& adapters,
+                   const std::vector<Verdict>& verdicts) {
+    std::vector<Row> rows;
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+        if (!verdicts[i].why.empty()) {
+            rows.push_back({adapters[i].name, verdicts[i].why});
+        }
+    }
+    if (!rows.empty()) {
+        std::cout << '\n';
+        print_table(options, {{"NAME"}, {"WHY", 0, Column::kLeft, true}}, rows);
+    }
+}
+
 void print_check(const Options& options, const std::vector<DatEntry>& entries,
-                 const std::vector<Adapter>& adapters, const std::vector<std::string>& results) {
+                 const std::vector<Adapter>& adapters, const std::vector<Verdict>& verdicts) {
     for (const DatEntry& entry : entries) {
         if (!entry.counts()) {
             std::cout << entry.origin() << ": " << (entry.is_entry ? "passed over: " : "wrong: ")
@@ -77,48 +109,44 @@ void print_check(const Options& options, const std::vector<DatEntry>& entries,
     }
     std::vector<Row> rows;
     for (std::size_t i = 0; i < adapters.size(); ++i) {
-        const Tone tone = results[i] == kOpens   ? Tone::kGood
-                          : options.root.empty() ? Tone::kBad
-                                                 : Tone::kPlain;
-        rows.push_back({adapters[i].name, adapters[i].origin, Cell(results[i], tone)});
+        const Tone tone = verdicts[i].result == kOpens ? Tone::kGood
+                          : options.root.empty()       ? Tone::kBad
+                                                       : Tone::kPlain;
+        rows.push_back({adapters[i].name, adapters[i].origin, Cell(verdicts[i].result, tone)});
     }
     if (adapters.empty()) {
-        std::cout << kNoAdapters;
-    } else {
-        print_table(options, {{"NAME"}, {"ORIGIN", 1}, {"RESULT", 0, Column::kLeft, true}}, rows);
+        std::cout << why_no_adapters(options, entries);
+        return;
     }
+    print_table(options, {{"NAME"}, {"ORIGIN", 1}, {"RESULT", 0, Column::kLeft, true}}, rows);
+    print_reasons(options, adapters, verdicts);
 }
 
 } // namespace
 
 ExitStatus run_dat_list(const Options& options) {
-    const std::vector<Adapter> adapters = read_adapters(options, dat_entries_for_programs(options));
-    print_adapters(options, adapters);
-    return adapters.empty() ? kExitNoDevice : kExitOk;
+    return print_adapters_or_why_none(options) ? kExitOk : kExitNoDevice;
 }
 
 ExitStatus run_dat_check(const Options& options, const std::string& name) {
     std::vector<DatEntry> entries = dat_entries_for_programs(options);
     std::vector<Adapter> adapters = read_adapters(options, entries);
     if (!name.empty()) {
-        adapters = only(std::move(adapters), name);
+        adapters = only(options, adapters, entries, name);
         std::erase_if(entries, [&name](const DatEntry& entry) { return entry.ia_name != name; });
     }
-    bool is_good = std::ranges::all_of(entries, [](const DatEntry& entry) { return entry.is_entry; });
-    std::vector<std::string> results;
+    std::vector<Verdict> verdicts;
+    verdicts.reserve(adapters.size());
     for (const Adapter& adapter : adapters) {
-        if (!options.root.empty()) {
-            results.emplace_back("not tried: a recorded machine opens nothing");
-            continue;
-        }
-        const DAT_RETURN status = try_to_open(adapter);
-        is_good = is_good && status == DAT_SUCCESS;
-        results.push_back(status == DAT_SUCCESS ? kOpens : describe_status(status));
+        verdicts.push_back(judge(options, adapter, entries));
     }
+    const bool is_good =
+        std::ranges::all_of(entries, [](const DatEntry& entry) { return entry.is_entry; }) &&
+        std::ranges::all_of(verdicts, [](const Verdict& verdict) { return verdict.why.empty(); });
     if (options.json) {
-        print_check_json(entries, adapters, results);
+        print_check_json(entries, adapters, verdicts);
     } else {
-        print_check(options, entries, adapters, results);
+        print_check(options, entries, adapters, verdicts);
     }
     if (adapters.empty()) {
         return is_good ? kExitNoDevice : kExitFailure;

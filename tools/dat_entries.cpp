@@ -123,10 +123,6 @@ void print_adapters(const Options& options, const std::vector<Adapter>& adapters
         print({{"schema", kAdaptersSchema}, {"adapters", std::move(list)}});
         return;
     }
-    if (adapters.empty()) {
-        std::cout << kNoAdapters;
-        return;
-    }
     std::vector<Row> rows;
     rows.reserve(adapters.size());
     for (const Adapter& adapter : adapters) {

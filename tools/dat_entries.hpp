@@ -15,8 +15,6 @@ namespace sluice::tools {
 
 inline constexpr int kAdaptersSchema = 1;
 inline constexpr const char* kLibrary = "libdapl-sluice.so.1";
-inline constexpr const char* kNoAdapters =
-    "No dat.conf names a provider for DAT 1, and no device was found for Sluice's own.\n";
 
 // One line of a dat.conf, or what is said about a file.
 struct DatEntry {

@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "tools/commands.hpp"
+#include "tools/dat_advice.hpp"
 #include "tools/dat_entries.hpp"
 #include "tools/device_names.hpp"
 #include "tools/library.hpp"
@@ -216,7 +217,7 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
         throw system_failure(options.root + kDatDirectory);
     }
     write_own_lines(path, lines);
-    print_adapters(options, read_adapters(options, dat_entries_for_programs(options)));
+    print_adapters_or_why_none(options);
     return kExitOk;
 }
 
@@ -246,7 +247,7 @@ ExitStatus run_dat_unregister(const Options& options, const std::string& name, i
     } else {
         remove_file(path);
     }
-    print_adapters(options, read_adapters(options, dat_entries_for_programs(options)));
+    print_adapters_or_why_none(options);
     return kExitOk;
 }
 

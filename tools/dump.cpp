@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -191,6 +192,10 @@ ExitStatus run_uroce_dump(const Options& options, const DumpOptions& how) {
     }
     if (how.file == "-") {
         return dump(std::cin, "standard input", options, how);
+    }
+    std::error_code none;
+    if (std::filesystem::is_directory(how.file, none)) {
+        throw Failure(kExitFailure, how.file + " is a directory; name the recording in it");
     }
     std::ifstream file(how.file, std::ios::binary);
     if (!file) {

@@ -111,6 +111,9 @@ int run_sync_run(const Options& options, const HostOptions& how, const std::vect
         copies.facts.push_back(facts_of_host(host, how, seed, directory.path()));
     }
     const int status = run_copies(copies, command);
+    if (status == kNotFound || status == kExitNotExecutable) {
+        return status; // nothing has run
+    }
     tell_what_was_not_seen(directory, how.hosts);
     if (status != 0) {
         std::cerr << "sluice: sync run: the seed was " << seed << '\n';

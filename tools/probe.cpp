@@ -109,6 +109,15 @@ std::optional<std::string> why_plugin_declines() {
     return reason;
 }
 
+std::string why_not_loaded(const std::string& library) {
+    try {
+        const std::string said = output_of(find_part(kProviderProbe), library.c_str());
+        return said.starts_with('!') ? said.substr(1, said.find('\n') - 1) : "";
+    } catch (const Failure&) { // the library ended the helper: it was loaded
+        return "";
+    }
+}
+
 std::map<std::string, Probed> probe_providers() {
     std::istringstream lines(output_of(find_part(kProviderProbe)));
     std::map<std::string, Probed> providers;

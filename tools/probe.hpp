@@ -23,6 +23,9 @@ bool plugin_is_installed(const std::string& root);
 // nothing when it can work, or isn't installed. Throws as the next one does.
 std::optional<std::string> why_plugin_declines();
 
+// The dynamic linker's reason why a program can't load LIBRARY; empty: it can.
+std::string why_not_loaded(const std::string& library);
+
 // By device. A device that libibverbs doesn't list has no provider. Throws a Failure when the
 // helper can't be run.
 std::map<std::string, Probed> probe_providers();

@@ -179,6 +179,23 @@ void print_json(const Situation& situation, const std::vector<Binding>& bindings
     std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
+// Who asks for the status wants the provider, as often as not.
+void print_next_step(const Situation& situation) {
+    if (!situation.installed) {
+        std::cout << "To install it: package ibverbs-provider-sluice. uroce needs no provider: `sluice run "
+                     "--device uroce -- COMMAND`\n";
+    } else if (situation.declines) {
+        std::cout
+            << "It declines to drive any device: " << *situation.declines
+            << ".\nIt needs the libibverbs of the rdma-core that it was built for, and programs use the one "
+               "that\n`ldconfig -p | grep libibverbs` shows; `sluice doctor` looks at it.\n";
+    } else if (!situation.enabled && situation.claim == "none") {
+        std::cout
+            << "To enable it: `sudo sluice provider enable`; for one program: RDMAV_DRIVERS=sluice in its "
+               "environment\n";
+    }
+}
+
 void print_status(const Options& options) {
     const Situation situation = read_situation(options);
     const std::vector<Binding> bindings = read_bindings(options, situation);
@@ -189,12 +206,10 @@ void print_status(const Options& options) {
     std::cout << "Sluice's provider is " << (situation.installed ? "installed" : "not installed") << " and "
               << (situation.enabled ? "enabled" : "not enabled") << "; it claims " << situation.claim << " ("
               << situation.claim_origin << ").\n";
+    print_next_step(situation);
     if (situation.enabled && !situation.installed) {
         std::cout << "libibverbs warns in every program, because " << kDriverFile
                   << " names a plugin that isn't there: `sluice provider disable`\n";
-    }
-    if (situation.declines) {
-        std::cout << "It declines to drive any device: " << *situation.declines << ".\n";
     }
     if (bindings.empty()) {
         std::cout << "There is no RDMA device here; `sluice devices` tells how to make one.\n";
@@ -232,8 +247,9 @@ ExitStatus run_provider_enable(const Options& options, bool force) {
     }
     if (!force && !plugin_is_installed(options.root)) {
         throw Failure(kExitFailure,
-                      "libsluice-rdmav*.so is in no libibverbs directory; enabling it would make "
-                      "libibverbs warn in every program (--force does it anyway)");
+                      "libsluice-rdmav*.so is in no libibverbs directory, and enabling it would make "
+                      "libibverbs warn in every program: install it first (package "
+                      "ibverbs-provider-sluice); --force enables it anyway");
     }
     switch (state_of(path)) {
     case State::kForeign:

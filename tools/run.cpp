@@ -9,11 +9,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iostream>
 
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
+#include "tools/library.hpp"
 #include "tools/loader_environment.hpp"
 #include "tools/probe.hpp"
 #include "tools/ranks.hpp"
@@ -62,13 +65,32 @@ int run_with_rxe(const std::vector<std::string>& command) {
     }
 }
 
-int run_with_uroce(std::vector<std::string> command, bool local) {
-    look_first(command.front(), kShowsUroce);
-    std::vector<std::string> variables = loader_environment();
-    if (local) {
-        variables.emplace_back("SLUICE_UROCE=lo");
+// Programs that find no device say little, and never why. It may yet come: COMMAND may set it up.
+void tell_where_none_is_shown(const Options& options, bool local) {
+    std::string problem;
+    try {
+        const KeptWarnings warnings; // the command's own library says them again
+        const std::vector<sluice_uroce_device> devices = uroce_devices(options);
+        if (std::ranges::any_of(devices, [](const auto& device) { return device.is_hidden == 0; })) {
+            return;
+        }
+        problem =
+            !local && std::getenv("SLUICE_UROCE") != nullptr
+                ? "none that SLUICE_UROCE names can be used; `unset SLUICE_UROCE`, or `sluice devices`"
+                : "no network interface is up and has an address; `ip link set lo up`, or `sluice devices`";
+    } catch (const Failure& failure) {
+        problem = failure.what();
     }
-    std::vector<std::string> environment = environment_with(std::move(variables));
+    std::cerr << "sluice: run: there is no uroce device to show: " << problem << '\n';
+}
+
+int run_with_uroce(const Options& options, std::vector<std::string> command, bool local) {
+    look_first(command.front(), kShowsUroce);
+    if (local) {
+        setenv("SLUICE_UROCE", "lo", 1);
+    }
+    tell_where_none_is_shown(options, local);
+    std::vector<std::string> environment = environment_with(loader_environment());
     execvpe(command.front().c_str(), pointers_to(command).data(), pointers_to(environment).data());
     const int error = errno;
     tell_why_not(command.front(), error);
@@ -97,7 +119,8 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
             {.ranks = ranks, .timeout_seconds = how.timeout_seconds, .environment = loader_environment()},
             command);
     }
-    return how.device == "uroce" || how.local ? run_with_uroce(command, how.local) : run_with_rxe(command);
+    return how.device == "uroce" || how.local ? run_with_uroce(options, command, how.local)
+                                              : run_with_rxe(command);
 }
 
 } // namespace sluice::tools

@@ -566,6 +566,59 @@ TEST(enable_and_disable__file_of_somebody_else__is_left_alone) {
     }
 }
 
+TEST(provider_status__not_usable_yet__says_what_to_type) {
+    Machine machine;
+    Ran ran = run({"provider", "status", "--root", machine.root()});
+    assert_contains(ran.out, "package ibverbs-provider-sluice");
+    machine.add("/etc/libibverbs.d/");
+    ran = run({"provider", "enable", "--root", machine.root()});
+    assert_contains(ran.err, "package ibverbs-provider-sluice");
+    machine.write(kPlugin, "");
+    ran = run({"provider", "status", "--root", machine.root()});
+    assert_contains(ran.out, "`sudo sluice provider enable`");
+    assert_lacks(ran.out, "package");
+    ran = run({"provider", "enable", "--root", machine.root()});
+    assert_lacks(ran.out, "To enable it");
+}
+
+TEST(stat__process_that_used_no_device__is_told_so) {
+    const Machine machine;
+    setenv("SLUICE_UROCE_COUNTERS", machine.root().c_str(), 1);
+    const std::string pid = std::to_string(getpid());
+    const Ran ran = run({"stat", "--pid", pid});
+    unsetenv("SLUICE_UROCE_COUNTERS");
+    assert_int_equal(ran.status, 3);
+    assert_contains(ran.err, "process " + pid + " hasn't used a uroce device");
+}
+
+TEST(run__file_that_cant_be_executed__says_why) {
+    Machine machine;
+    const std::string script = machine.root() + "/script";
+    machine.write("/script", "#!/no/such/interpreter\n");
+    assert_contains(run({"run", "--local", "--", script}).err, "`chmod +x`");
+    chmod(script.c_str(), 0755);
+    const Ran ran = run({"run", "--local", "--", script});
+    assert_int_equal(ran.status, 127);
+    assert_contains(ran.err, "the interpreter that it names is not there");
+    assert_contains(run({"run", "--local", "--", machine.root()}).err, "this is a directory");
+    assert_contains(run({"run", "--local", "--", "no-such-program"}).err,
+                    "no directory of PATH has such a program");
+}
+
+#ifndef SLUICE_UNDER_SANITIZER // whose runtime can't be preloaded into a shell
+TEST(run__no_uroce_device__says_so_before_the_program_fails) {
+    setenv("SLUICE_UROCE", "nosuch0", 1);
+    Ran ran = run({"run", "--device", "uroce", "--", "true"});
+    assert_int_equal(ran.status, 0);
+    assert_contains(ran.err, "there is no uroce device to show: none that SLUICE_UROCE names can be used");
+    setenv("SLUICE_UROCE", "uroce0=nowhere", 1);
+    ran = run({"run", "--device", "uroce", "--", "true"});
+    assert_contains(ran.err, "there is no uroce device to show: SLUICE_UROCE: 'uroce0=nowhere'");
+    unsetenv("SLUICE_UROCE");
+    assert_string_equal(run({"run", "--local", "--", "true"}).err.c_str(), "");
+}
+#endif
+
 TEST(provider_status__json__has_the_documented_members) {
     Machine machine("rxe");
     machine.write(kPlugin, "");

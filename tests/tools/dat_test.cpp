@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "tests/loopback.hpp"
 #include "tests/tools/run_command.hpp"
 
 using namespace sluice::test;
@@ -89,6 +90,7 @@ TEST(list__nothing__says_so_and_ends_with_3) {
     const Ran ran = run({"dat", "list"});
     assert_status(ran, 3);
     assert_contains(ran.out, "No dat.conf names a provider");
+    assert_contains(ran.out, "`unset DAT_OVERRIDE`");
     assert_int_equal(json_of(run({"dat", "list", "--json"})).at("adapters").size(), 0);
 }
 
@@ -124,6 +126,83 @@ TEST(check__one_adapter__is_judged_alone) {
     assert_status(unknown, 3);
     assert_contains(unknown.err, "there is no 'nobody'; see `sluice dat list`");
 }
+
+// As Debian's libdat2 once brought it.
+TEST(check__library_that_isnt_there__is_named_and_what_to_do) {
+    const Override conf("OpenIB-cma u1.2 nonthreadsafe default libdaplcma.so.99 dapl.1.2 \"ib0 0\" \"\"\n"
+                        "ofa-v2-ib0 u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"ib0 0\" \"\"\n");
+    const Ran ran = run({"dat", "check"});
+    assert_status(ran, 1);
+    assert_contains(ran.out, "libdaplcma.so.99: cannot open shared object file");
+    assert_contains(ran.out, "take the entry out of " + conf.path() + ":1");
+    const Json document = json_of(run({"dat", "check", "--json"}));
+    assert_contains(document.at("adapters")[0].at("why").get<std::string>(), "libdaplcma.so.99");
+    const Ran other = run({"dat", "check", "ofa-v2-ib0"});
+    assert_status(other, 3);
+    assert_contains(other.err, conf.path() + ":2 is passed over, as it is for API 2");
+    const Ran device = run({"dat", "check", "uroce0"});
+    assert_status(device, 3);
+    assert_contains(device.err, "`unset DAT_OVERRIDE`, or add an entry there");
+}
+
+#ifndef SLUICE_UNDER_SANITIZER // whose runtime our provider would need
+// An own /etc, in which no dat.conf names another provider.
+std::optional<Ran> run_in_empty_etc(const std::string& arguments) {
+    const auto apart = [](const std::string& command) {
+        return run_program("/usr/bin/unshare", {"-rm", "sh", "-c", "mount -t tmpfs none /etc && " + command});
+    };
+    setenv("LD_LIBRARY_PATH", TEST_OWN_PROVIDER_DIRECTORY, 1);
+    std::optional<Ran> ran;
+    if (apart("true").status == 0) { // otherwise this user has no namespaces
+        ran = apart(std::string(TEST_COMMAND) + " " + arguments);
+    }
+    unsetenv("LD_LIBRARY_PATH");
+    return ran;
+}
+
+TEST(check__device_by_its_address__opens) {
+    const std::string address = Loopback::instance().next_address();
+    const std::optional<Ran> ran = run_in_empty_etc("dat check " + address);
+    if (!ran) {
+        skip();
+    }
+    assert_status(*ran, 0);
+    assert_string_equal(row(ran->out, address)[2].c_str(), "opens");
+    assert_status(*run_in_empty_etc("dat check 192.0.2.77"), 3);
+}
+
+TEST(check__dat_conf_of_others__tells_how_a_device_gets_a_name) {
+    const std::optional<Ran> ran = run_in_empty_etc(
+        "dat list; echo 'x u1.2 threadsafe default lib.so v.1.0 \"\" \"\"' >/etc/dat.conf; " +
+        std::string(TEST_COMMAND) + " dat check uroce0");
+    if (!ran) {
+        skip();
+    }
+    assert_status(*ran, 3);
+    assert_contains(ran->err, "`sudo sluice dat register uroce0` names one");
+}
+
+TEST(check__address_that_is_taken__names_who_has_it) {
+    const std::string address = Loopback::instance().next_address();
+    const int holder = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(4791);
+    assert_int_equal(inet_pton(AF_INET, address.c_str(), &name.sin_addr), 1);
+    assert_int_equal(bind(holder, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+    const Override conf("house u1.2 threadsafe default libdapl-sluice.so.1 sluice.0.1 \"uroce7\" \"\"\n");
+    setenv("SLUICE_UROCE", ("uroce7=" + address).c_str(), 1);
+    setenv("LD_LIBRARY_PATH", TEST_OWN_PROVIDER_DIRECTORY, 1);
+    const Ran ran = run({"dat", "check", "house"});
+    unsetenv("SLUICE_UROCE");
+    unsetenv("LD_LIBRARY_PATH");
+    close(holder);
+    assert_status(ran, 1);
+    assert_contains(ran.out,
+                    "UDP port 4791 of " + address + " belongs to process " + std::to_string(getpid()));
+    assert_contains(ran.out, "`sluice devices` lists them");
+}
+#endif
 
 TEST(check__json__has_the_documented_members) {
     const Override conf(kConf + "nonsense\n");

@@ -148,6 +148,7 @@ TEST(dump__broken_file__what_was_whole_and_then_where_it_broke) {
     const Ran missing = dump("/no/such/file");
     assert_int_equal(missing.status, 1);
     assert_contains(missing.err, "/no/such/file: No such file or directory");
+    assert_contains(dump("/tmp").err, "/tmp is a directory");
     assert_int_equal(run({"uroce", "dump"}).status, 2);
     assert_contains(run({"uroce", "record"}).err, "unknown command 'record'; commands: dump");
 }

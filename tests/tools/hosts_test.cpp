@@ -55,6 +55,14 @@ TEST(right_programs__any_seed__pass) {
     }
 }
 
+TEST(command__that_isnt_there__is_told_alone) {
+    const Ran ran = run({"sync", "run", "--", "no-such-program"});
+    assert_int_equal(ran.status, 127);
+    assert_contains(ran.err, "no directory of PATH has such a program");
+    assert_lacks(ran.err, "nothing was tried");
+    assert_lacks(ran.err, "seed");
+}
+
 TEST(right_programs__with_evictions__pass) {
     for (const Scenario& scenario : kScenarios) {
         expect(run_hosts({"--seed", "5", "--evict", "50"}, scenario, 0), 0, scenario, 0, 5);

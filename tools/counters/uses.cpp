@@ -24,9 +24,9 @@ std::string nothing_found(const StatOptions& wanted) {
         used.push_back(use.device);
     }
     const std::string device = wanted.device.empty() ? "a uroce device" : wanted.device;
-    const std::string process =
-        wanted.pid == 0 ? "no process of this user" : "process " + std::to_string(wanted.pid);
-    return process + " has used " + device + did_you_mean(wanted.device, used) +
+    const std::string fact = wanted.pid == 0 ? "no process of this user has used "
+                                             : "process " + std::to_string(wanted.pid) + " hasn't used ";
+    return fact + device + did_you_mean(wanted.device, used) +
            ", or it keeps its counters in another directory (SLUICE_UROCE_COUNTERS)";
 }
 
