@@ -16,6 +16,8 @@ namespace sluice::tools {
 ExitStatus run_devices(const Options& options);
 ExitStatus run_info(const Options& options, const std::string& device);
 ExitStatus run_config(const Options& options);
+// KIND: devices, counted (devices), processes, adapters (of DAT), or registered (adapters).
+ExitStatus run_complete_names(const Options& options, const std::string& kind);
 ExitStatus run_dat_list(const Options& options);
 ExitStatus run_dat_check(const Options& options, const std::string& name);
 // NAME is what the device shall be opened by; empty: by its own name.

@@ -41,6 +41,7 @@ struct CommandLine {
     Options options;
     std::string device;
     std::string ia_name;
+    std::string kind; // of names to complete
     int dat_api = 1;
     bool force = false;
     DumpOptions dumped;
@@ -69,6 +70,10 @@ struct CommandLine {
         info->add_option("DEV", device, "The device, such as mlx5_0");
         add(app, "config", "Every variable and key, what holds, and who said so",
             [this] { return run_config(options); });
+        add(app, "complete-names", "Names for a shell's completion",
+            [this] { return run_complete_names(options, kind); })
+            ->group("")
+            ->add_option("KIND", kind);
         add_doctor();
         add_dat();
         add_provider();
@@ -241,7 +246,9 @@ struct CommandLine {
 std::vector<std::string> names_of_commands(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-        names.push_back(command->get_name());
+        if (!command->get_group().empty()) { // it is hidden otherwise
+            names.push_back(command->get_name());
+        }
     }
     return names;
 }

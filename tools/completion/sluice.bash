@@ -1,13 +1,54 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # bash completion for sluice(1)
+#
+# Names of devices and adapters are other people's text. They never go through `compgen -W`, which expands
+# what it is given, as the shell expands a command line.
+
+# Offers the names of KIND that begin with WORD, as one has to type them. The command says nothing but names.
+_sluice_names() {
+    local program=$1 kind=$2 word=$3 name typed
+    while IFS= read -r name; do
+        printf -v typed %q "$name"
+        if [[ $name = "$word"* || $typed = "$word"* ]]; then
+            COMPREPLY+=("$typed")
+        fi
+    done < <("$program" complete-names "$kind" 2>/dev/null </dev/null)
+}
+
+# What stands behind the option before the cursor; false: it takes nothing, or nothing that is known.
+_sluice_value() {
+    local program=$1 command=$2 option=$3 word=$4
+    case "$command $option" in
+        *' --root') mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+        *' --color') mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word") ;;
+        'stat --device' | 'top --device') _sluice_names "$program" counted "$word" ;;
+        *' --device') mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word") ;;
+        *' --pid') _sluice_names "$program" processes "$word" ;;
+        *' --api') mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$word") ;;
+        'check --json' | 'check --suppressions') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        *' --name' | *' --interval' | *' --iterations' | *' --hosts' | *' --seed' | *' --evict' | *' --timeout') ;;
+        *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair') ;;
+        *) return 1 ;;
+    esac
+}
 
 _sluice() {
-    local word=${COMP_WORDS[COMP_CWORD]} command='' subcommand='' i
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' subcommand='' kind='' i
+    local program=${COMP_WORDS[0]} common="--json --wide --color --root --help" words=''
+    COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-            --root | --name | --pid | --interval | --iterations | --hosts | --seed | --evict | --timeout | --suppressions | --exit-code | --limit | --queue-pair) i=$((i + 1)) ;;
+            --root | --color | --name | --api | --device | --pid | --interval | --iterations | --hosts | --seed) i=$((i + 1)) ;;
+            --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair) i=$((i + 1)) ;;
             --json) if [ "$command" = check ]; then i=$((i + 1)); fi ;;
+            --)
+                # From here on it is the command's own line.
+                if [[ $command = @(run|doctor|check) || "$command $subcommand" = "sync run" ]]; then
+                    _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
+                    return
+                fi
+                ;;
             -*) ;;
             *)
                 if [ -z "$command" ]; then
@@ -18,41 +59,24 @@ _sluice() {
                 ;;
         esac
     done
-    COMPREPLY=()
-    for ((i = 1; i < COMP_CWORD; ++i)); do
-        if [[ $command = run || $command = doctor || $command = check || "$command $subcommand" = "sync run" ]] && [ "${COMP_WORDS[i]}" = -- ]; then
-            # From here on it is the command's own line.
-            _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
-            return
-        fi
-    done
-    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --device ] && [[ $command != @(stat|top) ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word")
+    if _sluice_value "$program" "$command" "$before" "$word"; then
         return
     fi
-    if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --root ]; then
-        mapfile -t COMPREPLY < <(compgen -d -- "$word")
-        return
-    fi
-    if [[ $command = check && ${COMP_WORDS[COMP_CWORD - 1]} = @(--json|--suppressions) ]]; then
-        mapfile -t COMPREPLY < <(compgen -f -- "$word")
-        return
-    fi
-    local words="--json --root --help" devices
-    devices=$(command ls /sys/class/infiniband 2>/dev/null || true)
     case $command in
-        '') words="devices info dat provider config doctor uroce stat top run check sync --version $words" ;;
-        info) words="$devices $words" ;;
+        '') words="devices info dat provider config doctor uroce stat top run check sync --version $common" ;;
+        info) kind=devices words=$common ;;
         dat)
+            words=$common
             case $subcommand in
-                '') words="list check register unregister $words" ;;
-                register) words="$devices --name --api $words" ;;
-                unregister) words="--api $words" ;;
+                '') words="list check register unregister $common" ;;
+                check) kind=adapters ;;
+                register) kind=devices words="--name --api $common" ;;
+                unregister) kind=registered words="--api $common" ;;
             esac
             ;;
-        doctor) words="-- $words" ;;
-        stat) words="--device --pid --queue-pairs --metrics $words" ;;
-        top) words="--device --pid --interval --iterations --once --help" ;;
+        doctor) words="-- $common" ;;
+        stat) words="--device --pid --queue-pairs --metrics $common" ;;
+        top) words="--device --pid --interval --iterations --once --color --help" ;;
         sync)
             case $subcommand in
                 '') words="run --help" ;;
@@ -62,20 +86,25 @@ _sluice() {
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
         check) words="--quick --pedantic --json --suppressions --exit-code --limit --help -- " ;;
         provider)
+            words=$common
             case $subcommand in
-                '') words="status enable disable $words" ;;
-                enable) words="--force $words" ;;
+                '') words="status enable disable $common" ;;
+                enable) words="--force $common" ;;
             esac
             ;;
         uroce)
+            words="dump $common"
             if [ "$subcommand" = dump ]; then
-                mapfile -t COMPREPLY < <(compgen -f -W "--html --queue-pair $words" -- "$word")
-                return
+                words="--html --queue-pair $common"
+                mapfile -t COMPREPLY < <(compgen -f -- "$word")
             fi
-            words="dump $words"
             ;;
+        *) words=$common ;;
     esac
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    if [[ -n $kind && $word != -* ]]; then
+        _sluice_names "$program" "$kind" "$word"
+    fi
+    mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
 complete -F _sluice sluice
