@@ -35,6 +35,8 @@ class CaptureFile {
     // The next packet, valid until the next call; false at the end.
     bool next(Captured& packet);
 
+    std::uint64_t bytes_read() const noexcept { return at_; }
+
   private:
     struct Interface {
         std::uint32_t link_type = 0;

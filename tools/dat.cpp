@@ -7,6 +7,7 @@
 #include "tools/commands.hpp"
 #include "tools/dat_advice.hpp"
 #include "tools/dat_entries.hpp"
+#include "tools/progress.hpp"
 
 namespace sluice::tools {
 
@@ -137,9 +138,12 @@ ExitStatus run_dat_check(const Options& options, const std::string& name) {
     }
     std::vector<Verdict> verdicts;
     verdicts.reserve(adapters.size());
+    Progress progress("dat check", adapters.size());
     for (const Adapter& adapter : adapters) {
+        progress.reach(verdicts.size() + 1, adapter.name);
         verdicts.push_back(judge(options, adapter, entries));
     }
+    progress.end();
     const bool is_good =
         std::ranges::all_of(entries, [](const DatEntry& entry) { return entry.is_entry; }) &&
         std::ranges::all_of(verdicts, [](const Verdict& verdict) { return verdict.why.empty(); });

@@ -15,6 +15,7 @@
 #include "tools/capture_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/ladder/ladder.hpp"
+#include "tools/progress.hpp"
 
 namespace sluice::tools {
 
@@ -92,12 +93,20 @@ struct Totals {
     std::uint64_t bad_icrc = 0;
 };
 
+std::size_t in_mebibytes(std::uintmax_t bytes) {
+    return bytes >> 20U;
+}
+
 // Calls SHOW(packet, fields) for each RoCEv2 packet.
 template<typename Show>
-Totals read_all(std::istream& in, const std::string& name, Show&& show) {
+Totals read_all(std::istream& in, const std::string& name, Progress::Output output, Show&& show) {
     CaptureFile file(in, name);
     Totals totals;
+    std::error_code none;
+    const std::uintmax_t bytes = std::filesystem::file_size(name, none); // of a pipe nobody knows
+    Progress progress("uroce dump", none ? 0 : in_mebibytes(bytes), " MiB", output);
     for (Captured packet; file.next(packet);) {
+        progress.reach(in_mebibytes(file.bytes_read()));
         // What wasn't recorded to its end has no checksum, and is no packet any more.
         const Fields fields = packet.is_whole ? fields_of(ip_datagram(packet)) : Fields();
         if (fields.empty()) {
@@ -112,9 +121,10 @@ Totals read_all(std::istream& in, const std::string& name, Show&& show) {
 }
 
 ExitStatus dump_text(std::istream& in, const std::string& name) {
-    const Totals totals = read_all(in, name, [](const Captured& packet, const Fields& fields) {
-        std::cout << to_line(packet, fields) << '\n';
-    });
+    const Totals totals =
+        read_all(in, name, Progress::Output::kMeanwhile, [](const Captured& packet, const Fields& fields) {
+            std::cout << to_line(packet, fields) << '\n';
+        });
     std::cout << totals.roce << " RoCEv2 packets, " << totals.bad_icrc << " with a bad ICRC; "
               << totals.others << " others\n";
     return kExitOk;
@@ -122,9 +132,10 @@ ExitStatus dump_text(std::istream& in, const std::string& name) {
 
 ExitStatus dump_json(std::istream& in, const std::string& name) {
     Json packets = Json::array();
-    const Totals totals = read_all(in, name, [&](const Captured& packet, const Fields& fields) {
-        packets.push_back(to_json(packet, fields));
-    });
+    const Totals totals =
+        read_all(in, name, Progress::Output::kAtEnd, [&](const Captured& packet, const Fields& fields) {
+            packets.push_back(to_json(packet, fields));
+        });
     const Json document{{"schema", kDumpSchema},
                         {"packets", std::move(packets)},
                         {"bad-icrc", totals.bad_icrc},
@@ -157,9 +168,10 @@ ExitStatus dump_html(std::istream& in, const std::string& name, const DumpOption
     Totals totals;
     std::optional<Failure> failed;
     try {
-        totals = read_all(in, name, [&](const Captured& packet, const Fields& fields) {
-            ladder.add(packet.seconds, packet.nanoseconds, fields);
-        });
+        totals =
+            read_all(in, name, Progress::Output::kAtEnd, [&](const Captured& packet, const Fields& fields) {
+                ladder.add(packet.seconds, packet.nanoseconds, fields);
+            });
     } catch (const Failure& failure) {
         if (ladder.size() == 0) {
             throw;

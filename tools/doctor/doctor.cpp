@@ -2,10 +2,12 @@
 //
 // `sluice doctor`: what keeps RDMA from working here, and the command that cures it.
 #include <array>
+#include <vector>
 
 #include "tools/commands.hpp"
 #include "tools/doctor/checks.hpp"
 #include "tools/doctor/print.hpp"
+#include "tools/progress.hpp"
 
 namespace sluice::tools::doctor {
 
@@ -36,6 +38,17 @@ void run_check(const Check& check, const Options& options, Report& report) {
     }
 }
 
+void run_checks(const Options& options, Report& report) {
+    std::vector<Check> checks(kChecks.begin(), kChecks.end());
+    std::erase_if(checks,
+                  [&](const Check& check) { return !options.root.empty() && check.needs_this_machine; });
+    Progress progress("doctor", checks.size());
+    for (std::size_t i = 0; i < checks.size(); ++i) {
+        progress.reach(i + 1, checks[i].subject);
+        run_check(checks[i], options, report);
+    }
+}
+
 } // namespace
 
 } // namespace sluice::tools::doctor
@@ -47,11 +60,7 @@ sluice::tools::ExitStatus sluice::tools::run_doctor(const Options& options,
                       "doctor: --root has no meaning for a command, which would run on this machine");
     }
     doctor::Report report;
-    for (const doctor::Check& check : doctor::kChecks) {
-        if (options.root.empty() || !check.needs_this_machine) {
-            doctor::run_check(check, options, report);
-        }
-    }
+    doctor::run_checks(options, report);
     if (!command.empty()) {
         report.begin("program");
         doctor::check_program(command, report);
