@@ -33,6 +33,8 @@ constexpr std::array kSettings{
                 "whether calls of libsluice-sync ask the kernel about their pages first"},
     SettingInfo{Setting::kSyncHost, "SLUICE_SYNC_HOST", "HOST:HOSTS:SEED:EVICTIONS:DIRECTORY", "none",
                 "which simulated host a process is on; `sluice sync run` sets it"},
+    SettingInfo{Setting::kTrace, "SLUICE_TRACE", "EVENTS:DIRECTORY", "none",
+                "where a program's use of verbs is recorded; `sluice trace` sets it"},
     SettingInfo{Setting::kUroce, "SLUICE_UROCE", "INTERFACE,... or uroceN=ADDRESS,...",
                 "lo and each interface that is up",
                 "which interfaces are uroce devices, or addresses for these, IPv4 or IPv6"},

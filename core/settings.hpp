@@ -24,6 +24,7 @@ enum class Setting {
     kLog,
     kSyncCheck,
     kSyncHost,
+    kTrace,
     kUroce,
     kUroceCounters,
     kUroceFaults,

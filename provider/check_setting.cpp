@@ -33,7 +33,8 @@ Result<void> check_setting(Setting setting, const char* text) {
     case Setting::kUrocePcap:
     case Setting::kUroceSilence:
         return uroce::device::check_setting(setting, text);
-    case Setting::kSyncHost: // another library's
+    case Setting::kSyncHost:
+    case Setting::kTrace: // other libraries'
         return {};
     }
     return {};

@@ -75,4 +75,11 @@ struct CheckOptions {
 // Gives the command's own status where it isn't 0.
 int run_check(const Options& options, const CheckOptions& how, const std::vector<std::string>& command);
 
+struct TraceOptions {
+    std::string output;             // a file, "-" for standard output; empty: the usual name
+    std::uint32_t events = 1000000; // of a process
+};
+// Gives the command's own status where it isn't 0.
+int run_trace(const Options& options, const TraceOptions& how, const std::vector<std::string>& command);
+
 } // namespace sluice::tools

@@ -57,6 +57,9 @@ constexpr std::array kExamples{
                     "  sudo sluice run -- sh -c './test --listen $LAB_ADDR'\n"},
     Examples{"check", "  sluice check -- ./program\n"
                       "  sluice check --json - -- ./program\n"},
+    Examples{"trace",
+             "  sluice trace -- ./program             then open sluice-trace.json in ui.perfetto.dev\n"
+             "  sluice trace -o t.json -- sluice run --pair -- ./program {rank} {peer}\n"},
     Examples{"sync", "  sluice sync run -- ./ring /dev/shm/ring\n"},
     Examples{"sync run", "  sluice sync run -- ./ring produce /dev/shm/ring : ./ring consume /dev/shm/ring\n"
                          "  sluice sync run --hosts 3 --seed 17 -- ./ring {host} /dev/shm/ring\n"},

@@ -26,6 +26,7 @@ struct Preloaded {
 inline constexpr Preloaded kShowsUroce{"run", "find uroce's devices", "link it with libibverbs.so"};
 inline constexpr Preloaded kSimulatesHost{"sync run", "be on a simulated host", "link it dynamically"};
 inline constexpr Preloaded kChecksProgram{"check", "be checked", "link it dynamically"};
+inline constexpr Preloaded kTracesProgram{"trace", "be traced", "link it dynamically"};
 
 // COMMAND is found as execvp() finds it; a script stands for its interpreter. What can't be found or read is
 // no obstacle: starting it tells why.

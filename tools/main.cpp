@@ -25,7 +25,7 @@ using namespace sluice::tools;
 
 constexpr const char* kFooter =
     "\nExit status: 0 done, 1 it failed, 2 wrong command line, 3 no such device, or none "
-    "at all.\n`run` and `check` end with their command's status. Manual: man sluice";
+    "at all.\n`run`, `check` and `trace` end with their command's status. Manual: man sluice";
 
 constexpr std::uint32_t kMostQpn = 0xffffff; // 24 bits
 
@@ -50,6 +50,7 @@ struct CommandLine {
     TopOptions watched;
     HostOptions hosts;
     CheckOptions checked;
+    TraceOptions traced;
     std::vector<std::string> to_run;
     std::function<int()> chosen;
 
@@ -82,6 +83,7 @@ struct CommandLine {
         add_top();
         add_run();
         add_check();
+        add_trace();
         add_sync();
     }
 
@@ -229,6 +231,20 @@ struct CommandLine {
         check->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }
 
+    void add_trace() {
+        CLI::App* trace = add(app, "trace", "Run a command and record its requests and their completions",
+                              [this] { return run_trace(options, traced, to_run); });
+        trace
+            ->add_option(
+                "-o,--json", traced.output,
+                "Trace events as Chrome has them, sluice-trace.json unless said; - is standard output")
+            ->type_name("FILE")
+            ->check(check_file_name, "");
+        trace->add_option("--events", traced.events, "Room for so many of each process, 1000000 unless said")
+            ->check(CLI::Range(1024U, 100'000'000U));
+        trace->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
+    }
+
     void add_sync() {
         CLI::App* sync = add_group("sync", "Tools for memory that hosts share without coherence");
         CLI::App* run = add(*sync, "run", "Run copies of a command as hosts with caches of their own",
@@ -306,7 +322,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
 std::span<char*> arguments_of_command(std::span<char*> words) {
     const auto mark = std::ranges::find(words, std::string_view("--"));
     const bool starts_commands = std::any_of(words.begin(), mark, [](const std::string_view word) {
-        return word == "run" || word == "doctor" || word == "check";
+        return word == "run" || word == "doctor" || word == "check" || word == "trace";
     });
     return starts_commands && mark != words.end() ? std::span(mark + 1, words.end()) : std::span<char*>();
 }

@@ -16,6 +16,7 @@ inline constexpr Part kProviderProbe{"provider-probe", SLUICE_LIBEXEC_FROM_BIN "
 inline constexpr Part kPreload{"../layers/preload/libsluice-preload.so",
                                SLUICE_LIB_FROM_BIN "/libsluice-preload.so"};
 inline constexpr Part kCheck{"../layers/check/libsluice-check.so", SLUICE_LIB_FROM_BIN "/libsluice-check.so"};
+inline constexpr Part kTrace{"../layers/trace/libsluice-trace.so", SLUICE_LIB_FROM_BIN "/libsluice-trace.so"};
 inline constexpr Part kHosts{"../layers/hosts/libsluice-sync-hosts.so",
                              SLUICE_LIB_FROM_BIN "/libsluice-sync-hosts.so"};
 inline constexpr Part kDropIns{"../layers/dropin/drop-in", SLUICE_LIB_FROM_BIN "/drop-in"};

@@ -11,6 +11,7 @@
 #include "layers/check/touches.hpp"
 #include "layers/check/waits.hpp"
 #include "layers/hooks/next.hpp"
+#include "layers/hooks/opening.hpp"
 
 namespace check = sluice::layers::check;
 
@@ -28,8 +29,12 @@ Registry& all() noexcept {
     return Registry::instance();
 }
 
-ibv_context* take_context(ibv_context* opened) noexcept {
-    check::take_over(opened);
+template<typename Call>
+ibv_context* take_context(Call&& call) noexcept {
+    const auto [opened, is_outermost] = sluice::layers::hooks::open_by(call);
+    if (is_outermost) {
+        check::take_over(opened);
+    }
     return opened;
 }
 
@@ -68,17 +73,17 @@ extern "C" {
 
 ibv_context* ibv_open_device(ibv_device* device) {
     static constinit Next<ibv_context*(ibv_device*)> real("ibv_open_device");
-    return take_context(real.call(static_cast<ibv_context*>(nullptr), device));
+    return take_context([&] { return real.call(static_cast<ibv_context*>(nullptr), device); });
 }
 
 ibv_context* ibv_import_device(int cmd_fd) {
     static constinit Next<ibv_context*(int)> real("ibv_import_device");
-    return take_context(real.call(static_cast<ibv_context*>(nullptr), cmd_fd));
+    return take_context([&] { return real.call(static_cast<ibv_context*>(nullptr), cmd_fd); });
 }
 
 ibv_context* sluice_open_uroce(const char* name) {
     static constinit Next<ibv_context*(const char*)> real("sluice_open_uroce");
-    return take_context(real.call(static_cast<ibv_context*>(nullptr), name));
+    return take_context([&] { return real.call(static_cast<ibv_context*>(nullptr), name); });
 }
 
 int ibv_close_device(ibv_context* context) {

@@ -15,8 +15,10 @@ struct Loaded {
     const char* library;
     const char* witness;
 };
-constexpr std::array kLoaded = {Loaded{"libibverbs.so.1", "ibv_get_device_name"},
-                                Loaded{"libsluice.so.1", "sluice_version"}};
+constexpr std::array kLoaded = {
+    Loaded{"libibverbs.so.1", "ibv_get_device_name"}, Loaded{"libsluice.so.1", "sluice_version"},
+    Loaded{"librdmacm.so.1", "rdma_event_str"}, Loaded{"libsluice-sync.so.1", "sluice_sync_version"},
+    Loaded{"libdat.so.1", "dat_strerror"}};
 
 const void* base_of(const void* address) noexcept {
     Dl_info info{};

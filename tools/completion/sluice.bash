@@ -26,9 +26,9 @@ _sluice_value() {
         *' --device') mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word") ;;
         *' --pid') _sluice_names "$program" processes "$word" ;;
         *' --api') mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$word") ;;
-        'check --json' | 'check --suppressions') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        'check --json' | 'check --suppressions' | 'trace --json' | 'trace -o') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         *' --name' | *' --interval' | *' --iterations' | *' --hosts' | *' --seed' | *' --evict' | *' --timeout') ;;
-        *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair') ;;
+        *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair' | *' --events') ;;
         *) return 1 ;;
     esac
 }
@@ -40,11 +40,11 @@ _sluice() {
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
             --root | --color | --name | --api | --device | --pid | --interval | --iterations | --hosts | --seed) i=$((i + 1)) ;;
-            --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair) i=$((i + 1)) ;;
-            --json) if [ "$command" = check ]; then i=$((i + 1)); fi ;;
+            --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair | --events | -o) i=$((i + 1)) ;;
+            --json) if [[ $command = @(check|trace) ]]; then i=$((i + 1)); fi ;;
             --)
                 # From here on it is the command's own line.
-                if [[ $command = @(run|doctor|check) || "$command $subcommand" = "sync run" ]]; then
+                if [[ $command = @(run|doctor|check|trace) || "$command $subcommand" = "sync run" ]]; then
                     _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
                     return
                 fi
@@ -63,7 +63,7 @@ _sluice() {
         return
     fi
     case $command in
-        '') words="devices info dat provider config doctor uroce stat top run check sync --version $common" ;;
+        '') words="devices info dat provider config doctor uroce stat top run check trace sync --version $common" ;;
         info) kind=devices words=$common ;;
         dat)
             words=$common
@@ -85,6 +85,8 @@ _sluice() {
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
         check) words="--quick --pedantic --json --suppressions --exit-code --limit --help -- " ;;
+        trace) words="--json --events --help -- " ;;
+        trace) words="-o --json --events --help -- " ;;
         provider)
             words=$common
             case $subcommand in
