@@ -62,7 +62,7 @@ struct AtEnd {
         check::check_exit();
     }
 };
-const AtEnd at_end;
+const AtEnd kAtEnd;
 
 } // namespace
 

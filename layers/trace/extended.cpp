@@ -106,64 +106,64 @@ void refuse_built(const ibv_qp_ex* qp) noexcept {
             .flags = 0});
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 struct Built {
     static void atomic_cmp_swp(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint64_t compare,
                                std::uint64_t swap) noexcept {
         begin(qp, IBV_WR_ATOMIC_CMP_AND_SWP, 8);
-        builders[N].atomic_cmp_swp(qp, key, address, compare, swap);
+        builders[kSet].atomic_cmp_swp(qp, key, address, compare, swap);
     }
     static void atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address,
                                  std::uint64_t add) noexcept {
         begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
-        builders[N].atomic_fetch_add(qp, key, address, add);
+        builders[kSet].atomic_fetch_add(qp, key, address, add);
     }
     static void bind_mw(ibv_qp_ex* qp, ibv_mw* window, std::uint32_t key,
                         const ibv_mw_bind_info* how) noexcept {
         begin(qp, IBV_WR_BIND_MW);
-        builders[N].bind_mw(qp, window, key, how);
+        builders[kSet].bind_mw(qp, window, key, how);
     }
     static void local_inv(ibv_qp_ex* qp, std::uint32_t key) noexcept {
         begin(qp, IBV_WR_LOCAL_INV);
-        builders[N].local_inv(qp, key);
+        builders[kSet].local_inv(qp, key);
     }
     static void rdma_read(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address) noexcept {
         begin(qp, IBV_WR_RDMA_READ);
-        builders[N].rdma_read(qp, key, address);
+        builders[kSet].rdma_read(qp, key, address);
     }
     static void rdma_write(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address) noexcept {
         begin(qp, IBV_WR_RDMA_WRITE);
-        builders[N].rdma_write(qp, key, address);
+        builders[kSet].rdma_write(qp, key, address);
     }
     static void rdma_write_imm(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address,
                                __be32 data) noexcept {
         begin(qp, IBV_WR_RDMA_WRITE_WITH_IMM);
-        builders[N].rdma_write_imm(qp, key, address, data);
+        builders[kSet].rdma_write_imm(qp, key, address, data);
     }
     static void send(ibv_qp_ex* qp) noexcept {
         begin(qp, IBV_WR_SEND);
-        builders[N].send(qp);
+        builders[kSet].send(qp);
     }
     static void send_imm(ibv_qp_ex* qp, __be32 data) noexcept {
         begin(qp, IBV_WR_SEND_WITH_IMM);
-        builders[N].send_imm(qp, data);
+        builders[kSet].send_imm(qp, data);
     }
     static void send_inv(ibv_qp_ex* qp, std::uint32_t key) noexcept {
         begin(qp, IBV_WR_SEND_WITH_INV);
-        builders[N].send_inv(qp, key);
+        builders[kSet].send_inv(qp, key);
     }
     static void send_tso(ibv_qp_ex* qp, void* header, std::uint16_t bytes, std::uint16_t segment) noexcept {
         begin(qp, IBV_WR_TSO);
-        builders[N].send_tso(qp, header, bytes, segment);
+        builders[kSet].send_tso(qp, header, bytes, segment);
     }
     static void atomic_write(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address,
                              const void* data) noexcept {
         begin(qp, IBV_WR_ATOMIC_WRITE, 8);
-        builders[N].atomic_write(qp, key, address, data);
+        builders[kSet].atomic_write(qp, key, address, data);
     }
     static void set_inline_data(ibv_qp_ex* qp, void* data, std::size_t bytes) noexcept {
         put_bytes(qp, bytes, true);
-        builders[N].set_inline_data(qp, data, bytes);
+        builders[kSet].set_inline_data(qp, data, bytes);
     }
     static void set_inline_data_list(ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) noexcept {
         std::size_t bytes = 0;
@@ -171,12 +171,12 @@ struct Built {
             bytes += each.length;
         }
         put_bytes(qp, bytes, true);
-        builders[N].set_inline_data_list(qp, count, list);
+        builders[kSet].set_inline_data_list(qp, count, list);
     }
     static void set_sge(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address,
                         std::uint32_t bytes) noexcept {
         put_bytes(qp, bytes, false);
-        builders[N].set_sge(qp, key, address, bytes);
+        builders[kSet].set_sge(qp, key, address, bytes);
     }
     static void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* pieces) noexcept {
         std::size_t bytes = 0;
@@ -184,15 +184,15 @@ struct Built {
             bytes += each.length;
         }
         put_bytes(qp, bytes, false);
-        builders[N].set_sge_list(qp, count, pieces);
+        builders[kSet].set_sge_list(qp, count, pieces);
     }
     static void start(ibv_qp_ex* qp) noexcept {
         writing.built_ns = now_ns();
         writing.is_first = true;
-        builders[N].start(qp);
+        builders[kSet].start(qp);
     }
     static int complete(ibv_qp_ex* qp) noexcept {
-        const int error = builders[N].complete(qp);
+        const int error = builders[kSet].complete(qp);
         if (error != 0) {
             refuse_built(qp); // all or none
         }
@@ -200,7 +200,7 @@ struct Built {
     }
     static void abort(ibv_qp_ex* qp) noexcept {
         refuse_built(qp);
-        builders[N].abort(qp);
+        builders[kSet].abort(qp);
     }
 
     static constexpr Building kCalls = {&atomic_cmp_swp,
@@ -252,20 +252,20 @@ void record_current(const Stepping& real, ibv_cq_ex* polled) noexcept {
             .flags = has_pair ? std::uint8_t{0} : file::kNoQueuePair});
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 int start_poll(ibv_cq_ex* polled, ibv_poll_cq_attr* how) noexcept {
-    const int error = steppers[N].start_poll(polled, how);
+    const int error = steppers[kSet].start_poll(polled, how);
     if (error == 0) {
-        record_current(steppers[N], polled);
+        record_current(steppers[kSet], polled);
     }
     return error;
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 int next_poll(ibv_cq_ex* polled) noexcept {
-    const int error = steppers[N].next_poll(polled);
+    const int error = steppers[kSet].next_poll(polled);
     if (error == 0) {
-        record_current(steppers[N], polled);
+        record_current(steppers[kSet], polled);
     }
     return error;
 }
@@ -275,13 +275,13 @@ struct OurSteps {
     decltype(ibv_cq_ex::next_poll) next_poll;
 };
 
-template<std::size_t... N>
-constexpr std::array<Building, kMostSets> make_builders(std::index_sequence<N...> /*of*/) {
-    return {Built<N>::kCalls...};
+template<std::size_t... kSet>
+constexpr std::array<Building, kMostSets> make_builders(std::index_sequence<kSet...> /*of*/) {
+    return {Built<kSet>::kCalls...};
 }
-template<std::size_t... N>
-constexpr std::array<OurSteps, kMostSets> make_steppers(std::index_sequence<N...> /*of*/) {
-    return {OurSteps{&start_poll<N>, &next_poll<N>}...};
+template<std::size_t... kSet>
+constexpr std::array<OurSteps, kMostSets> make_steppers(std::index_sequence<kSet...> /*of*/) {
+    return {OurSteps{&start_poll<kSet>, &next_poll<kSet>}...};
 }
 constexpr auto kOurBuilders = make_builders(std::make_index_sequence<kMostSets>());
 constexpr auto kOurSteppers = make_steppers(std::make_index_sequence<kMostSets>());

@@ -84,7 +84,7 @@ void record_receives(const ibv_recv_wr* list, Kind kind, std::uint32_t queue, st
     }
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
     const std::uint64_t now = now_ns();
     const std::uint32_t device = tag_of(qp->context);
@@ -102,30 +102,30 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
                 .flags = static_cast<std::uint8_t>(((flags & IBV_SEND_SIGNALED) != 0 ? file::kSignaled : 0) |
                                                    ((flags & IBV_SEND_INLINE) != 0 ? file::kInline : 0))});
     }
-    const int error = providers[N].post_send(qp, list, bad);
+    const int error = providers[kSet].post_send(qp, list, bad);
     note_refused(error, bad, number, qp->context, 0);
     return error;
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
     record_receives(list, Kind::kReceive, qp->qp_num, tag_of(qp->context));
-    const int error = providers[N].post_recv(qp, list, bad);
+    const int error = providers[kSet].post_recv(qp, list, bad);
     note_refused(error, bad, qp->qp_num, qp->context, file::kOfReceives);
     return error;
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
     record_receives(list, Kind::kSharedReceive, tag_of(srq), tag_of(srq->context));
-    const int error = providers[N].post_srq_recv(srq, list, bad);
+    const int error = providers[kSet].post_srq_recv(srq, list, bad);
     note_refused(error, bad, tag_of(srq), srq->context, file::kOfShared);
     return error;
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 int poll_cq(ibv_cq* cq, int most, ibv_wc* completions) noexcept {
-    const int count = providers[N].poll_cq(cq, most, completions);
+    const int count = providers[kSet].poll_cq(cq, most, completions);
     if (count > 0) {
         const std::uint64_t now = now_ns();
         const std::uint32_t device = tag_of(cq->context);
@@ -145,28 +145,28 @@ int poll_cq(ibv_cq* cq, int most, ibv_wc* completions) noexcept {
     return count;
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* how) noexcept {
-    ibv_qp* const made = providers[N].create_qp_ex(context, how);
+    ibv_qp* const made = providers[kSet].create_qp_ex(context, how);
     if (made != nullptr) {
         take_pair(made, how->qp_type, how->sq_sig_all != 0, how->srq);
     }
     return made;
 }
 
-template<std::size_t N>
+template<std::size_t kSet>
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* how) noexcept {
-    ibv_cq_ex* const made = providers[N].create_cq_ex(context, how);
+    ibv_cq_ex* const made = providers[kSet].create_cq_ex(context, how);
     if (made != nullptr) {
         take_over(made);
     }
     return made;
 }
 
-template<std::size_t... N>
-constexpr std::array<Operations, kMostSets> make_ours(std::index_sequence<N...> /*of*/) {
-    return {Operations{&poll_cq<N>, &post_send<N>, &post_recv<N>, &post_srq_recv<N>, &create_qp_ex<N>,
-                       &create_cq_ex<N>}...};
+template<std::size_t... kSet>
+constexpr std::array<Operations, kMostSets> make_ours(std::index_sequence<kSet...> /*of*/) {
+    return {Operations{&poll_cq<kSet>, &post_send<kSet>, &post_recv<kSet>, &post_srq_recv<kSet>,
+                       &create_qp_ex<kSet>, &create_cq_ex<kSet>}...};
 }
 constexpr std::array<Operations, kMostSets> kOurs = make_ours(std::make_index_sequence<kMostSets>());
 

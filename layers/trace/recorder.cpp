@@ -2,6 +2,7 @@
 #include "layers/trace/recorder.hpp"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,9 +15,9 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 #include <string_view>
 
 #include "core/descriptor.hpp"
@@ -51,39 +52,41 @@ class KeptErrno {
 
 // SLUICE_TRACE=EVENTS:FOLDER, as `sluice trace` sets it.
 struct Settings {
-    std::string folder; // empty: nothing is recorded
+    std::array<char, PATH_MAX> folder = {}; // empty: nothing is recorded
     std::uint32_t blocks = 0;
 };
 
-Settings read_settings() {
+Settings read_settings() noexcept {
+    Settings read;
     const char* const variable = setting_value(Setting::kTrace);
     const std::string_view text = variable != nullptr ? variable : "";
-    const std::size_t colon = text.find(':');
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    const std::string_view folder = text.substr(std::min(colon + 1, text.size()));
     std::uint32_t events = 0;
-    if (colon == std::string_view::npos || colon + 1 == text.size() || text[colon + 1] != '/' ||
-        std::from_chars(text.data(), text.data() + colon, events).ptr != text.data() + colon ||
-        events < file::kLeastEvents || events > file::kMostEvents) {
-        return {};
+    if (std::from_chars(text.data(), text.data() + colon, events).ptr == text.data() + colon &&
+        events >= file::kLeastEvents && events <= file::kMostEvents && folder.starts_with('/') &&
+        folder.size() < read.folder.size()) {
+        std::copy(folder.begin(), folder.end(), read.folder.begin());
+        read.blocks = file::blocks_for(events);
     }
-    return {.folder = std::string(text.substr(colon + 1)), .blocks = file::blocks_for(events)};
+    return read;
 }
 
-// Before the program changes its environment, or another library's constructor makes the first event. Never
-// destroyed: programs use verbs to the last.
+// Before the program changes its environment, or another library's constructor makes the first event.
 const Settings& settings() noexcept {
-    static const Settings* const read = new Settings(read_settings());
-    return *read;
+    static const Settings read = read_settings();
+    return read;
 }
 [[gnu::constructor]] void read_settings_early() {
     (void)settings();
 }
 
-// This process's file.
+// This process's file. Never destroyed: programs use verbs to the last.
 struct File {
     char* base = nullptr; // null: none could be made, or none was yet
     std::uint64_t bytes = 0;
     std::uint32_t blocks = 0;
-    std::string path;
+    std::array<char, PATH_MAX + 64> path = {}; // a folder's and a file's name
     bool is_tried = false;
     std::atomic<bool> is_full = false; // also where memory for the next block can't be had
 
@@ -97,8 +100,8 @@ struct File {
 };
 
 constinit Mutex making; // of the file; held over a fork(), so that the child finds it free
-File* own = nullptr;    // set once, and again in a child
-constinit std::atomic<File*> ready = nullptr;
+constinit File own;
+constinit std::atomic<File*> ready = nullptr; // it, as soon as it was tried to make one
 
 // A file that is longer than the process may write would end it by a signal.
 std::uint32_t blocks_allowed(std::uint32_t wanted) noexcept {
@@ -118,7 +121,7 @@ bool provide(const File& of, std::uint64_t offset, std::uint64_t bytes) noexcept
     if (errno != EINVAL) {
         return false;
     }
-    const Descriptor again(open(of.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)); // an older kernel
+    const Descriptor again(open(of.path.data(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)); // an older kernel
     return again.get() >= 0 &&
            posix_fallocate(again.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
 }
@@ -129,14 +132,15 @@ void name_program(Header& header) noexcept {
 }
 
 // Leaves BASE null where there is none.
-void make_file(File& made) {
+void make_file(File& made) noexcept {
     const Settings& how = settings();
     made.is_tried = true;
     made.blocks = blocks_allowed(how.blocks);
-    if (how.folder.empty() || made.blocks == 0) {
+    if (how.folder[0] == 0 || made.blocks == 0) {
         return;
     }
-    made.path = how.folder + "/" + std::to_string(getpid()) + ".XXXXXX";
+    std::snprintf(made.path.data(), made.path.size(), "%s/%ld.XXXXXX", how.folder.data(),
+                  static_cast<long>(getpid()));
     made.bytes = file::kBlocksAt + made.blocks * file::kBlockBytes;
     const Descriptor fd(mkostemp(made.path.data(), O_CLOEXEC));
     if (fd.get() < 0 || ftruncate(fd.get(), static_cast<off_t>(made.bytes)) != 0) {
@@ -171,13 +175,19 @@ void after_fork() SLUICE_TSA(no_thread_safety_analysis) {
 void in_child() SLUICE_TSA(no_thread_safety_analysis) {
     writing = {};
     ready.store(nullptr, std::memory_order_relaxed);
-    if (own != nullptr) {
-        if (own->base != nullptr) {
-            munmap(own->base, own->bytes);
-        }
-        own = new File; // the former one may be in use where fork() was called by a handler of a signal
+    if (own.base != nullptr) {
+        munmap(own.base, own.bytes);
     }
+    own.base = nullptr;
+    own.is_tried = false;
+    own.is_full.store(false, std::memory_order_relaxed);
     making.unlock();
+}
+
+// Whether a child of this process will leave the file alone. Once for a process and its children.
+bool watch_forks() noexcept {
+    static const bool is_watched = pthread_atfork(before_fork, after_fork, in_child) == 0;
+    return is_watched;
 }
 
 // Null: nothing can be recorded.
@@ -186,15 +196,12 @@ File* file_of_process() noexcept {
     File* found = ready.load(std::memory_order_acquire);
     if (found == nullptr) {
         const LockGuard lock(making);
-        if (own == nullptr) {
-            own = new File;
-            pthread_atfork(before_fork, after_fork, in_child);
+        if (!own.is_tried && watch_forks()) {
+            make_file(own);
         }
-        if (!own->is_tried) {
-            make_file(*own);
-        }
-        ready.store(own, std::memory_order_release);
-        found = own;
+        own.is_tried = true;
+        ready.store(&own, std::memory_order_release);
+        found = &own;
     }
     return found->base != nullptr ? found : nullptr;
 }

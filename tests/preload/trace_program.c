@@ -80,7 +80,7 @@ static void in_threads(int count) {
 
 int main(int argc, char** argv) {
     must(argc == 3, "the arguments");
-    const int count = atoi(argv[2]);
+    const int count = (int)strtol(argv[2], NULL, 10);
     if (strcmp(argv[1], "killed") == 0) {
         end_by_signal(count);
     } else if (strcmp(argv[1], "fork") == 0) {
