@@ -76,7 +76,8 @@ struct CheckOptions {
 int run_check(const Options& options, const CheckOptions& how, const std::vector<std::string>& command);
 
 struct TraceOptions {
-    std::string output;             // a file, "-" for standard output; empty: the usual name
+    std::string output; // a file, "-" for standard output; empty: the usual name, or none beside a page
+    std::string html;   // a page; empty: none
     std::uint32_t events = 1000000; // of a process
 };
 // Gives the command's own status where it isn't 0.

@@ -59,6 +59,7 @@ constexpr std::array kExamples{
                       "  sluice check --json - -- ./program\n"},
     Examples{"trace",
              "  sluice trace -- ./program             then open sluice-trace.json in ui.perfetto.dev\n"
+             "  sluice trace --html trace.html -- ./program\n"
              "  sluice trace -o t.json -- sluice run --pair -- ./program {rank} {peer}\n"},
     Examples{"sync", "  sluice sync run -- ./ring /dev/shm/ring\n"},
     Examples{"sync run", "  sluice sync run -- ./ring produce /dev/shm/ring : ./ring consume /dev/shm/ring\n"

@@ -240,6 +240,11 @@ struct CommandLine {
                 "Trace events as Chrome has them, sluice-trace.json unless said; - is standard output")
             ->type_name("FILE")
             ->check(check_file_name, "");
+        trace
+            ->add_option("--html", traced.html,
+                         "A page for a browser, instead or besides; - is standard output")
+            ->type_name("FILE")
+            ->check(check_file_name, "");
         trace->add_option("--events", traced.events, "Room for so many of each process, 1000000 unless said")
             ->check(CLI::Range(1024U, 100'000'000U));
         trace->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();

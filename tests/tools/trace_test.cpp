@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tools/trace/names.hpp"
+#include "tools/trace/picture.hpp"
 #include "tools/trace/requests.hpp"
 #include "tools/trace/timeline.hpp"
 
@@ -32,7 +33,7 @@ TEST(trace__program_without_verbs__said_and_empty_and_its_own_status) {
     assert_status(ran, 42);
     assert_string_equal(ran.out.c_str(), "out\n");
     assert_string_equal(ran.err.c_str(), ("sluice: trace: no process of the command has used verbs; " +
-                                          scratch.root() + "/trace.json is empty\n")
+                                          scratch.root() + "/trace.json has nothing of it\n")
                                              .c_str());
     const Json document = Json::parse(content_of(scratch.root() + "/trace.json"));
     assert_true(document["traceEvents"].empty());
@@ -300,6 +301,53 @@ TEST(timeline__times_as_large_as_can_be__exact) {
     write_timeline(out, processes, "a \xff command");
     assert_true(Json::accept(out.str()));
     assert_contains(out.str(), "\"ts\":18446744073709551.615,");
+}
+
+// ---- the page
+
+TEST(picture__text_of_strangers__stays_text) {
+    RecordingBytes bytes(1);
+    std::memcpy(bytes.header().program.data(), "/bin/</script>", 15);
+    std::memcpy(bytes.thread(0).name.data(), "<img src=x>", 12);
+    bytes.post(~std::uint64_t{0});
+    const Recording recording = *bytes.read();
+    const Requests requests = requests_of(recording);
+    const std::vector<TracedProcess> processes = {{.recording = recording, .requests = requests}};
+    std::ostringstream out;
+    write_picture(out, processes, "a <b>command</b>");
+    assert_lacks(out.str(), "<img");
+    assert_lacks(out.str(), "<b>command");
+    assert_contains(out.str(), "\"18446744073709551615\""); // no number of a script's is as large
+}
+
+TEST(picture__more_than_can_be_drawn__said) {
+    const std::uint32_t blocks = file::blocks_for(kMostPictured + 5);
+    RecordingBytes bytes(blocks);
+    for (std::uint32_t block = 0; block < blocks; ++block) {
+        bytes.begin_block(block, 0);
+        for (std::uint32_t i = 1; i < file::kBlockEvents; ++i) {
+            bytes.event(block, i).kind = file::Kind::kPost;
+        }
+    }
+    const Recording recording = *bytes.read(blocks);
+    const Requests requests = requests_of(recording);
+    const std::vector<TracedProcess> processes = {{.recording = recording, .requests = requests}};
+    std::ostringstream out;
+    write_picture(out, processes, "command");
+    const std::size_t all = std::size_t{blocks} * (file::kBlockEvents - 1);
+    assert_contains(out.str(), std::to_string(all - kMostPictured) + " of " + std::to_string(all) +
+                                   " requests, calls and instants are left out");
+}
+
+TEST(trace__page__and_trace_events_only_when_asked_for) {
+    const Machine scratch;
+    const std::string page = scratch.root() + "/page.html", events = scratch.root() + "/events.json";
+    assert_status(run({"trace", "--html", page, "--", "true"}), 0);
+    assert_contains(content_of(page), "<!DOCTYPE html>");
+    assert_int_equal(access((scratch.root() + "/sluice-trace.json").c_str(), F_OK), -1);
+    assert_status(run({"trace", "--html", page, "-o", events, "--", "true"}), 0);
+    assert_true(Json::accept(content_of(events)));
+    assert_status(run({"trace", "--html", "-", "-o", "-", "--", "true"}), 2);
 }
 
 } // namespace

@@ -26,7 +26,7 @@ _sluice_value() {
         *' --device') mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word") ;;
         *' --pid') _sluice_names "$program" processes "$word" ;;
         *' --api') mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$word") ;;
-        'check --json' | 'check --suppressions' | 'trace --json' | 'trace -o') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        'check --json' | 'check --suppressions' | 'trace --json' | 'trace --html' | 'trace -o') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         *' --name' | *' --interval' | *' --iterations' | *' --hosts' | *' --seed' | *' --evict' | *' --timeout') ;;
         *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair' | *' --events') ;;
         *) return 1 ;;
@@ -42,6 +42,7 @@ _sluice() {
             --root | --color | --name | --api | --device | --pid | --interval | --iterations | --hosts | --seed) i=$((i + 1)) ;;
             --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair | --events | -o) i=$((i + 1)) ;;
             --json) if [[ $command = @(check|trace) ]]; then i=$((i + 1)); fi ;;
+            --html) if [ "$command" = trace ]; then i=$((i + 1)); fi ;;
             --)
                 # From here on it is the command's own line.
                 if [[ $command = @(run|doctor|check|trace) || "$command $subcommand" = "sync run" ]]; then
@@ -85,8 +86,7 @@ _sluice() {
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
         check) words="--quick --pedantic --json --suppressions --exit-code --limit --help -- " ;;
-        trace) words="--json --events --help -- " ;;
-        trace) words="-o --json --events --help -- " ;;
+        trace) words="--json --html --events --help -- " ;;
         provider)
             words=$common
             case $subcommand in

@@ -10,9 +10,9 @@ namespace sluice::tools::trace {
 
 namespace {
 
-template<std::size_t Size>
-std::string name_at(const std::array<const char*, Size>& names, std::size_t index) {
-    return index < Size ? names[index] : "?";
+template<std::size_t kSize>
+std::string name_at(const std::array<const char*, kSize>& names, std::size_t index) {
+    return index < kSize ? names[index] : "?";
 }
 
 constexpr std::array kOpcodes = {"Write",

@@ -13,8 +13,8 @@ namespace sluice::tools::trace {
 
 namespace {
 
-template<std::size_t Size>
-std::string text_in(const std::array<char, Size>& bytes) {
+template<std::size_t kSize>
+std::string text_in(const std::array<char, kSize>& bytes) {
     return check::printable(std::string_view(bytes.data(), strnlen(bytes.data(), bytes.size())));
 }
 

@@ -20,7 +20,9 @@ struct QueueKey {
     std::uint32_t device = 0;
     std::uint32_t number = 0; // of the queue pair, or the tag of the shared receive queue
     Direction direction = Direction::kSends;
-    auto operator<=>(const QueueKey&) const = default;
+    bool operator<(const QueueKey& other) const {
+        return std::tie(device, number, direction) < std::tie(other.device, other.number, other.direction);
+    }
 };
 
 // Each request is put in and taken out once, so that a recording of whatever kind is read in time that grows
@@ -252,6 +254,22 @@ class RequestMatcher {
 
 Requests requests_of(const Recording& recording) {
     return RequestMatcher(recording).run();
+}
+
+const char* name_of_ending(Ending ending) {
+    switch (ending) {
+    case Ending::kOpen:
+        return "open";
+    case Ending::kCompleted:
+        return "completed";
+    case Ending::kPassed:
+        return "a later one completed";
+    case Ending::kRefused:
+        return "refused";
+    case Ending::kDestroyed:
+        return "its queue pair was destroyed";
+    }
+    return "?";
 }
 
 } // namespace sluice::tools::trace

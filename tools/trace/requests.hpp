@@ -34,4 +34,6 @@ struct Requests {
 
 Requests requests_of(const Recording& recording);
 
+const char* name_of_ending(Ending ending);
+
 } // namespace sluice::tools::trace

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/trace/calls.hpp"
 #include "tools/trace/names.hpp"
 
 namespace sluice::tools::trace {
@@ -23,22 +24,6 @@ std::string microseconds(std::uint64_t nanoseconds) {
     std::snprintf(text.data(), text.size(), "%llu.%03u", static_cast<unsigned long long>(nanoseconds / 1000),
                   static_cast<unsigned>(nanoseconds % 1000));
     return text.data();
-}
-
-const char* text_of(Ending ending) {
-    switch (ending) {
-    case Ending::kOpen:
-        return "open";
-    case Ending::kCompleted:
-        return "completed";
-    case Ending::kPassed:
-        return "a later one completed";
-    case Ending::kRefused:
-        return "refused";
-    case Ending::kDestroyed:
-        return "its queue pair was destroyed";
-    }
-    return "?";
 }
 
 // The array of events, one a line.
@@ -64,17 +49,15 @@ class ProcessTimeline {
     ProcessTimeline(TimelineWriter& to, const TracedProcess& process, std::uint64_t start_ns,
                     std::uint64_t& slices)
         : to_(to), recording_(process.recording), requests_(process.requests), start_ns_(start_ns),
-          slices_(slices), open_(recording_.threads.size()) {}
+          slices_(slices) {}
 
     void write() {
         write_names();
         for (std::size_t i = 0; i < recording_.events.size(); ++i) {
             take(i);
         }
-        for (const std::vector<std::size_t>& calls : open_) {
-            for (const std::size_t begin : calls) {
-                write_open_call(begin);
-            }
+        for (const TracedCall& call : calls_of(recording_)) {
+            write_call(call);
         }
         for (const TracedRequest& request : requests_.all) {
             write_request(request);
@@ -140,16 +123,6 @@ class ProcessTimeline {
             put_instant(index, event.status == 0 ? "completion" : name_of_status(event.status), "completion",
                         arguments_of_completion(event));
             break;
-        case file::Kind::kRegister:
-        case file::Kind::kDeregister:
-        case file::Kind::kSync:
-            open_[recording_.events[index].thread].push_back(index);
-            break;
-        case file::Kind::kRegistered:
-        case file::Kind::kDeregistered:
-        case file::Kind::kSynced:
-            write_call(index);
-            break;
         case file::Kind::kConnection:
             put_instant(index, name_of_connection_event(event.code), "connection",
                         {{"status", static_cast<std::int32_t>(event.bytes)}, {"qp", event.queue_pair}});
@@ -173,7 +146,13 @@ class ProcessTimeline {
             break;
         case file::Kind::kNothing:
         case file::Kind::kHead:
-            break;
+        case file::Kind::kRegister:
+        case file::Kind::kRegistered:
+        case file::Kind::kDeregister:
+        case file::Kind::kDeregistered:
+        case file::Kind::kSync:
+        case file::Kind::kSynced:
+            break; // calls_of() has them
         }
     }
 
@@ -199,35 +178,17 @@ class ProcessTimeline {
         return arguments;
     }
 
-    static const char* category_of_call(const file::Event& begin) {
-        return begin.kind == file::Kind::kSync ? "sync" : "registration";
-    }
-    static std::string name_of_call(const file::Event& begin) {
-        return begin.kind == file::Kind::kSync       ? name_of_sync(begin.code)
-               : begin.kind == file::Kind::kRegister ? "register memory"
-                                                     : "deregister memory";
-    }
-
-    // The last call that is open in the thread, of the kind that this one ends; those behind it never ended.
-    void write_call(std::size_t index) {
-        const TracedEvent& ended = recording_.events[index];
-        const auto begun = static_cast<file::Kind>(static_cast<std::uint8_t>(ended.event.kind) - 1);
-        std::vector<std::size_t>& open = open_[ended.thread];
-        if (open.empty() || recording_.events[open.back()].event.kind != begun) {
-            return;
+    void write_call(const TracedCall& call) {
+        const TracedEvent& begin = recording_.events[call.begin];
+        TimelineJson slice = object(call.end ? "X" : "B", name_of_call(begin.event),
+                                    category_of_call(begin.event), begin.thread);
+        std::string times = time_of(begin.event);
+        if (call.end) {
+            const file::Event& end = recording_.events[*call.end].event;
+            slice["args"] = {{"bytes", end.id}, {"address", begin.event.id}, {"failed", end.status != 0}};
+            times += "\"dur\":" + microseconds(end.time_ns - begin.event.time_ns) + ",";
         }
-        const file::Event& begin = recording_.events[open.back()].event;
-        open.pop_back();
-        TimelineJson slice = object("X", name_of_call(begin), category_of_call(begin), ended.thread);
-        slice["args"] = {
-            {"bytes", ended.event.id}, {"address", begin.id}, {"failed", ended.event.status != 0}};
-        to_.put(slice, time_of(begin) + "\"dur\":" + microseconds(ended.event.time_ns - begin.time_ns) + ",");
-    }
-
-    void write_open_call(std::size_t index) {
-        const TracedEvent& each = recording_.events[index];
-        to_.put(object("B", name_of_call(each.event), category_of_call(each.event), each.thread),
-                time_of(each.event));
+        to_.put(slice, times);
     }
 
     void write_request(const TracedRequest& request) {
@@ -250,7 +211,7 @@ class ProcessTimeline {
         const TracedEvent& last = recording_.events[request.end];
         TimelineJson end = object("e", name, category, last.thread);
         end["id"] = id;
-        end["args"] = {{"end", text_of(request.ending)}};
+        end["args"] = {{"end", name_of_ending(request.ending)}};
         if (request.ending == Ending::kCompleted) {
             end["args"]["status"] = name_of_status(last.event.status);
         }
@@ -261,8 +222,7 @@ class ProcessTimeline {
     const Recording& recording_;
     const Requests& requests_;
     const std::uint64_t start_ns_;
-    std::uint64_t& slices_;                      // asynchronous slices so far, of all processes
-    std::vector<std::vector<std::size_t>> open_; // calls that have begun, by thread
+    std::uint64_t& slices_; // asynchronous slices so far, of all processes
     std::map<std::uint32_t, std::string> devices_;
 };
 

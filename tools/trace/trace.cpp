@@ -8,12 +8,14 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
 #include "tools/parts.hpp"
 #include "tools/running_command.hpp"
 #include "tools/trace/folder.hpp"
+#include "tools/trace/picture.hpp"
 #include "tools/trace/timeline.hpp"
 
 namespace sluice::tools::trace {
@@ -34,7 +36,7 @@ class TraceOutput {
         }
     }
     std::ostream& stream() { return file_.is_open() ? file_ : std::cout; }
-    const std::string& name() const { return name_; }
+    std::string shown() const { return name_ == "-" ? "standard output" : name_; }
     void finish() {
         if (!stream().flush()) {
             throw Failure(kExitFailure, "trace: " + name_ + " can't be written");
@@ -107,17 +109,58 @@ void say_totals(const std::vector<TracedProcess>& processes, const std::string& 
         all.completions += totals.completions;
     }
     if (processes.empty()) {
-        say("no process of the command has used verbs; " + output + " is empty");
+        say("no process of the command has used verbs; " + output + " has nothing of it");
     } else {
         say((processes.size() == 1 ? "1 process" : std::to_string(processes.size()) + " processes") + ": " +
             counted(all.posts, "post") + " and " + counted(all.completions, "completion") + " in " + output);
     }
 }
 
+// What is asked for, each opened before the command is started.
+class TraceOutputs {
+  public:
+    explicit TraceOutputs(const TraceOptions& how) {
+        if (how.output == "-" && how.html == "-") {
+            throw Failure(kExitUsage, "trace: trace events and a page can't both go to standard output");
+        }
+        if (!how.output.empty() || how.html.empty()) {
+            timeline_.emplace(how.output.empty() ? kUsualFile : how.output);
+        }
+        if (!how.html.empty()) {
+            page_.emplace(how.html);
+        }
+    }
+
+    void write(const std::vector<TracedProcess>& processes, const std::string& command) {
+        if (timeline_) {
+            write_timeline(timeline_->stream(), processes, command);
+        }
+        if (page_) {
+            write_picture(page_->stream(), processes, command);
+        }
+    }
+    // What they are called in messages.
+    std::string names() const {
+        return (timeline_ ? timeline_->shown() : "") + (timeline_ && page_ ? " and " : "") +
+               (page_ ? page_->shown() : "");
+    }
+    void finish() {
+        for (std::optional<TraceOutput>* each : {&timeline_, &page_}) {
+            if (*each) {
+                (*each)->finish();
+            }
+        }
+    }
+
+  private:
+    std::optional<TraceOutput> timeline_;
+    std::optional<TraceOutput> page_;
+};
+
 int run_traced(const TraceOptions& how, const std::vector<std::string>& command) {
     const std::string library = part_for_loader(find_part(kTrace), "LD_PRELOAD");
     look_first(command.front(), kTracesProgram);
-    TraceOutput output(how.output.empty() ? kUsualFile : how.output);
+    TraceOutputs outputs(how);
     const TraceFolder folder;
     const BlockedSignals signals;
     RunningCommand running(signals, Reaps::kCommand);
@@ -130,11 +173,11 @@ int run_traced(const TraceOptions& how, const std::vector<std::string>& command)
     signal(SIGPIPE, SIG_IGN);
     running.wait_for_end();
     const std::vector<TracedProcess> processes = processes_of(folder, how.events);
-    write_timeline(output.stream(), processes, joined(command));
-    say_totals(processes, output.name() == "-" ? "standard output" : output.name());
+    outputs.write(processes, joined(command));
+    say_totals(processes, outputs.names());
     const int status = exit_status(running.wait_status());
     if (status == 0) {
-        output.finish();
+        outputs.finish();
     }
     return status;
 }
