@@ -26,9 +26,11 @@ FlushFunction* appended_function(const ibv_qp_ex* qp) noexcept {
     return function;
 }
 
+// By a function that no layer stands before, as those of `sluice check` and `sluice trace` do before
+// post_send.
 bool is_ours(const ibv_qp_ex* qp) noexcept {
-    const auto post_send = qp->qp_base.context->ops.post_send;
-    return post_send == rxe::post_send || post_send == uroce::verbs::post_send;
+    const auto bind_mw = qp->qp_base.context->ops.bind_mw;
+    return bind_mw == rxe::bind_mw || bind_mw == uroce::verbs::bind_mw;
 }
 
 FlushFunction* function_of(ibv_qp_ex* qp) noexcept {
