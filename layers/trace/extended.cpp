@@ -180,7 +180,7 @@ struct Built {
     }
     static void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* pieces) noexcept {
         std::size_t bytes = 0;
-        for (const ibv_sge& each : std::span(pieces, count)) {
+        for (const ibv_sge& each : std::span(pieces, pieces != nullptr ? count : 0)) {
             bytes += each.length;
         }
         put_bytes(qp, bytes, false);

@@ -31,7 +31,7 @@ constinit Sets<Operations> providers;
 std::uint32_t bytes_of(const ibv_sge* pieces, int count) noexcept {
     constexpr int kMostPieces = 256;
     std::uint32_t bytes = 0;
-    for (int i = 0; i < count && count <= kMostPieces; ++i) {
+    for (int i = 0; pieces != nullptr && i < count && count <= kMostPieces; ++i) {
         bytes += pieces[i].length;
     }
     return bytes;

@@ -40,6 +40,20 @@ static void end_by_signal(int count) {
     raise(SIGKILL);
 }
 
+// Which the device refuses.
+static void post_lists_that_are_not_there(int count) {
+    struct ends ends = open_ends(usual);
+    struct ibv_send_wr send = {.num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr* bad_send = NULL;
+    struct ibv_recv_wr receive = {.num_sge = 1};
+    struct ibv_recv_wr* bad_receive = NULL;
+    for (int i = 0; i < count; ++i) {
+        must(ibv_post_send(ends.a.qp, &send, &bad_send) != 0, "a send without its list is taken");
+        must(ibv_post_recv(ends.a.qp, &receive, &bad_receive) != 0, "a receive without its list is taken");
+    }
+    close_ends(&ends);
+}
+
 static void clean_often(int count) {
     const char memory[4096] = {0};
     const struct sluice_sync_segment segments[2] = {{.address = memory, .length = 64},
@@ -87,6 +101,8 @@ int main(int argc, char** argv) {
         fork_once(count);
     } else if (strcmp(argv[1], "cleans") == 0) {
         clean_often(count);
+    } else if (strcmp(argv[1], "no_lists") == 0) {
+        post_lists_that_are_not_there(count);
     } else if (strcmp(argv[1], "threads") == 0) {
         in_threads(count);
     } else {
