@@ -121,6 +121,23 @@ class End {
         need_zero(ibv_post_send(qp_, &request, &bad), "ibv_post_send");
     }
 
+    // COUNT of them by one call, up to 64, the last of which is signaled.
+    void post_writes(std::uint32_t bytes, std::uint32_t count) {
+        ibv_sge piece{memory_.address(), bytes, mr_->lkey};
+        ibv_send_wr requests[64] = {};
+        for (std::uint32_t i = 0; i < count; ++i) {
+            requests[i].next = i + 1 < count ? &requests[i + 1] : nullptr;
+            requests[i].opcode = IBV_WR_RDMA_WRITE;
+            requests[i].send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED;
+            requests[i].sg_list = &piece;
+            requests[i].num_sge = 1;
+            requests[i].wr.rdma.remote_addr = peer_.address;
+            requests[i].wr.rdma.rkey = peer_.rkey;
+        }
+        ibv_send_wr* bad = nullptr;
+        need_zero(ibv_post_send(qp_, requests, &bad), "ibv_post_send");
+    }
+
     // A signaled Send of the first BYTES.
     void post_send(std::uint32_t bytes) {
         ibv_sge piece{memory_.address(), bytes, mr_->lkey};
