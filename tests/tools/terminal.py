@@ -13,6 +13,8 @@ import time
 # Only a test that fails waits so long.
 PATIENCE_SECONDS = 30
 SEQUENCE = re.compile(rb"\x1b\[(\??)([0-9]*)([A-Za-z])")
+# The shell writes it behind what the program has written: the kernel hands that over when it gets to it.
+CHANGED = b"\x05"
 
 
 class Screen:
@@ -20,7 +22,7 @@ class Screen:
 
     def __init__(self):
         self.lines, self.row, self.column = [b""], 0, 0
-        self.modes, self.is_plain = set(), True
+        self.modes, self.is_plain, self.changes = set(), True, 0
 
     def feed(self, data):
         at = 0
@@ -31,6 +33,9 @@ class Screen:
                 at = found.end()
             elif data[at:at + 1] == b"\x1b":
                 return data[at:]
+            elif data[at:at + 1] == CHANGED:
+                self.changes += 1
+                at += 1
             else:
                 self.put(data[at:at + 1])
                 at += 1
@@ -69,22 +74,27 @@ class Terminal:
     """COMMAND in a terminal, in the foreground as a shell starts it."""
 
     def __init__(self, command, columns=100, lines=24, **environment):
-        self.screen, self.rest, self.status = Screen(), b"", None
+        self.screen, self.rest, self.changes = Screen(), b"", 0
         said, tell = os.pipe()
+        begin, begins = os.pipe()
         shell, self.terminal = pty.fork()
         if shell == 0:
             try:
-                self.be_shell(command, {**os.environ, **environment}, tell, (lines, columns))
+                self.be_shell(command, {**os.environ, **environment}, (tell, begin), (lines, columns))
             finally:
                 os._exit(1)  # never back into the test
         os.close(tell)
         self.shell, self.said = shell, said
         self.pid = int(self.hear())
         self.before = termios.tcgetattr(self.terminal)
+        os.write(begins, b"x")
+        os.close(begins)
+        os.close(begin)
 
     @staticmethod
-    def be_shell(command, environment, tell, size):
-        """A job of its own, that can be stopped; each change of it is told in a line."""
+    def be_shell(command, environment, pipes, size):
+        """A job of its own, that can be stopped; each change of it is told in a line. The test lets it begin."""
+        tell, begin = pipes
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         go, goes = os.pipe()
@@ -96,9 +106,11 @@ class Terminal:
         os.setpgid(job, job)
         os.tcsetpgrp(0, job)
         os.write(tell, f"{job}\n".encode())
+        os.read(begin, 1)
         os.write(goes, b"x")
         while True:
             _, status = os.waitpid(job, os.WUNTRACED)
+            os.write(1, CHANGED)
             os.write(tell, f"{status}\n".encode())
             if not os.WIFSTOPPED(status):
                 os.tcsetpgrp(0, os.getpgrp())
@@ -137,8 +149,8 @@ class Terminal:
     def change(self):
         """The status of waitpid() when the program has stopped or ended, and everything that it wrote until then."""
         status = int(self.hear())
-        while select.select([self.terminal], [], [], 0)[0]:
-            self.rest = self.screen.feed(self.rest + os.read(self.terminal, 65536))
+        self.changes += 1
+        self.until(lambda _: self.screen.changes == self.changes)
         return status
 
     def is_as_before(self):
