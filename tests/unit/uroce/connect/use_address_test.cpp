@@ -11,11 +11,11 @@
 #include <string>
 
 #include "sluice/sluice.h"
+#include "tests/loopback.hpp"
+#include "tests/unit/uroce/quiet_fork.hpp"
 
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
-#include "tests/loopback.hpp"
-#include "tests/unit/uroce/quiet_fork.hpp"
 
 namespace {
 
