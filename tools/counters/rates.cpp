@@ -18,8 +18,8 @@ bool is_same(const UroceUse& a, const UroceUse& b) {
 
 // A stranger's file may count backwards.
 double grown(const UroceUse& before, const UroceUse& after, const char* begin, const char* end = "") {
-    const std::uint64_t was = sum(before, begin, end);
-    const std::uint64_t is = sum(after, begin, end);
+    const std::uint64_t was = sum(before.counters, begin, end);
+    const std::uint64_t is = sum(after.counters, begin, end);
     return is > was ? static_cast<double>(is - was) : 0;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // `sluice stat`: what uroce's devices have counted, in each process of this user.
-#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -80,6 +79,10 @@ void print_json(const std::vector<UroceUse>& uses) {
     std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
+Cell number_of_failed(std::uint64_t failed) {
+    return {std::to_string(failed), failed == 0 ? Tone::kPlain : Tone::kBad};
+}
+
 void print_uses(const Options& options, const std::vector<UroceUse>& uses) {
     const std::vector<Column> columns{{"DEVICE", 6},
                                       {"ADDRESS", 3},
@@ -93,22 +96,16 @@ void print_uses(const Options& options, const std::vector<UroceUse>& uses) {
                                       {"COMMAND"}};
     std::vector<Row> rows;
     for (const UroceUse& use : uses) {
-        const std::uint64_t failed = failed_completions(use);
+        const auto number = [&](const char* begin, const char* end = "") {
+            return std::to_string(sum(use.counters, begin, end));
+        };
         rows.push_back({use.device, use.address, std::to_string(use.pid),
                         use.is_running ? Cell("runs", Tone::kGood) : Cell("ended"),
-                        std::to_string(sum(use, "path.", ".bytes_sent")),
-                        std::to_string(sum(use, "path.", ".bytes_received")),
-                        std::to_string(sum(use, "transport.retransmissions")),
-                        std::to_string(sum(use, "drop.")),
-                        Cell(std::to_string(failed), failed == 0 ? Tone::kPlain : Tone::kBad), use.command});
+                        number("path.", ".bytes_sent"), number("path.", ".bytes_received"),
+                        number("transport.retransmissions"), number("drop."),
+                        number_of_failed(failed_completions(use)), use.command});
     }
     print_table(options, columns, rows);
-}
-
-std::uint64_t value(const UroceQueuePair& one, std::string_view name) {
-    const auto found =
-        std::ranges::find(one.counters, name, [](const auto& counter) { return counter.first; });
-    return found == one.counters.end() ? 0 : found->second;
 }
 
 std::string peer_of(const UroceQueuePair& one) {
@@ -140,14 +137,12 @@ std::size_t print_queue_pairs(const Options& options, const std::vector<UroceUse
     std::vector<Row> rows;
     for (const UroceUse& use : uses) {
         for (const UroceQueuePair& one : use.queue_pairs) {
-            const auto number = [&](std::string_view name) { return std::to_string(value(one, name)); };
-            const std::uint64_t failed = value(one, "completions.failed");
+            const auto number = [&](const char* name) { return std::to_string(sum(one.counters, name)); };
             rows.push_back({use.device, std::to_string(use.pid), std::to_string(one.qpn), one.type,
                             in_state(one.state, use.is_running), peer_of(one), number("messages_sent"),
                             number("messages_received"), number("bytes_sent"), number("bytes_received"),
                             number("retransmissions"), number("dropped"),
-                            Cell(std::to_string(failed), failed == 0 ? Tone::kPlain : Tone::kBad),
-                            use.command});
+                            number_of_failed(sum(one.counters, "completions.failed")), use.command});
         }
     }
     if (!rows.empty()) {

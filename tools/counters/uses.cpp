@@ -30,16 +30,17 @@ std::string nothing_found(const StatOptions& wanted) {
            ", or it keeps its counters in another directory (SLUICE_UROCE_COUNTERS)";
 }
 
-std::uint64_t sum(const UroceUse& use, const std::string& begin, const std::string& end) {
+std::uint64_t sum(const NamedCounters& counters, const std::string& begin, const std::string& end) {
     std::uint64_t total = 0;
-    for (const auto& [name, value] : use.counters) {
+    for (const auto& [name, value] : counters) {
         total += name.starts_with(begin) && name.ends_with(end) ? value : 0;
     }
     return total;
 }
 
 std::uint64_t failed_completions(const UroceUse& use) {
-    return sum(use, "completion.") - sum(use, "completion.success") - sum(use, "completion.flushed");
+    return sum(use.counters, "completion.") - sum(use.counters, "completion.success") -
+           sum(use.counters, "completion.flushed");
 }
 
 } // namespace sluice::tools::counters

@@ -19,7 +19,7 @@ std::vector<UroceUse> selected_uses(const StatOptions& wanted);
 std::string nothing_found(const StatOptions& wanted);
 
 // Of the counters whose names begin and end so.
-std::uint64_t sum(const UroceUse& use, const std::string& begin, const std::string& end = "");
+std::uint64_t sum(const NamedCounters& counters, const std::string& begin, const std::string& end = "");
 
 // Without those that were flushed.
 std::uint64_t failed_completions(const UroceUse& use);
