@@ -14,14 +14,18 @@
 
 static const struct options usual = {0};
 
+static void write_between(struct end* end, const struct buffer* from, const struct buffer* to, int count) {
+    for (int i = 0; i < count; ++i) {
+        post_write(end, (uint64_t)i, from, to);
+        await(end->sent, (uint64_t)i);
+    }
+}
+
 static void write_often(int count) {
     struct ends ends = open_ends(usual);
     struct buffer from = make_buffer(&ends);
     struct buffer to = make_buffer(&ends);
-    for (int i = 0; i < count; ++i) {
-        post_write(&ends.a, (uint64_t)i, &from, &to);
-        await(ends.a.sent, (uint64_t)i);
-    }
+    write_between(&ends.a, &from, &to, count);
     free_buffer(&from);
     free_buffer(&to);
     close_ends(&ends);
@@ -32,10 +36,7 @@ static void end_by_signal(int count) {
     struct ends ends = open_ends(usual);
     struct buffer from = make_buffer(&ends);
     struct buffer to = make_buffer(&ends);
-    for (int i = 0; i < count; ++i) {
-        post_write(&ends.a, (uint64_t)i, &from, &to);
-        await(ends.a.sent, (uint64_t)i);
-    }
+    write_between(&ends.a, &from, &to, count);
     post_write(&ends.a, (uint64_t)count, &from, &to);
     raise(SIGKILL);
 }
