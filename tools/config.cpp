@@ -45,7 +45,7 @@ std::vector<std::string> names_instead_of(const sluice_setting& unknown, const S
     return names;
 }
 
-// What somebody meant who set what nobody knows; empty: that can't be told.
+// The name that may have been meant by an unknown one; empty: none is like it.
 std::string suggestion(const sluice_setting& setting, const Settings& all) {
     if (setting.is_unknown == 0) {
         return "";

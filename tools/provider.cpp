@@ -179,7 +179,7 @@ void print_json(const Situation& situation, const std::vector<Binding>& bindings
     std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-// Who asks for the status wants the provider, as often as not.
+// People ask for the status when they want the provider and don't get it.
 void print_next_step(const Situation& situation) {
     if (!situation.installed) {
         std::cout << "To install it: package ibverbs-provider-sluice. uroce needs no provider: `sluice run "

@@ -36,7 +36,8 @@ class Sets {
         sets_[count_] = calls;
         return count_++;
     }
-    // A set that number_of() has given: who calls it has an object that was made since.
+    // A set that number_of() has given. The caller has an object that was made since, so that no lock is
+    // needed.
     const Calls& operator[](std::size_t number) const noexcept { return sets_[number]; }
 
   private:

@@ -67,8 +67,8 @@ struct Problem {
 // PATH is for the texts of errors.
 Result<File> parse_file(std::string_view text, std::string_view path);
 
-// What can be understood, and what can't, line by line: for a person who looks for the error. No more than
-// kMaxProblems are told.
+// All that is right, and each line that isn't, so that a person sees all mistakes at once. No more than
+// kMaxProblems are kept.
 constexpr std::size_t kMaxProblems = 64;
 struct Understood {
     File file;

@@ -65,9 +65,9 @@ void say(const std::string& line) {
     std::cerr.write(text.data(), static_cast<std::streamsize>(text.size())); // in one piece
 }
 
-void say_lost(std::uint64_t lost, const std::string& whose) {
+void say_lost(std::uint64_t lost, const std::string& origin) {
     if (lost != 0) {
-        say(counted(lost, "event") + " of " + whose + (lost == 1 ? " wasn't" : " weren't") +
+        say(counted(lost, "event") + " of " + origin + (lost == 1 ? " wasn't" : " weren't") +
             " recorded: --events makes room for more, and TMPDIR may name a directory with more of it");
     }
 }

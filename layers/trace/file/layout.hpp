@@ -39,7 +39,7 @@ enum class Kind : std::uint8_t {
     kQueuePair,     // code: ibv_qp_type; bytes: the tag of its shared receive queue
     kQueuePairEnded,
     kDevice, // its name in id, bytes and queue_pair
-    kUnseen, // an object whose requests can't be recorded
+    kUnseen, // an object; its requests can't be recorded
     kLast = kUnseen
 };
 
@@ -52,7 +52,7 @@ inline constexpr std::uint8_t kInline = 2;       // a post
 inline constexpr std::uint8_t kFirst = 4;        // a post behind ibv_wr_start()
 inline constexpr std::uint8_t kOfReceives = 8;   // kRefused
 inline constexpr std::uint8_t kOfShared = 16;    // kRefused
-inline constexpr std::uint8_t kNoQueuePair = 32; // a completion whose queue doesn't name it
+inline constexpr std::uint8_t kNoQueuePair = 32; // a completion of a queue that doesn't name queue pairs
 
 enum class Sync : std::uint8_t {
     kClean,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What others see of a queue pair: who it is, in what state, and what it has counted.
+// What others see of a queue pair: its number, its state, and what it has counted.
 #include "tests/unit/roce/bench.hpp"
 
 // Last: its macros are common words.
