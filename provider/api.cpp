@@ -436,6 +436,27 @@ int sluice_list_uroce_counters(void (*found)(void* context, const sluice_uroce_u
     });
 }
 
+sluice_sync_counters* sluice_acquire_sync_counters(const char* device, const char* address, size_t size) {
+    using Counts = sluice::SyncCounts;
+    static_assert(sizeof(Counts) == sizeof(sluice_sync_counters));
+    constexpr std::size_t kNameRoom = sizeof(uroce::device::RoomName::device);
+    if (device == nullptr || address == nullptr || std::strlen(device) >= kNameRoom ||
+        std::strlen(address) >= kNameRoom || size == 0 || size > sizeof(Counts)) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    return OrNull<sluice_sync_counters>::answer([&]() -> Result<sluice_sync_counters*> {
+        Counts& counts = uroce::device::Registry::instance().acquire_sync_counts(device, address);
+        return reinterpret_cast<sluice_sync_counters*>(&counts);
+    });
+}
+
+void sluice_release_sync_counters(sluice_sync_counters* counters) {
+    if (counters != nullptr) {
+        uroce::device::Registry::instance().release(*reinterpret_cast<sluice::SyncCounts*>(counters));
+    }
+}
+
 ibv_comp_channel* sluice_create_comp_channel(ibv_context* context) {
     if (context == nullptr) {
         errno = EINVAL;

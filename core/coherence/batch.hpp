@@ -136,32 +136,37 @@ struct Issued {
     std::uintptr_t latest = kNothing.last;
 };
 
-// Issues what LINES adds to the run at either end. So packed segments share their lines, no line waits for
-// the next segment to be looked at, and nothing is sorted.
-template<typename Instruction>
-[[gnu::always_inline]] inline void issue_new(const Ops& ops, LineRun lines, std::uintptr_t step,
-                                             Issued& issued) {
-    LineRun& done = issued.done;
-    const auto issue_lines = [&](LineRun run) __attribute__((always_inline)) {
-        issue_run<Instruction>(ops, run, step);
-        issued.latest = run.last;
-    };
+// Calls VISIT(run) for what LINES adds to DONE at either end. So packed segments share their lines, no line
+// waits for the next segment to be looked at, and nothing is sorted.
+template<typename Visit>
+[[gnu::always_inline]] inline void for_new_lines(LineRun lines, std::uintptr_t step, LineRun& done,
+                                                 Visit&& visit) {
     if (lines.first >= done.first && lines.last <= done.last) {
         return;
     }
     if (!touches(lines, done, step)) {
-        issue_lines(lines);
+        visit(lines);
         done = lines;
         return;
     }
     if (lines.last > done.last) {
-        issue_lines({done.last + step, lines.last});
+        visit({done.last + step, lines.last});
         done.last = lines.last;
     }
     if (lines.first < done.first) {
-        issue_lines({lines.first, done.first - step});
+        visit({lines.first, done.first - step});
         done.first = lines.first;
     }
+}
+
+template<typename Instruction>
+[[gnu::always_inline]] inline void issue_new(const Ops& ops, LineRun lines, std::uintptr_t step,
+                                             Issued& issued) {
+    for_new_lines(
+        lines, step, issued.done, [&](LineRun run) __attribute__((always_inline)) {
+            issue_run<Instruction>(ops, run, step);
+            issued.latest = run.last;
+        });
 }
 
 template<typename Instruction>

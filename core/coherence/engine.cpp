@@ -122,6 +122,22 @@ BatchResult Engine::invalidate(const Segment* segments, std::uint64_t count) noe
     return result;
 }
 
+std::uint64_t Engine::lines_of(const Segment* segments, std::uint64_t count) const noexcept {
+    if (ops_ == nullptr) {
+        return 0;
+    }
+    const std::uintptr_t step = ops_->line_bytes;
+    std::uint64_t lines = 0;
+    LineRun done = kNothing;
+    for (const Segment* segment = segments; segment != segments + count; ++segment) {
+        if (segment->length != 0) {
+            for_new_lines(coherence::lines_of(segment->address, segment->length, step), step, done,
+                          [&](LineRun run) { lines += (run.last - run.first) / step + 1; });
+        }
+    }
+    return lines;
+}
+
 EdgeCounts Engine::edge_counts() const noexcept {
     return {edge_regions_.load(std::memory_order_relaxed), edge_segments_.load(std::memory_order_relaxed)};
 }

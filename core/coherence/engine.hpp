@@ -80,6 +80,9 @@ class Engine {
     // What a buffer's address and length should be multiples of; 1 when the device snoops.
     std::uint64_t granule() const noexcept { return ops_ != nullptr ? ops_->granule_bytes : 1; }
 
+    // How many lines a call that takes the whole batch issues.
+    std::uint64_t lines_of(const Segment* segments, std::uint64_t count) const noexcept;
+
     EdgeCounts edge_counts() const noexcept;
 
   private:

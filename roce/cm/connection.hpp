@@ -7,18 +7,6 @@
 
 namespace sluice::roce::cm {
 
-enum class State : std::uint8_t {
-    kReqSent,     // active: waits for REP, MRA or REJ
-    kReqReceived, // passive: waits for the program
-    kRepSent,     // passive: waits for RTU
-    kRepReceived, // active: waits for the program to make its queue pair ready
-    kEstablished,
-    kDreqSent, // waits for DREP
-    kTimeWait, // over; late copies are still answered, and the queue pair's number isn't free yet
-    kClosed,   // over; kept because the program hasn't let go of it
-    kSidrSent, // a look-up waits for its answer
-};
-
 // Over an established connection: keepalive.cpp.
 struct Vigil {
     std::uint64_t tid = 0;

@@ -37,8 +37,6 @@ void Lifecycle::begin(Connection& c, const Mad& first, engine::Nanoseconds now) 
     c.retries_left = c.timing.max_retries;
     c.give_up_at = c.timing.give_up_after == 0 ? engine::kNever : now + c.timing.give_up_after;
     c.ask_often_until = may_not_be_there(c) ? now + kAskOftenFor : 0;
-    SLUICE_PROBE(cm_state, c.comm_id, static_cast<std::uint32_t>(c.state),
-                 static_cast<std::uint32_t>(c.state), c.qpn);
     say(c, first);
     expect_answer(c, until_next_question(c), now);
 }
@@ -64,11 +62,20 @@ void Lifecycle::expect_answer(Connection& c, engine::Nanoseconds within, engine:
     connections_.set_deadline(c, std::min(now + within, c.give_up_at));
 }
 
-void Lifecycle::enter(Connection& c, State state) noexcept {
-    SLUICE_PROBE(cm_state, c.comm_id, static_cast<std::uint32_t>(c.state), static_cast<std::uint32_t>(state),
+void Lifecycle::set_state(Connection& c, [[maybe_unused]] State from, State to) noexcept {
+    SLUICE_PROBE(cm_state, c.comm_id, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
                  c.qpn);
+    ++counters_.entered[static_cast<std::size_t>(to)];
+    c.state = to;
+}
+
+void Lifecycle::start_in(Connection& c, State state) noexcept {
+    set_state(c, state, state);
+}
+
+void Lifecycle::enter(Connection& c, State state) noexcept {
     counters_.ended += c.state == State::kEstablished && state != State::kEstablished ? 1 : 0;
-    c.state = state;
+    set_state(c, c.state, state);
     c.ask_often_until = 0;
     listeners_.leave(c);
     connections_.set_deadline(c, engine::kNever);

@@ -31,6 +31,8 @@ class Lifecycle {
     void push(const Connection& c, const Mad& mad) noexcept { push(c.local, c.peer, mad); }
     void expect_answer(Connection& c, engine::Nanoseconds within, engine::Nanoseconds now) noexcept;
 
+    // The first state of a new connection, and another of one that has a state.
+    void start_in(Connection& c, State state) noexcept;
     void enter(Connection& c, State state) noexcept;
     void establish(Connection& c) noexcept;
     // The peer of C, which has our reply, shows by its RTU, by data or by an end that it is connected.
@@ -70,6 +72,7 @@ class Lifecycle {
     bool next_event(Event& out) noexcept;
 
   private:
+    void set_state(Connection& c, State from, State to) noexcept;
     void ask_often(Connection& c, engine::Nanoseconds now) noexcept;
     void give_up(Connection& c, engine::Nanoseconds now) noexcept;
     void keep_alive(Connection& c, engine::Nanoseconds now) noexcept;

@@ -73,7 +73,7 @@ Result<ConnectionId> ConnectionManager::connect(const ConnectParams& params, eng
     c.rnr_retry_count = c.rnr_retry_for_peer = std::min(params.rnr_retry_count, kMostQpRetries);
     c.flow_control = params.flow_control;
     c.srq = params.srq;
-    c.state = State::kReqSent;
+    lifecycle_.start_in(c, State::kReqSent);
     lifecycle_.begin(c, make_req(c, config_, params.private_data), now);
     return static_cast<ConnectionId>(c.comm_id);
 }
@@ -88,7 +88,7 @@ Result<ConnectionId> ConnectionManager::resolve(const ResolveParams& params, eng
     c.local_port = params.local_port;
     c.peer_port = static_cast<std::uint16_t>(params.service_id);
     c.cookie = params.cookie;
-    c.state = State::kSidrSent;
+    lifecycle_.start_in(c, State::kSidrSent);
     lifecycle_.begin(c, make_sidr_req(c, params.private_data), now);
     return static_cast<ConnectionId>(c.comm_id);
 }

@@ -142,7 +142,7 @@ Connection* Receiver::make_passive(Listener& listener, std::uint32_t remote_comm
     if (c == nullptr) {
         return nullptr;
     }
-    c->state = State::kReqReceived;
+    lifecycle_.start_in(*c, State::kReqReceived);
     c->remote_comm_id = remote_comm_id;
     c->service_id = listener.params.service_id;
     c->local_port = static_cast<std::uint16_t>(listener.params.service_id);
@@ -276,7 +276,7 @@ void Receiver::take_reply(Connection& c, const wire::CmRep& rep, const In& in) n
     if (Connection* holder = connections_.find_by_peer_qpn(in.source, rep.local_qpn); holder != nullptr) {
         doubt(*holder, in.now);
         c.remote_comm_id = rep.local_comm_id;
-        c.state = State::kRepReceived; // what is refused is the answer
+        lifecycle_.enter(c, State::kRepReceived); // what is refused is the answer
         lifecycle_.report(c, EventType::kRejected, reason::kStaleConnection);
         lifecycle_.reject(c, reason::kStaleConnection, {}, in.now);
         return;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "core/count.hpp"
 #include "core/random.hpp"
@@ -180,6 +181,19 @@ struct OutMad {
     Mad bytes{};
 };
 
+enum class State : std::uint8_t {
+    kReqSent,     // active: waits for REP, MRA or REJ
+    kReqReceived, // passive: waits for the program
+    kRepSent,     // passive: waits for RTU
+    kRepReceived, // active: waits for the program to make its queue pair ready
+    kEstablished,
+    kDreqSent, // waits for DREP
+    kTimeWait, // over; late copies are still answered, and the queue pair's number isn't free yet
+    kClosed,   // over; kept because the program hasn't let go of it
+    kSidrSent, // a look-up waits for its answer
+};
+inline constexpr std::size_t kStates = 9;
+
 // What happened, and why messages were dropped.
 struct ManagerCounters {
     Count mads_in;
@@ -194,8 +208,9 @@ struct ManagerCounters {
     Count stale_in;            // used a name that a connection has
     Count time_wait_cut_short; // to make room
     Count rejects_in;
-    Count established; // connections that got as far as that
-    Count ended;       // of those
+    Count established;                  // connections that got as far as that
+    Count ended;                        // of those
+    std::array<Count, kStates> entered; // by State
 };
 
 // What the driver knows of a peer that doesn't answer.

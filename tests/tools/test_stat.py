@@ -15,7 +15,8 @@ from counter_files import CounterFile
 
 SLUICE = sys.argv[1]
 NAMES = ["path.udp.bytes_sent", "path.udp.packets_sent", "path.memory.bytes_sent", "path.direct.requests",
-         "drop.no_room", "completion.success", "transport.retransmissions", ""]
+         "drop.no_room", "completion.success", "transport.retransmissions", "", "cm.entered.time_wait",
+         "sync.before_device_reads", "sync.after_device_wrote", "sync.lines_cleaned", "sync.lines_invalidated"]
 ALL = {name: 10 + i for i, name in enumerate(NAMES)}
 
 
@@ -97,6 +98,18 @@ class Stat(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stdout), (2, ""))
         self.assertIn("name one of them", ran.stderr)
 
+
+    def test_plain__syncs_and_lines__both_directions_together(self):
+        self.file()
+        head, line = (re.split(r"\s{2,}", text.strip()) for text in self.run_stat("--wide").stdout.splitlines())
+        shown = dict(zip(head, line))
+        self.assertEqual(shown["SYNCS"], str(ALL["sync.before_device_reads"] + ALL["sync.after_device_wrote"]))
+        self.assertEqual(shown["LINES"], str(ALL["sync.lines_cleaned"] + ALL["sync.lines_invalidated"]))
+
+    def test_metrics__states_of_connections__one_family(self):
+        self.file()
+        labels, value = self.only(self.metrics(), "cm_entered")
+        self.assertEqual((labels["state"], value), ("time_wait", ALL["cm.entered.time_wait"]))
 
     QUEUE_PAIRS = [{"qpn": 0x1234, "peer": 99, "local": "127.0.0.1", "remote": "127.0.0.2", "messages_sent": 11,
                     "bytes_received": 12, "retransmissions": 13},

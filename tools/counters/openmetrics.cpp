@@ -42,6 +42,7 @@ struct Group {
 
 constexpr Group kGroups[] = {
     {"completion.", "completions", "status", "Completions of work requests, by status"},
+    {"cm.entered.", "cm_entered", "state", "Connections that entered a state, by state"},
     {"drop.", "drops", "reason", "Packets and messages that were dropped, by reason"},
 };
 

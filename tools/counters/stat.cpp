@@ -84,15 +84,17 @@ Cell number_of_failed(std::uint64_t failed) {
 }
 
 void print_uses(const Options& options, const std::vector<UroceUse>& uses) {
-    const std::vector<Column> columns{{"DEVICE", 6},
-                                      {"ADDRESS", 3},
+    const std::vector<Column> columns{{"DEVICE", 8},
+                                      {"ADDRESS", 5},
                                       {"PID", 0, Column::kRight},
-                                      {"STATE", 4},
-                                      {"BYTES SENT", 8, Column::kRight},
-                                      {"BYTES RECEIVED", 7, Column::kRight},
-                                      {"SENT AGAIN", 2, Column::kRight},
-                                      {"DROPPED", 1, Column::kRight},
-                                      {"FAILED", 5, Column::kRight},
+                                      {"STATE", 6},
+                                      {"BYTES SENT", 10, Column::kRight},
+                                      {"BYTES RECEIVED", 9, Column::kRight},
+                                      {"SENT AGAIN", 4, Column::kRight},
+                                      {"DROPPED", 3, Column::kRight},
+                                      {"FAILED", 7, Column::kRight},
+                                      {"SYNCS", 2, Column::kRight},
+                                      {"LINES", 1, Column::kRight},
                                       {"COMMAND"}};
     std::vector<Row> rows;
     for (const UroceUse& use : uses) {
@@ -103,7 +105,10 @@ void print_uses(const Options& options, const std::vector<UroceUse>& uses) {
                         use.is_running ? Cell("runs", Tone::kGood) : Cell("ended"),
                         number("path.", ".bytes_sent"), number("path.", ".bytes_received"),
                         number("transport.retransmissions"), number("drop."),
-                        number_of_failed(failed_completions(use)), use.command});
+                        number_of_failed(failed_completions(use)),
+                        std::to_string(sum(use.counters, "sync.before_device_reads") +
+                                       sum(use.counters, "sync.after_device_wrote")),
+                        number("sync.lines_"), use.command});
     }
     print_table(options, columns, rows);
 }

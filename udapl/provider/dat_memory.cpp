@@ -167,7 +167,19 @@ DAT_RETURN lmr_free(DAT_LMR_HANDLE lmr) {
     return free_object<Lmr>(lmr, DAT_INVALID_HANDLE_LMR, DAT_INVALID_STATE_LMR_IN_USE);
 }
 
-template<auto kBatch>
+// The two directions.
+struct ForDevice {
+    static constexpr auto kBatch = &coherence::Engine::before_device_reads;
+    static constexpr auto kCalls = &SyncCounts::before_device_reads;
+    static constexpr auto kLines = &SyncCounts::lines_cleaned;
+};
+struct ForProgram {
+    static constexpr auto kBatch = &coherence::Engine::after_device_wrote;
+    static constexpr auto kCalls = &SyncCounts::after_device_wrote;
+    static constexpr auto kLines = &SyncCounts::lines_invalidated;
+};
+
+template<typename Direction>
 DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VLEN count) noexcept {
     const Result<Pin<Ia>> ia = handles().get<Ia>(ia_handle);
     if (!ia) [[unlikely]] {
@@ -180,18 +192,28 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VL
     if (segments == nullptr || count > UINT64_MAX / sizeof *segments) [[unlikely]] {
         return wrong_argument(segments == nullptr ? 2 : 3);
     }
-    coherence::Engine& memory = (*ia)->device().memory();
+    Device& device = (*ia)->device();
+    coherence::Engine& memory = device.memory();
+    SyncCounts& counts = device.sync_counters().here();
     const auto is_valid = [&](const coherence::Segment* batch, std::uint64_t size) {
         return memory.validate(batch, size).ok();
     };
     const auto is_done = [&](const coherence::Segment* batch, std::uint64_t size) {
-        return (memory.*kBatch)(batch, size).ok();
+        const bool done = (memory.*Direction::kBatch)(batch, size).ok();
+        if (done && memory.sync_required()) {
+            counts.*Direction::kLines += memory.lines_of(batch, size);
+        }
+        return done;
     };
     // All or nothing. One alone is checked before it is touched, and so are all where nothing is.
-    if (count > 1 && memory.sync_required() && !all_batches(segments, count, is_valid)) {
+    const bool is_checked_first = count > 1 && memory.sync_required();
+    if ((is_checked_first && !all_batches(segments, count, is_valid)) ||
+        !all_batches(segments, count, is_done)) [[unlikely]] {
+        ++counts.refused;
         return wrong_argument(2);
     }
-    return all_batches(segments, count, is_done) ? kSuccess : wrong_argument(2);
+    ++(counts.*Direction::kCalls);
+    return kSuccess;
 }
 
 } // namespace
@@ -224,8 +246,8 @@ void add_memory_functions(DAT_PROVIDER& table) noexcept {
     table.pz_free_func = pz_free;
     table.lmr_query_func = lmr_query;
     table.lmr_free_func = lmr_free;
-    table.lmr_sync_rdma_read_func = sync<&coherence::Engine::before_device_reads>;
-    table.lmr_sync_rdma_write_func = sync<&coherence::Engine::after_device_wrote>;
+    table.lmr_sync_rdma_read_func = sync<ForDevice>;
+    table.lmr_sync_rdma_write_func = sync<ForProgram>;
 }
 
 } // namespace sluice::dapl

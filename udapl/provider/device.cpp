@@ -75,9 +75,11 @@ bool is_absence(const Error& error) noexcept {
 }
 
 Device::Device(std::string name, glue::Address address, glue::Context context, const ibv_device_attr& limits,
-               DeviceMemory memory, std::shared_ptr<Loop> loop) noexcept
+               DeviceMemory memory, std::shared_ptr<Loop> loop)
     : name_(std::move(name)), address_(address), context_(std::move(context)), limits_(limits),
-      memory_(std::move(memory)), loop_(std::move(loop)), solicited_notice_(context_.solicited_notice()) {}
+      memory_(std::move(memory)),
+      sync_counters_(context_.device_name(), address_.is_set() ? address_.to_string().c_str() : ""),
+      loop_(std::move(loop)), solicited_notice_(context_.solicited_notice()) {}
 
 Device::~Device() {
     loop_->remove(context_.async_fd(), *this);

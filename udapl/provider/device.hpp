@@ -20,6 +20,7 @@
 #include "udapl/provider/lmr_index.hpp"
 #include "udapl/provider/loop.hpp"
 #include "udapl/provider/simulated_memory.hpp"
+#include "udapl/provider/sync_counters.hpp"
 
 namespace sluice::dapl {
 
@@ -54,6 +55,7 @@ class Device final : private DescriptorHandler {
 
     const glue::Context& context() const noexcept { return context_; }
     coherence::Engine& memory() const noexcept { return *memory_.engine; }
+    SyncCounters& sync_counters() noexcept { return sync_counters_; }
     LmrIndex& lmrs() noexcept { return lmrs_; }
     // Null where the device has the program's memory itself.
     SimulatedMemory* simulated() const noexcept { return memory_.simulated.get(); }
@@ -73,7 +75,7 @@ class Device final : private DescriptorHandler {
 
   private:
     Device(std::string name, glue::Address address, glue::Context context, const ibv_device_attr& limits,
-           DeviceMemory memory, std::shared_ptr<Loop> loop) noexcept;
+           DeviceMemory memory, std::shared_ptr<Loop> loop);
     void on_readable() noexcept override;
     void deliver(const ibv_async_event& event) noexcept;
     void report_lost() noexcept;
@@ -84,6 +86,7 @@ class Device final : private DescriptorHandler {
     const glue::Context context_;
     const ibv_device_attr limits_;
     const DeviceMemory memory_;
+    SyncCounters sync_counters_;
     LmrIndex lmrs_;
     const std::shared_ptr<Loop> loop_;
     const glue::SolicitedNotice solicited_notice_;

@@ -337,6 +337,30 @@ int sluice_list_uroce_counters(void (*found)(void* context, const struct sluice_
                                void* context);
 
 /*
+ * Where a library that keeps the memory of a device coherent counts what it does, so that
+ * sluice_list_uroce_counters() has it ("sync.lines_cleaned"): its owner adds by relaxed atomic stores, one
+ * thread at a time. A caller with several threads takes several; readers see their sum. New members may come
+ * at the end.
+ */
+struct sluice_sync_counters {
+    uint64_t before_device_reads; /* calls that were done */
+    uint64_t after_device_wrote;
+    uint64_t refused; /* calls that were not */
+    uint64_t lines_cleaned;
+    uint64_t lines_invalidated;
+};
+
+/*
+ * All zero, for DEVICE, of any kind, by its name ("rxe0"), at ADDRESS, which may be "". SIZE is the caller's
+ * sizeof(struct sluice_sync_counters). Null with errno set: EINVAL for null, a name of 64 bytes or more, or a
+ * size that this version hasn't got. Where no file can be had, the numbers are counted for nobody.
+ */
+struct sluice_sync_counters* sluice_acquire_sync_counters(const char* device, const char* address,
+                                                          size_t size);
+/* Null is fine. What was counted stays readable. */
+void sluice_release_sync_counters(struct sluice_sync_counters* counters);
+
+/*
  * A completion channel for any context: one of uroce, or another, for which this is the same as
  * ibv_create_comp_channel(). Everything else that there is for a channel works on it, and so does poll() on
  * its fd. Null with errno set when there is none to be had.

@@ -148,16 +148,20 @@ CounterFile::Room& CounterFile::free_room() {
     return rooms_.back();
 }
 
-DeviceCounters& CounterFile::acquire(const LocalAddress& where) {
+DeviceCounters& CounterFile::acquire(std::string_view device, std::string_view address) {
     Room& room = free_room();
     room.is_used = true;
     for (Count& value : room.memory->values) {
         value.set(0);
     }
-    put(room.memory->name.address, socket::to_text(where.gid).data());
-    put(room.memory->name.device, where.name);
+    put(room.memory->name.address, address);
+    put(room.memory->name.device, device);
     static_assert(sizeof(DeviceCounters) <= sizeof room.memory->values);
     return *reinterpret_cast<DeviceCounters*>(room.memory->values.data());
+}
+
+DeviceCounters& CounterFile::acquire(const LocalAddress& where) {
+    return acquire(where.name, socket::to_text(where.gid).data());
 }
 
 std::vector<CounterFile::Room>::iterator CounterFile::room_of(const DeviceCounters& counters) noexcept {

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/descriptor.hpp"
@@ -32,7 +34,8 @@ class CounterFile {
     CounterFile& operator=(const CounterFile&) = delete;
     ~CounterFile();
 
-    // All zero, until release().
+    // All zero, until release(). Any number of them may have one name; a reader sees their sum.
+    DeviceCounters& acquire(std::string_view device, std::string_view address);
     DeviceCounters& acquire(const LocalAddress& where);
     // For the queue pairs of the device that counts in COUNTERS. Null: there is no file.
     engine::QueuePairRows* rows(const DeviceCounters& counters) noexcept;

@@ -16,6 +16,10 @@ constexpr std::size_t completions(engine::Status status) {
     return offsetof(C, transport.completions) + static_cast<std::size_t>(status) * sizeof(Count);
 }
 
+constexpr std::size_t entered(cm::State state) {
+    return offsetof(C, connections.entered) + static_cast<std::size_t>(state) * sizeof(Count);
+}
+
 constexpr Named kNamed[] = {
     {offsetof(C, loop.packets_sent), "path.loop.packets_sent"},
     {offsetof(C, loop.bytes_sent), "path.loop.bytes_sent"},
@@ -103,6 +107,21 @@ constexpr Named kNamed[] = {
     {offsetof(C, connections.rejects_in), "cm.refusals_received"},
     {offsetof(C, connections.established), "cm.connections_opened"},
     {offsetof(C, connections.ended), "cm.connections_ended"},
+    {entered(cm::State::kReqSent), "cm.entered.req_sent"},
+    {entered(cm::State::kReqReceived), "cm.entered.req_received"},
+    {entered(cm::State::kRepSent), "cm.entered.rep_sent"},
+    {entered(cm::State::kRepReceived), "cm.entered.rep_received"},
+    {entered(cm::State::kEstablished), "cm.entered.established"},
+    {entered(cm::State::kDreqSent), "cm.entered.dreq_sent"},
+    {entered(cm::State::kTimeWait), "cm.entered.time_wait"},
+    {entered(cm::State::kClosed), "cm.entered.closed"},
+    {entered(cm::State::kSidrSent), "cm.entered.lookup_sent"},
+
+    {offsetof(C, syncs.before_device_reads), "sync.before_device_reads"},
+    {offsetof(C, syncs.after_device_wrote), "sync.after_device_wrote"},
+    {offsetof(C, syncs.refused), "sync.refused"},
+    {offsetof(C, syncs.lines_cleaned), "sync.lines_cleaned"},
+    {offsetof(C, syncs.lines_invalidated), "sync.lines_invalidated"},
 };
 
 // Only one that is added without a name of its own could be missing: statuses have gaps.

@@ -12,6 +12,7 @@
 #include <cstddef>
 
 #include "core/count.hpp"
+#include "core/sync_counts.hpp"
 #include "provider/uroce/roce.hpp"
 #include "roce/cm/types.hpp"
 #include "roce/engine/context.hpp"
@@ -56,6 +57,7 @@ struct DeviceCounters {
     engine::Counters transport;
     socket::PortCounters port;
     cm::ManagerCounters connections;
+    SyncCounts syncs; // of calls that keep its memory coherent
 };
 
 inline constexpr std::size_t kCounters = sizeof(DeviceCounters) / sizeof(Count);

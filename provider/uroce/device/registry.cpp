@@ -213,14 +213,18 @@ Result<Device*> Registry::acquire(const LocalAddress& where, Device::Report repo
     return make_locked(where, report);
 }
 
+CounterFile& Registry::counter_file_locked() {
+    if (counters_ == nullptr) {
+        counters_ = std::make_unique<CounterFile>();
+    }
+    return *counters_;
+}
+
 Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report report) {
     if (entries_.size() == kMaxDevices) {
         return Error(ErrorKind::kInsufficientResources, "256 uroce devices are open; close one first");
     }
-    if (counters_ == nullptr) {
-        counters_ = std::make_unique<CounterFile>();
-    }
-    DeviceCounters& counters = counters_->acquire(where);
+    DeviceCounters& counters = counter_file_locked().acquire(where);
     Result<std::unique_ptr<Device>> made =
         make_device(where, *this, counters, counters_->rows(counters), report);
     if (!made) {
@@ -291,6 +295,19 @@ Neighbour* Registry::find(const engine::Address& address) noexcept {
     const auto found =
         std::ranges::find_if(table, [&](const Device* device) { return device->hears(address); });
     return found == table.end() ? nullptr : *found;
+}
+
+SyncCounts& Registry::acquire_sync_counts(std::string_view device, std::string_view address) {
+    const LockGuard guard(changing_);
+    return counter_file_locked().acquire(device, address).syncs;
+}
+
+void Registry::release(SyncCounts& counts) noexcept {
+    const LockGuard guard(changing_);
+    if (counters_ != nullptr) { // or, in the child of a fork, they are the parent's
+        auto* const bytes = reinterpret_cast<std::uint8_t*>(&counts) - offsetof(DeviceCounters, syncs);
+        counters_->release(*reinterpret_cast<DeviceCounters*>(bytes));
+    }
 }
 
 Result<std::vector<ProcessUse>> Registry::counted() {

@@ -47,6 +47,11 @@ class Registry final : public Neighbours {
     // By its home, or else by a further address that it uses.
     Neighbour* find(const engine::Address& address) noexcept override;
 
+    // Where what keeps the memory of a device coherent counts, of any kind of device. Each acquire needs a
+    // release().
+    SyncCounts& acquire_sync_counts(std::string_view device, std::string_view address);
+    void release(SyncCounts& counts) noexcept;
+
     // What all processes of this user have counted, as read_counters().
     Result<std::vector<ProcessUse>> counted();
 
@@ -64,6 +69,7 @@ class Registry final : public Neighbours {
     Registry();
     Result<Device*> make_locked(const LocalAddress& where, Device::Report report)
         SLUICE_TSA(requires_capability(changing_));
+    CounterFile& counter_file_locked() SLUICE_TSA(requires_capability(changing_)); // made, if it isn't yet
     // Publishes a table of entries_, and waits until no thread reads the former one.
     void publish_locked() noexcept SLUICE_TSA(requires_capability(changing_));
     static void at_exit() noexcept;
@@ -74,7 +80,7 @@ class Registry final : public Neighbours {
     Mutex changing_; // one acquire() or release() at a time
     // Reserved once, as are the tables.
     std::vector<Entry> entries_ SLUICE_TSA(guarded_by(changing_));
-    std::unique_ptr<CounterFile> counters_ SLUICE_TSA(guarded_by(changing_)); // from the first device on
+    std::unique_ptr<CounterFile> counters_ SLUICE_TSA(guarded_by(changing_)); // from the first use on
     std::unique_ptr<Tables> tables_ SLUICE_TSA(guarded_by(changing_));
     const Table none_;
     // none_ or one of tables_.

@@ -244,6 +244,10 @@ void one_batch(Random& random, World& world, std::uint64_t number) {
                  to_string(result.fault), expected.result.index, to_string(expected.result.fault),
                  expected.runs.size());
     }
+    if (expected.result.fault == SegmentFault::kNone) {
+        assert_int_equal(world.engine->lines_of(segments.data(), segments.size()),
+                         world.recorder.count(wrote ? Event::kInvalidate : Event::kClean));
+    }
 }
 
 TEST(random_batches__every_one__as_the_model_says) {

@@ -331,6 +331,13 @@ TEST(validate__bad_segment_in_the_middle__its_index_and_no_line) {
     assert_true(bench.recorder.events().empty());
 }
 
+TEST(lines_of__segments_that_share_lines__each_line_once) {
+    const Bench bench;
+    const std::vector<Segment> segments{bench.segment(0, 100), bench.segment(100, 28), bench.segment(0, 0),
+                                        bench.segment(120, 200), bench.segment(4095, 1)};
+    assert_int_equal(bench.engine->lines_of(segments.data(), segments.size()), 6);
+}
+
 TEST(coherent__native_barriers__work) {
     const std::unique_ptr<Engine> engine = *Engine::make_coherent(sluice::coherence::native_barriers());
     const std::uint32_t context = *engine->add({.address = kBase, .length = 64}, true);

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Protection zones, LMRs and the sync calls of our provider.
+#include <sluice/sluice.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "tests/unit/udapl/dapl.hpp"
 
 using namespace sluice::dapl::test;
@@ -193,6 +202,74 @@ TEST(sync__closed_ia__invalid_ia) {
         ia = opened.ia;
     }
     assert_int_equal(sync_both(ia, {0, 0, 0, 0}), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
+}
+
+std::uint64_t counted(const char* name) {
+    struct Wanted {
+        std::string name;
+        std::uint64_t sum = 0;
+    } wanted{name};
+    const auto add = [](void* context, const sluice_uroce_use* use) {
+        auto& to = *static_cast<Wanted*>(context);
+        for (std::uint32_t i = 0; use->pid == getpid() && i < use->count; ++i) {
+            to.sum += use->counters[i].name == to.name ? use->counters[i].value : 0;
+        }
+    };
+    assert_int_equal(sluice_list_uroce_counters(add, &wanted), 0);
+    return wanted.sum;
+}
+
+// Where the device snoops, no line is touched; the simulation has lines of one byte.
+TEST(sync__done_and_refused__is_counted) {
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    const char* const names[] = {"sync.before_device_reads", "sync.after_device_wrote", "sync.refused",
+                                 "sync.lines_cleaned", "sync.lines_invalidated"};
+    std::uint64_t before[std::size(names)];
+    std::ranges::transform(names, before, counted);
+    const DAT_LMR_TRIPLET parts[] = {block.part(0, 1024), block.part(1024, 1024), block.part(3072, 64)};
+    assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, parts, 3), DAT_SUCCESS);
+    assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, parts, 3), DAT_SUCCESS);
+    assert_int_equal(dat_lmr_sync_rdma_write(opened.ia, parts, 1), DAT_SUCCESS);
+    assert_int_equal(sync_both(opened.ia, block.part(4095, 2)), kBadSegment);
+    const bool is_simulated = getenv("SLUICE_COHERENCE") != nullptr; // NOLINT(concurrency-mt-unsafe)
+    const std::uint64_t lines = is_simulated ? 1 : 0;
+    const std::uint64_t expected[] = {2, 1, 2, lines * 2 * (2048 + 64), lines * 1024};
+    for (std::size_t i = 0; i < std::size(names); ++i) {
+        assert_int_equal(counted(names[i]) - before[i], expected[i]);
+    }
+}
+
+TEST(sync__closed_adapter__what_was_counted_stays) {
+    const std::uint64_t before = counted("sync.before_device_reads");
+    {
+        const Opened opened;
+        const Block block(opened, opened.make_pz());
+        assert_int_equal(sync_both(opened.ia, block.part(0, 1)), DAT_SUCCESS);
+    }
+    assert_int_equal(counted("sync.before_device_reads") - before, 1);
+}
+
+TEST(sync__four_threads__hardly_a_call_is_lost) {
+    constexpr std::uint64_t kCalls = 20000;
+    const Opened opened;
+    const Block block(opened, opened.make_pz());
+    const std::uint64_t before = counted("sync.before_device_reads");
+    {
+        std::vector<std::jthread> threads;
+        threads.reserve(4);
+        for (int i = 0; i < 4; ++i) {
+            threads.emplace_back([&] {
+                const DAT_LMR_TRIPLET part = block.part(0, 64);
+                for (std::uint64_t call = 0; call < kCalls; ++call) {
+                    assert_int_equal(dat_lmr_sync_rdma_read(opened.ia, &part, 1), DAT_SUCCESS);
+                }
+            });
+        }
+    }
+    const std::uint64_t seen = counted("sync.before_device_reads") - before;
+    assert_true(seen <= 4 * kCalls);
+    assert_true(seen >= kCalls); // those of one, if all four meet at one place
 }
 
 } // namespace

@@ -43,6 +43,30 @@ TEST(disconnect__answered__one_event_each_then_time_wait_ends) {
     assert_int_equal(bench.net.left.manager.live() + bench.net.right.manager.live(), 0);
 }
 
+std::uint64_t entered(const ConnectionManager& manager, State state) {
+    return manager.counters().entered[static_cast<std::size_t>(state)];
+}
+
+TEST(disconnect__answered__each_state_was_entered_once) {
+    Bench bench;
+    const auto [active, passive] = bench.establish();
+    assert_true(bench.net.left.manager.disconnect(active, bench.net.now).ok());
+    assert_true(bench.net.run());
+    const ConnectionManager& left = bench.net.left.manager;
+    const ConnectionManager& right = bench.net.right.manager;
+    for (const State state : {State::kReqSent, State::kRepReceived, State::kEstablished, State::kDreqSent,
+                              State::kTimeWait, State::kClosed}) {
+        assert_int_equal(entered(left, state), 1);
+    }
+    for (const State state :
+         {State::kReqReceived, State::kRepSent, State::kEstablished, State::kTimeWait, State::kClosed}) {
+        assert_int_equal(entered(right, state), 1);
+    }
+    for (const State state : {State::kReqReceived, State::kRepSent, State::kSidrSent}) {
+        assert_int_equal(entered(left, state), 0);
+    }
+}
+
 TEST(disconnect__both_at_once__one_event_each) {
     Bench bench;
     const auto [active, passive] = bench.establish();
