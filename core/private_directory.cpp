@@ -174,6 +174,13 @@ bool write_line(int directory, const char* name, const std::string& text) noexce
            write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
+bool replace_line(int directory, const char* name, const std::string& text) {
+    const std::string fresh = std::string(name) + ".new";
+    (void)unlinkat(directory, fresh.c_str(), 0); // of a process that was killed here
+    return write_line(directory, fresh.c_str(), text) &&
+           renameat(directory, fresh.c_str(), directory, name) == 0;
+}
+
 Result<PrivateDirectory> PrivateDirectory::make_by(bool (*fill)(void*, int), void* context) {
     for (const char* base : {static_cast<const char*>(secure_getenv("XDG_RUNTIME_DIR")),
                              static_cast<const char*>(secure_getenv("TMPDIR")), "/tmp", "/dev/shm"}) {

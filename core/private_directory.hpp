@@ -49,4 +49,7 @@ class PrivateDirectory {
 // For FILL: a line of TEXT in a new file, readable for its owner only.
 bool write_line(int directory, const char* name, const std::string& text) noexcept;
 
+// The same in place of what is there: a reader finds the one or the other.
+bool replace_line(int directory, const char* name, const std::string& text);
+
 } // namespace sluice

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -22,11 +23,13 @@
 #include <vector>
 
 #include "core/boundary.hpp"
+#include "core/descriptor.hpp"
 #include "core/log.hpp"
 #include "core/private_directory.hpp"
 #include "core/sync.hpp"
 #include "ibverbs-glue/uroce_contexts.hpp"
 #include "layers/preload/devices.hpp"
+#include "layers/preload/port_counters.hpp"
 
 namespace sluice::layers::preload {
 
@@ -119,20 +122,31 @@ void write_port(Writer& writer, const std::string& port, const sluice_uroce_devi
     writer.line(port + "/sm_lid", "0x0");
     writer.line(port + "/sm_sl", "0");
     writer.line(port + "/pkeys/0", "0xffff");
+    writer.folders(port + "/counters");
+    writer.folders(port + "/hw_counters");
+    for (const PortCounter& counter : port_counters()) {
+        writer.line(port + "/" + counter.file, "0");
+    }
     for (unsigned index = 0; index < device.gid_count; ++index) {
         write_gid(writer, port, device, index);
     }
 }
 
+std::string folder_of(const std::string& device) {
+    return "sys/class/infiniband/" + device;
+}
+
+constexpr std::string_view kPort = "/ports/1";
+
 void write_device(Writer& writer, const sluice_uroce_device& device) {
     const std::string name = device.name;
-    const std::string folder = "sys/class/infiniband/" + name;
+    const std::string folder = folder_of(name);
     writer.folders(folder);
     writer.line(folder + "/node_type", "1: CA");
     writer.line(folder + "/node_guid", guid_text(device.node_guid));
     writer.line(folder + "/sys_image_guid", guid_text(device.node_guid));
     writer.line(folder + "/node_desc", name);
-    write_port(writer, folder + "/ports/1", device);
+    write_port(writer, folder + std::string(kPort), device);
 
     const std::string verbs = "sys/class/infiniband_verbs/" + verbs_file_of(name);
     writer.folders(verbs);
@@ -268,10 +282,27 @@ class Files {
             origin_ = origin;
         }
         const bool is_ours = parts.entry.empty() ? !contents_.devices.empty() : contents_.has(parts.entry);
+        if (is_ours) {
+            refresh_counters_locked(path);
+        }
         return is_ours ? directory_->path() + std::string(path) : std::string();
     }
 
   private:
+    // If PATH is one of them. What is there already stays where they can't be written.
+    void refresh_counters_locked(std::string_view path) SLUICE_TSA(requires_capability(mutex_)) {
+        for (const sluice_uroce_device& device : contents_.devices) {
+            const std::string port = folder_of(device.name).append(kPort);
+            const std::size_t rest = port.size() + 2; // with the slashes around it
+            if (path.size() > rest && path.substr(1).starts_with(port) &&
+                is_of_port_counters(path.substr(rest))) {
+                const Descriptor directory(
+                    open(directory_->path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+                (void)counters_[device.name].refresh(directory.get(), port, device.name, device.address);
+            }
+        }
+    }
+
     static bool is_kernels(std::string_view path, const Parts& parts) noexcept {
         const auto end = static_cast<std::size_t>(parts.entry.end() - path.begin());
         return access(std::string(path.substr(0, end)).c_str(), F_OK) == 0;
@@ -292,6 +323,7 @@ class Files {
         directory_ = std::move(*made);
         owner_ = getpid();
         contents_ = std::move(contents);
+        counters_.clear();
         return {};
     }
 
@@ -312,6 +344,7 @@ class Files {
     std::unique_ptr<PrivateDirectory> directory_ SLUICE_TSA(guarded_by(mutex_));
     Contents contents_ SLUICE_TSA(guarded_by(mutex_));
     std::string origin_ SLUICE_TSA(guarded_by(mutex_)); // what they followed from
+    std::map<std::string, PortCounterFiles> counters_ SLUICE_TSA(guarded_by(mutex_)); // by device
 };
 
 // This thread is in Files: what that opens is meant as it stands.

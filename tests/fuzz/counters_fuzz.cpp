@@ -86,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t len = length(data, size, file.size());
     // Exactly as long, so that a sanitizer sees what is read behind it.
     const std::vector<std::uint8_t> given(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(len));
-    const auto use = parse_counters(given);
+    const auto use = parse_counters(parts_of(given));
     if (!use.ok()) {
         return 0;
     }

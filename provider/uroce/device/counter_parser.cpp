@@ -76,14 +76,14 @@ using Rooms = std::vector<std::optional<std::size_t>>;
 // Of the room that begins at BYTES.
 std::optional<std::size_t> add_room(ProcessUse& use, const Names& names, const std::uint8_t* bytes) {
     RoomName room_name;
-    std::array<std::uint64_t, kMaxCounters> values;
     std::memcpy(&room_name, bytes + offsetof(CounterRoom, name), sizeof room_name);
-    std::memcpy(&values, bytes + offsetof(CounterRoom, values), sizeof values);
     const auto device = text_in(room_name.device);
     const auto address = text_in(room_name.address);
     if (!device || device->empty() || !address) {
         return std::nullopt;
     }
+    std::array<std::uint64_t, kMaxCounters> values;
+    std::memcpy(&values, bytes + offsetof(CounterRoom, values), sizeof values);
     DeviceUse one{printable(*device), printable(*address), {}, {}};
     auto known = std::ranges::find_if(use.devices, [&](const DeviceUse& other) {
         return other.device == one.device && other.address == one.address;
@@ -145,12 +145,12 @@ void add_row(ProcessUse& use, const Rooms& rooms, const Names& names, const std:
 }
 
 // Of a version that has none, or has them elsewhere, the devices are enough.
-Result<void> add_rows(ProcessUse& use, const Rooms& rooms, std::span<const std::uint8_t> file) {
-    if (file.size() < kRowsHeadAt + sizeof(RowsHeader)) {
+Result<void> add_rows(ProcessUse& use, const Rooms& rooms, std::span<const std::uint8_t> bytes) {
+    if (bytes.size() < sizeof(RowsHeader)) {
         return {};
     }
     const auto header = std::make_unique_for_overwrite<RowsHeader>();
-    std::memcpy(static_cast<void*>(header.get()), file.data() + kRowsHeadAt, sizeof *header);
+    std::memcpy(static_cast<void*>(header.get()), bytes.data(), sizeof *header);
     if (header->magic != kRowsMagic) {
         return {};
     }
@@ -162,8 +162,9 @@ Result<void> add_rows(ProcessUse& use, const Rooms& rooms, std::span<const std::
         return std::move(names).error();
     }
     const std::size_t used = std::min<std::uint64_t>(header->used, kMaxRows);
-    for (std::size_t i = 0; i < used && kRowsAt + (i + 1) * kRowBytes <= file.size(); ++i) {
-        add_row(use, rooms, *names, file.data() + kRowsAt + i * kRowBytes);
+    constexpr std::size_t kFirst = kRowsAt - kRowsHeadAt;
+    for (std::size_t i = 0; i < used && kFirst + (i + 1) * kRowBytes <= bytes.size(); ++i) {
+        add_row(use, rooms, *names, bytes.data() + kFirst + i * kRowBytes);
     }
     for (DeviceUse& device : use.devices) {
         std::ranges::sort(device.queue_pairs, {}, &QueuePairUse::qpn);
@@ -173,7 +174,13 @@ Result<void> add_rows(ProcessUse& use, const Rooms& rooms, std::span<const std::
 
 } // namespace
 
-Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file) {
+CounterBytes parts_of(std::span<const std::uint8_t> file) noexcept {
+    return file.size() > kRowsHeadAt ? CounterBytes{file.first(kRowsHeadAt), file.subspan(kRowsHeadAt)}
+                                     : CounterBytes{file, {}};
+}
+
+Result<ProcessUse> parse_counters(const CounterBytes& bytes) {
+    const std::span<const std::uint8_t> file = bytes.rooms;
     if (file.size() < sizeof(FileHeader)) {
         return not_understood("it is shorter than its head");
     }
@@ -196,11 +203,10 @@ Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file) {
                    .devices = {}};
     Rooms rooms;
     rooms.reserve(kMaxCounterRooms);
-    for (std::size_t at = kRoomsAt; at + kRoomBytes <= std::min(file.size(), kCounterFileBytes);
-         at += kRoomBytes) {
+    for (std::size_t at = kRoomsAt; at + kRoomBytes <= file.size(); at += kRoomBytes) {
         rooms.push_back(add_room(use, *names, file.data() + at));
     }
-    Result<void> added = add_rows(use, rooms, file);
+    Result<void> added = add_rows(use, rooms, bytes.rows);
     if (!added) {
         return std::move(added).error();
     }

@@ -42,7 +42,14 @@ struct ProcessUse {
     std::vector<DeviceUse> devices;
 };
 
-// What FILE has, a room for each device summed up; which process runs isn't in it.
-Result<ProcessUse> parse_counters(std::span<const std::uint8_t> file);
+// The two parts of a file, which is empty for the most part, as far as something is in each.
+struct CounterBytes {
+    std::span<const std::uint8_t> rooms; // from the file's beginning
+    std::span<const std::uint8_t> rows;  // from their head on; none: this version knows none
+};
+CounterBytes parts_of(std::span<const std::uint8_t> file) noexcept;
+
+// A room for each device summed up; which process runs isn't in it.
+Result<ProcessUse> parse_counters(const CounterBytes& bytes);
 
 } // namespace sluice::uroce::device

@@ -84,28 +84,40 @@ std::optional<std::int64_t> holder_of(int file) noexcept {
     return std::max<std::int64_t>(lock.l_pid, 0);
 }
 
-// Reads on until there are END, or no more.
-void read_up_to(int file, std::size_t end, std::vector<std::uint8_t>& bytes) {
-    std::size_t got = bytes.size();
-    bytes.resize(end);
-    while (got < end) {
-        const ssize_t more = pread(file, bytes.data() + got, end - got, static_cast<off_t>(got));
+// What is in FILE from BEGIN to END, or to its own end.
+std::vector<std::uint8_t> bytes_between(int file, std::size_t begin, std::size_t end) {
+    std::vector<std::uint8_t> bytes(end - begin);
+    std::size_t got = 0;
+    while (got < bytes.size()) {
+        const ssize_t more =
+            pread(file, bytes.data() + got, bytes.size() - got, static_cast<off_t>(begin + got));
         if (more <= 0) {
             break;
         }
         got += static_cast<std::size_t>(more);
     }
     bytes.resize(got);
+    return bytes;
 }
 
-// Of a file that is empty for the most part, as far as something is in it.
-std::vector<std::uint8_t> bytes_of(int file) {
-    std::vector<std::uint8_t> bytes;
-    read_up_to(file, kRowsAt, bytes);
-    if (bytes.size() == kRowsAt) {
-        std::uint64_t used = 0;
-        std::memcpy(&used, bytes.data() + kRowsHeadAt + offsetof(RowsHeader, used), sizeof used);
-        read_up_to(file, kRowsAt + std::min<std::uint64_t>(used, kMaxRows) * kRowBytes, bytes);
+// Rooms that were never used have no memory in the file; there may be hundreds of files.
+std::vector<std::uint8_t> rooms_of(int file) {
+    const off_t hole = lseek(file, kRoomsAt, SEEK_HOLE);
+    const bool is_known = hole >= static_cast<off_t>(kRoomsAt) && hole < static_cast<off_t>(kRowsHeadAt);
+    return bytes_between(file, 0, is_known ? static_cast<std::size_t>(hole) : kRowsHeadAt);
+}
+
+std::vector<std::uint8_t> rows_of(int file) {
+    constexpr std::size_t kHeadBytes = kRowsAt - kRowsHeadAt;
+    std::vector<std::uint8_t> bytes = bytes_between(file, kRowsHeadAt, kRowsAt);
+    std::uint64_t used = 0;
+    if (bytes.size() == kHeadBytes) {
+        std::memcpy(&used, bytes.data() + offsetof(RowsHeader, used), sizeof used);
+    }
+    if (used != 0) {
+        const std::vector<std::uint8_t> rows =
+            bytes_between(file, kRowsAt, kRowsAt + std::min<std::uint64_t>(used, kMaxRows) * kRowBytes);
+        bytes.insert(bytes.end(), rows.begin(), rows.end());
     }
     return bytes;
 }
@@ -118,7 +130,10 @@ std::optional<ProcessUse> read_entry(DIR* directory, const Entry& entry, int own
     if (!is_own && file.get() < 0) {
         return std::nullopt;
     }
-    Result<ProcessUse> use = parse_counters(bytes_of(is_own ? own : file.get()));
+    const int readable = is_own ? own : file.get();
+    const std::vector<std::uint8_t> rooms = rooms_of(readable);
+    const std::vector<std::uint8_t> rows = rows_of(readable);
+    Result<ProcessUse> use = parse_counters({rooms, rows});
     if (!use) {
         SLUICE_LOG(kInfo, "uroce", "%s isn't read: %s", entry.name.c_str(), use.error().text());
         return std::nullopt;

@@ -275,7 +275,7 @@ TEST(parse__any_length__nothing_or_whole_rooms) {
     const std::vector<std::uint8_t> whole = place.bytes();
     assert_int_equal(whole.size(), kWholeFileBytes);
     for (std::size_t len = 0; len <= kRoomsAt + 3 * kRoomBytes; len += len < 300 ? 1 : 128) {
-        const auto use = parse_counters({whole.data(), len});
+        const auto use = parse_counters(parts_of({whole.data(), len}));
         assert_true(use.ok() == (len >= sizeof(FileHeader)));
         if (use.ok()) {
             const std::size_t rooms = len < kRoomsAt ? 0 : (len - kRoomsAt) / kRoomBytes;
@@ -297,7 +297,7 @@ TEST(parse__heads_that_lie__are_refused) {
         file.acquire(at(1));
     }
     const std::vector<std::uint8_t> whole = place.bytes();
-    assert_true(parse_counters(whole).ok());
+    assert_true(parse_counters(parts_of(whole)).ok());
     const std::size_t names = offsetof(FileHeader, names);
     const Broken all[] = {
         {"magic", 0, {'X'}},
@@ -311,7 +311,7 @@ TEST(parse__heads_that_lie__are_refused) {
     for (const Broken& one : all) {
         std::vector<std::uint8_t> bytes = whole;
         std::ranges::copy(one.bytes, bytes.begin() + static_cast<std::ptrdiff_t>(one.offset));
-        if (parse_counters(bytes).ok()) {
+        if (parse_counters(parts_of(bytes)).ok()) {
             fail_msg("taken: %s", one.what);
         }
     }
@@ -329,13 +329,13 @@ TEST(parse__texts_that_lie__are_made_harmless_or_passed_over) {
     std::memset(bytes.data() + kRoomsAt, 'a', 64); // a name without end
     bytes[kRoomsAt + kRoomBytes] = 0x1b;
     std::memset(bytes.data() + offsetof(FileHeader, command), 'c', 64);
-    auto use = parse_counters(bytes);
+    auto use = parse_counters(parts_of(bytes));
     assert_true(use.ok());
     assert_string_equal(use->command.c_str(), "?");
     assert_int_equal(use->devices.size(), 2);
     assert_string_equal(use->devices[0].device.c_str(), "?roce0");
     std::memcpy(bytes.data() + offsetof(FileHeader, command), "a\x1b[2J\n", 7);
-    use = parse_counters(bytes);
+    use = parse_counters(parts_of(bytes));
     assert_true(use.ok());
     assert_string_equal(use->command.c_str(), "a?[2J?");
 }
@@ -479,7 +479,7 @@ TEST(parse__without_all_rows__the_devices_and_what_is_whole) {
         {kRowsAt + 2 * kRowBytes, 2}, {whole.size(), 2},
     };
     for (const auto& [len, rows] : lengths) {
-        const auto use = parse_counters({whole.data(), len});
+        const auto use = parse_counters(parts_of({whole.data(), len}));
         assert_true(use.ok() && use->devices.size() == 1);
         assert_int_equal(use->devices[0].queue_pairs.size(), rows);
     }
@@ -496,7 +496,7 @@ TEST(parse__rows_that_lie__are_made_harmless_or_passed_over) {
     const auto with = [&](std::size_t offset, std::uint64_t number) {
         std::vector<std::uint8_t> bytes = sound;
         std::memcpy(bytes.data() + offset, &number, sizeof number);
-        return parse_counters(bytes);
+        return parse_counters(parts_of(bytes));
     };
     constexpr std::size_t kRow = kRowsAt + offsetof(QueuePairInFile, row);
     constexpr std::uint64_t kWild = ~std::uint64_t{0};
