@@ -16,6 +16,7 @@
 #include <fstream>
 
 #include "tools/output.hpp"
+#include "tools/progress.hpp"
 
 namespace sluice::tools {
 
@@ -75,6 +76,9 @@ class EventSocket {
   private:
     int fd_;
 };
+
+// What comes by itself once the device was added.
+constexpr std::array<const char*, 3> kParts = {"its port", "its node in /dev/infiniband", "its GID"};
 
 constexpr unsigned kKernelEvents = 1;
 constexpr unsigned kUdevEvents = 2;
@@ -153,7 +157,9 @@ void RxeDevice::wait_until_ready() {
     const EventSocket devices(NETLINK_KOBJECT_UEVENT, kKernelEvents | kUdevEvents);
     const EventSocket links(NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR);
     const auto limit = steady_clock::now() + kPatience;
-    while (!is_ready()) {
+    Progress progress(device_name_ + " is made", kParts.size());
+    for (std::size_t part = first_missing(); part != kParts.size(); part = first_missing()) {
+        progress.reach(part, kParts[part]);
         if (steady_clock::now() > limit) {
             throw Failure(kExitFailure,
                           device_name_ + " was not ready after " + std::to_string(kPatience.count() / 1000) +
@@ -168,9 +174,11 @@ void RxeDevice::wait_until_ready() {
     }
 }
 
-bool RxeDevice::is_ready() {
-    return first_line(ports_of(device_name_) + "/state").starts_with("4:") && has_node(device_name_) &&
-           find_gid();
+std::size_t RxeDevice::first_missing() {
+    if (!first_line(ports_of(device_name_) + "/state").starts_with("4:")) {
+        return 0;
+    }
+    return !has_node(device_name_) ? 1 : !find_gid() ? 2 : kParts.size();
 }
 
 // The GID that RoCEv2 makes from the address.

@@ -4,6 +4,7 @@
 // lives. Nothing else of the machine's network is touched.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ class RxeDevice {
     void add_interface();
     void add_device();
     void wait_until_ready();
-    bool is_ready();
+    std::size_t first_missing(); // of the parts that are waited for; their number if none is
     bool find_gid();
     void undo() noexcept;
 
