@@ -33,12 +33,49 @@ _sluice_value() {
     esac
 }
 
+# An IPv6 address is one word to us, and several to bash, which breaks lines at colons: sets _sluice_line and _sluice_at, as
+# COMP_WORDS and COMP_CWORD, but with such words put together, and _sluice_places, where each of them begins there.
+_sluice_join() {
+    local i space rest=$COMP_LINE
+    _sluice_line=() _sluice_places=() _sluice_at=0
+    for ((i = 0; i < ${#COMP_WORDS[@]}; ++i)); do
+        space=${rest%%[![:space:]]*}
+        rest=${rest#"$space"}
+        rest=${rest#"${COMP_WORDS[i]}"}
+        if [[ $i -gt 0 && -z $space && $COMP_WORDBREAKS = *:* && ${_sluice_line[-1]: -1}${COMP_WORDS[i]:0:1} = *:* ]]; then
+            _sluice_line[-1]+=${COMP_WORDS[i]}
+        else
+            _sluice_line+=("${COMP_WORDS[i]}")
+            _sluice_places+=("$i")
+        fi
+        if ((i == COMP_CWORD)); then _sluice_at=$((${#_sluice_line[@]} - 1)); fi
+    done
+}
+
+# Bash puts what is offered behind the last colon of WORD.
+_sluice_cut() {
+    local i begin=${1%"${1##*:}"}
+    if [[ $COMP_WORDBREAKS = *:* && -n $begin ]]; then
+        for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$begin"}; done
+    fi
+}
+
 _sluice() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' subcommand='' kind='' i
-    local program=${COMP_WORDS[0]} common="--json --wide --color --root --help" words=''
+    local -a _sluice_line _sluice_places
+    local _sluice_at
+    _sluice_join
+    if _sluice_complete; then
+        _sluice_cut "${_sluice_line[_sluice_at]}"
+    fi
+}
+
+# False: what is offered is another command's.
+_sluice_complete() {
+    local word=${_sluice_line[_sluice_at]} before=${_sluice_line[_sluice_at - 1]} command='' subcommand='' kind='' i
+    local program=${_sluice_line[0]} common="--json --wide --color --root --help" words=''
     COMPREPLY=()
-    for ((i = 1; i < COMP_CWORD; ++i)); do
-        case ${COMP_WORDS[i]} in
+    for ((i = 1; i < _sluice_at; ++i)); do
+        case ${_sluice_line[i]} in
             --root | --color | --name | --api | --device | --pid | --interval | --iterations | --hosts | --seed) i=$((i + 1)) ;;
             --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair | --events | -o) i=$((i + 1)) ;;
             --json) if [[ $command = @(check|trace) ]]; then i=$((i + 1)); fi ;;
@@ -46,22 +83,22 @@ _sluice() {
             --)
                 # From here on it is the command's own line.
                 if [[ $command = @(run|doctor|check|trace) || "$command $subcommand" = "sync run" ]]; then
-                    _command_offset $((i + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
-                    return
+                    _command_offset $((_sluice_places[i] + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
+                    return 1
                 fi
                 ;;
             -*) ;;
             *)
                 if [ -z "$command" ]; then
-                    command=${COMP_WORDS[i]}
+                    command=${_sluice_line[i]}
                 elif [ -z "$subcommand" ]; then
-                    subcommand=${COMP_WORDS[i]}
+                    subcommand=${_sluice_line[i]}
                 fi
                 ;;
         esac
     done
     if _sluice_value "$program" "$command" "$before" "$word"; then
-        return
+        return 0
     fi
     case $command in
         '') words="devices info dat provider config doctor uroce stat top run check trace sync --version $common" ;;
@@ -107,6 +144,7 @@ _sluice() {
         _sluice_names "$program" "$kind" "$word"
     fi
     mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$words" -- "$word")
+    return 0
 }
 
 complete -F _sluice sluice
