@@ -203,7 +203,7 @@ int not_persistent(const char* function) noexcept {
 template<RangeWork* kWork, Aim kAim = Aim::kVisible>
 [[gnu::always_inline]] inline int do_range(const void* address, std::uint64_t length,
                                            const char* function = __builtin_FUNCTION()) noexcept {
-    SLUICE_PROBE(sync_range, function, address, length);
+    SLUICE_PROBE(sync_range, function, address, length, __builtin_return_address(0));
     const Range range = range_of(address, length);
     if (!is_sound(range)) [[unlikely]] {
         return unsound(range, function);
@@ -222,7 +222,7 @@ template<RangeWork* kWork, Aim kAim = Aim::kVisible>
 template<BatchWork* kWork, Aim kAim = Aim::kVisible>
 [[gnu::always_inline]] inline int do_batch(const sluice_sync_segment* segments, std::uint64_t count,
                                            const char* function = __builtin_FUNCTION()) noexcept {
-    SLUICE_PROBE(sync_batch, function, segments, count);
+    SLUICE_PROBE(sync_batch, function, segments, count, __builtin_return_address(0));
     const auto* const ranges = reinterpret_cast<const Range*>(segments);
     if (!is_array(ranges, count)) [[unlikely]] {
         return no_array(ranges, count, function);
