@@ -15,6 +15,7 @@ labels_for() {
         return
     fi
     case $file in
+        docs/*.md | examples/*.md | README.md | scripts/site | scripts/lib/site/* | tests/site/*) say install ;;
         *.md | LICENSE | .clang-format | .clang-tidy) ;;
         docs/man/*) say install packages ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
