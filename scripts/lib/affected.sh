@@ -18,6 +18,7 @@ labels_for() {
         docs/*.md | examples/*.md | README.md | scripts/site | scripts/lib/site/* | tests/site/*) say install ;;
         *.md | LICENSE | .clang-format | .clang-tidy) ;;
         docs/man/*) say install packages ;;
+        ci/wheel/* | tests/python/*) say install ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
         scripts/bench | scripts/check | scripts/demo | scripts/release | scripts/test) say scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
