@@ -4,9 +4,6 @@
 // share. What they leave in it tells afterwards what couldn't be seen.
 #include "tools/hosts.hpp"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +13,7 @@
 #include "tools/copies.hpp"
 #include "tools/parts.hpp"
 #include "tools/scratch.hpp"
+#include "tools/seed.hpp"
 
 namespace sluice::tools {
 
@@ -26,43 +24,17 @@ namespace fs = std::filesystem;
 // In memory, unless somebody has chosen: what hosts share shall cost no disk.
 class ImageDirectory {
   public:
-    ImageDirectory() {
-        for (const std::string& parent : scratch_folders()) {
-            std::string path = parent + "/sluice-hosts-XXXXXX";
-            if (mkdtemp(path.data()) != nullptr) {
-                path_ = path;
-                return;
-            }
-        }
-        throw Failure(kExitFailure, "sync run: no directory for the images of hosts can be made in "
-                                    "$TMPDIR, /dev/shm or /tmp");
-    }
-    ~ImageDirectory() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    ImageDirectory(const ImageDirectory&) = delete;
-    ImageDirectory& operator=(const ImageDirectory&) = delete;
-
-    const std::string& path() const { return path_; }
-    bool has(const std::string& name) const { return fs::exists(path_ + "/" + name); }
+    const std::string& path() const { return folder_.path(); }
+    bool has(const std::string& name) const { return fs::exists(path() + "/" + name); }
     bool has_images() const {
         return std::any_of(
-            fs::directory_iterator(path_), fs::directory_iterator(),
+            fs::directory_iterator(path()), fs::directory_iterator(),
             [](const fs::directory_entry& entry) { return entry.path().extension() == ".known"; });
     }
 
   private:
-    std::string path_;
+    const ScratchFolder folder_{"sync run", "sluice-hosts", "the images of hosts"};
 };
-
-std::uint64_t drawn_seed() {
-    std::uint32_t seed = 0; // short enough to be typed
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
-        throw Failure(kExitFailure, "sync run: no random numbers; name a seed by --seed");
-    }
-    return seed;
-}
 
 Facts facts_of_host(unsigned host, const HostOptions& how, std::uint64_t seed, const std::string& directory) {
     const std::string number = std::to_string(host);
@@ -96,7 +68,7 @@ int run_sync_run(const Options& options, const HostOptions& how, const std::vect
     if (options.json || !options.root.empty()) {
         throw Failure(kExitUsage, "sync run: --json and --root have no meaning here");
     }
-    const std::uint64_t seed = how.seed ? *how.seed : drawn_seed();
+    const std::uint64_t seed = how.seed ? *how.seed : drawn_seed("sync run");
     const ImageDirectory directory;
     CopyOptions copies{.called = "host",
                        .start = Start::kTogether,

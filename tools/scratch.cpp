@@ -2,6 +2,9 @@
 #include "tools/scratch.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+
+#include "tools/output.hpp"
 
 namespace sluice::tools {
 
@@ -12,6 +15,24 @@ std::vector<std::string> scratch_folders() {
         folders.insert(folders.begin(), chosen);
     }
     return folders;
+}
+
+ScratchFolder::ScratchFolder(const std::string& subcommand, const std::string& name,
+                             const std::string& purpose) {
+    for (const std::string& folder : scratch_folders()) {
+        std::string path = folder + "/" + name + "-XXXXXX";
+        if (mkdtemp(path.data()) != nullptr) {
+            path_ = path;
+            return;
+        }
+    }
+    throw Failure(kExitFailure, subcommand + ": no directory for " + purpose +
+                                    " can be made in $TMPDIR, /dev/shm or /tmp; set TMPDIR");
+}
+
+ScratchFolder::~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
 }
 
 } // namespace sluice::tools

@@ -7,12 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
-
-#include "tools/output.hpp"
-#include "tools/scratch.hpp"
 
 namespace sluice::tools::trace {
 
@@ -49,27 +45,10 @@ std::uint64_t first_time_of(const Recording& recording) {
 
 } // namespace
 
-TraceFolder::TraceFolder() {
-    for (const std::string& folder : scratch_folders()) {
-        std::string path = folder + "/sluice-trace-XXXXXX";
-        if (mkdtemp(path.data()) != nullptr) {
-            path_ = path;
-            return;
-        }
-    }
-    throw Failure(kExitFailure,
-                  "trace: no directory for recordings can be made in $TMPDIR, /dev/shm or /tmp; set TMPDIR");
-}
-
-TraceFolder::~TraceFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-}
-
 std::vector<Recording> TraceFolder::recordings(std::uint32_t most_blocks) const {
     std::vector<Recording> found;
     std::error_code error;
-    for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end;
+    for (std::filesystem::directory_iterator entry(path(), error), end; !error && entry != end;
          entry.increment(error)) {
         const int fd = open_recording(entry->path().string());
         if (fd < 0) {

@@ -8,25 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "tools/scratch.hpp"
 #include "tools/trace/recording.hpp"
 
 namespace sluice::tools::trace {
 
 class TraceFolder {
   public:
-    // Throws a Failure where none can be made.
-    TraceFolder();
-    ~TraceFolder();
-    TraceFolder(const TraceFolder&) = delete;
-    TraceFolder& operator=(const TraceFolder&) = delete;
-
     // Absolute.
-    const std::string& path() const noexcept { return path_; }
+    const std::string& path() const noexcept { return folder_.path(); }
     // Of each process, of no more than MOST_BLOCKS blocks, in the order of their first events.
     std::vector<Recording> recordings(std::uint32_t most_blocks) const;
 
   private:
-    std::string path_;
+    const ScratchFolder folder_{"trace", "sluice-trace", "recordings"};
 };
 
 } // namespace sluice::tools::trace
