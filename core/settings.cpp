@@ -29,6 +29,8 @@ constexpr std::array kSettings{
                 "whether dat_lmr_create asks the kernel for huge pages under what it registers"},
     SettingInfo{Setting::kLog, "SLUICE_LOG", "none|error|warning|info|debug|trace[,AREA=LEVEL...]", "warning",
                 "what is logged to standard error, in all and for single areas"},
+    SettingInfo{Setting::kPersistence, "SLUICE_PERSISTENCE", "simulated:DIRECTORY", "none",
+                "what survives a simulated cut of the power is kept there; `sluice persist run` sets it"},
     SettingInfo{Setting::kSyncCheck, "SLUICE_SYNC_CHECK", "yes|no", "no",
                 "whether calls of libsluice-sync ask the kernel about their pages first"},
     SettingInfo{Setting::kSyncHost, "SLUICE_SYNC_HOST", "HOST:HOSTS:SEED:EVICTIONS:DIRECTORY", "none",

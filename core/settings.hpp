@@ -22,6 +22,7 @@ enum class Setting {
     kCoherence,
     kDatHugePages,
     kLog,
+    kPersistence,
     kSyncCheck,
     kSyncHost,
     kTrace,

@@ -33,6 +33,7 @@ Result<void> check_setting(Setting setting, const char* text) {
     case Setting::kUrocePcap:
     case Setting::kUroceSilence:
         return uroce::device::check_setting(setting, text);
+    case Setting::kPersistence:
     case Setting::kSyncHost:
     case Setting::kTrace: // other libraries'
         return {};

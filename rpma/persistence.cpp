@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 
+#include "core/coherence/power.hpp"
 #include "core/descriptor.hpp"
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
@@ -117,6 +118,9 @@ Result<bool> is_persistent(const Mapping& mapping) {
 } // namespace
 
 Result<bool> is_persistent(const void* address, std::size_t size) {
+    if (coherence::is_simulated_persistent(address, size)) {
+        return true;
+    }
     const Result<std::string> told = FileTree().read("/proc/self/smaps", kLargestMappings);
     if (!told) {
         return told.error().clone();

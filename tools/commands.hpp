@@ -75,6 +75,20 @@ struct CheckOptions {
 // Gives the command's own status where it isn't 0.
 int run_check(const Options& options, const CheckOptions& how, const std::vector<std::string>& command);
 
+struct PersistOptions {
+    std::vector<std::string> files;
+    std::string check;                 // for a shell; empty: nobody checks
+    std::optional<std::uint64_t> seed; // drawn if there is none
+    std::uint64_t cut = 0;             // before this step; 0: at the end
+    bool every_step = false;
+    std::optional<unsigned> outcome; // this one alone
+    unsigned outcomes = 20;          // so many at each cut, at most
+    unsigned timeout_seconds = 0;    // 0: none
+};
+// Gives the command's own status where it isn't 0.
+int run_persist_run(const Options& options, const PersistOptions& how,
+                    const std::vector<std::string>& command);
+
 struct TraceOptions {
     std::string output; // a file, "-" for standard output; empty: the usual name, or none beside a page
     std::string html;   // a page; empty: none

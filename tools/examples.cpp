@@ -61,6 +61,9 @@ constexpr std::array kExamples{
              "  sluice trace -- ./program             then open sluice-trace.json in ui.perfetto.dev\n"
              "  sluice trace --html trace.html -- ./program\n"
              "  sluice trace -o t.json -- sluice run --pair -- ./program {rank} {peer}\n"},
+    Examples{"persist", "  sluice persist run --every-step --file db --check './read db' -- ./write db\n"},
+    Examples{"persist run", "  sluice persist run --every-step --file db --check './read db' -- ./write db\n"
+                            "  sluice persist run --seed 7 --cut 3 --file db -- ./write db\n"},
     Examples{"sync", "  sluice sync run -- ./ring /dev/shm/ring\n"},
     Examples{"sync run", "  sluice sync run -- ./ring produce /dev/shm/ring : ./ring consume /dev/shm/ring\n"
                          "  sluice sync run --hosts 3 --seed 17 -- ./ring {host} /dev/shm/ring\n"},

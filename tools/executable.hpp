@@ -25,6 +25,7 @@ struct Preloaded {
 };
 inline constexpr Preloaded kShowsUroce{"run", "find uroce's devices", "link it with libibverbs.so"};
 inline constexpr Preloaded kSimulatesHost{"sync run", "be on a simulated host", "link it dynamically"};
+inline constexpr Preloaded kSimulatesPower{"persist run", "lose what isn't durable", "link it dynamically"};
 inline constexpr Preloaded kChecksProgram{"check", "be checked", "link it dynamically"};
 inline constexpr Preloaded kTracesProgram{"trace", "be traced", "link it dynamically"};
 

@@ -51,6 +51,7 @@ struct CommandLine {
     HostOptions hosts;
     CheckOptions checked;
     TraceOptions traced;
+    PersistOptions persisted;
     std::vector<std::string> to_run;
     std::function<int()> chosen;
 
@@ -85,6 +86,7 @@ struct CommandLine {
         add_check();
         add_trace();
         add_sync();
+        add_persist();
     }
 
     CommandLine(const CommandLine&) = delete;
@@ -259,6 +261,34 @@ struct CommandLine {
         run->add_option("--evict", hosts.evictions, "Lines that each call evicts besides, 0 unless said")
             ->check(CLI::Range(0U, 1000U));
         run->add_option("--timeout", hosts.timeout_seconds, "End hosts that run longer, in seconds")
+            ->check(CLI::Range(1U, 86400U));
+        run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
+    }
+
+    void add_persist() {
+        CLI::App* persist = add_group("persist", "Tools for memory that survives a loss of power");
+        CLI::App* run = add(*persist, "run", "Run a command and cut the power of its files",
+                            [this] { return run_persist_run(options, persisted, to_run); });
+        run->add_option("--file", persisted.files,
+                        "One that stands for persistent memory; for each one again")
+            ->required()
+            ->allow_extra_args(false)
+            ->type_name("FILE")
+            ->check(check_file_name, "");
+        run->add_option("--check", persisted.check,
+                        "For sh: looks at what is left, and fails if it is wrong");
+        CLI::Option* const every =
+            run->add_flag("--every-step", persisted.every_step, "Again and again, with a cut at each step");
+        run->add_option("--cut", persisted.cut, "Before this step; at the end unless said")
+            ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+            ->excludes(every);
+        run->add_option("--seed", persisted.seed, "What is drawn by lot, as in an earlier run");
+        run->add_option("--outcomes", persisted.outcomes, "So many at each cut, 20 unless said")
+            ->check(CLI::Range(1U, 10000U));
+        run->add_option("--outcome", persisted.outcome, "This one alone, as an earlier run has named it")
+            ->check(CLI::Range(0U, 9999U))
+            ->excludes(every);
+        run->add_option("--timeout", persisted.timeout_seconds, "End a run that takes longer, in seconds")
             ->check(CLI::Range(1U, 86400U));
         run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }

@@ -19,6 +19,7 @@ inline constexpr Part kCheck{"../layers/check/libsluice-check.so", SLUICE_LIB_FR
 inline constexpr Part kTrace{"../layers/trace/libsluice-trace.so", SLUICE_LIB_FROM_BIN "/libsluice-trace.so"};
 inline constexpr Part kHosts{"../layers/hosts/libsluice-sync-hosts.so",
                              SLUICE_LIB_FROM_BIN "/libsluice-sync-hosts.so"};
+inline constexpr Part kPower{"../layers/power/libsluice-power.so", SLUICE_LIB_FROM_BIN "/libsluice-power.so"};
 inline constexpr Part kDropIns{"../layers/dropin/drop-in", SLUICE_LIB_FROM_BIN "/drop-in"};
 
 // Throws a Failure when the part isn't there.

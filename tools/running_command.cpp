@@ -38,8 +38,9 @@ RunningCommand::~RunningCommand() {
     close(signals_fd_);
 }
 
-int RunningCommand::start(std::vector<std::string> command, std::vector<std::string> environment) {
-    child_ = tools::start(std::move(command), std::move(environment), signals_);
+int RunningCommand::start(std::vector<std::string> command, std::vector<std::string> environment,
+                          const Streams& streams) {
+    child_ = tools::start(std::move(command), std::move(environment), signals_, streams);
     if (child_ < 0) {
         return errno == ENOENT ? kNotFound : kExitNotExecutable;
     }
@@ -67,6 +68,15 @@ bool RunningCommand::wait_until_readable(int descriptor, milliseconds limit) {
         }
     } while (MonotonicClock::now() < end);
     return false;
+}
+
+bool RunningCommand::wait_for_end_or(int descriptor, milliseconds limit) {
+    const MonotonicClock::time_point end = MonotonicClock::now() + limit;
+    bool is_readable = false;
+    while (!is_readable && !has_ended_ && MonotonicClock::now() < end) {
+        is_readable = look(descriptor, left_until(end));
+    }
+    return is_readable;
 }
 
 // Whether DESCRIPTOR, if there is one, can be read.

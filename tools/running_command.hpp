@@ -26,12 +26,16 @@ class RunningCommand {
     RunningCommand& operator=(const RunningCommand&) = delete;
 
     // 0, or the status of a shell that can't start it; then a line has said why.
-    int start(std::vector<std::string> command, std::vector<std::string> environment);
+    int start(std::vector<std::string> command, std::vector<std::string> environment,
+              const Streams& streams = {});
     void wait_for_end();
     // Until the command ends, at most.
     void wait(std::chrono::milliseconds limit);
     // Whether DESCRIPTOR can be read, or has no other end any more. The command may end meanwhile.
     bool wait_until_readable(int descriptor, std::chrono::milliseconds limit);
+
+    // The same, until the command ends, at most.
+    bool wait_for_end_or(int descriptor, std::chrono::milliseconds limit);
 
     bool has_ended() const noexcept { return has_ended_; }
     // As waitpid() gave it, when it has ended.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/coherence/choice.hpp"
+#include "core/coherence/power.hpp"
 #include "core/log.hpp"
 #include "core/settings.hpp"
 
@@ -11,11 +12,27 @@ namespace sluice::coherence {
 
 namespace {
 
+void persist_run(const Ops& ops, LineRun run) noexcept {
+    const Range range{run.first, run.last - run.first + ops.line_bytes};
+    persist_in_simulation(&range, 1);
+}
+
+void persist_ranges(const Ops&, const Range* ranges, std::uint64_t count) noexcept {
+    persist_in_simulation(ranges, count);
+}
+
 Result<Ops> probe() {
     const char* forced = setting_value(Setting::kCacheflush);
     forced = forced == nullptr ? "" : forced;
     Result<Ops> ops = choose_for_this_cpu(forced);
     if (ops) {
+        const Result<bool> simulated = is_power_simulated();
+        if (!simulated) {
+            return simulated.error().clone();
+        }
+        if (*simulated) {
+            ops->persist = {"simulated", persist_run, nullptr, persist_ranges};
+        }
         ops->is_forced = *forced != '\0';
         SLUICE_LOG(kInfo, "cacheflush", "clean with %s, invalidate with %s, lines of %zu bytes, granule %zu",
                    ops->clean.name, ops->invalidate.name, ops->line_bytes, ops->granule_bytes);

@@ -34,8 +34,8 @@ Result<Descriptor> open_in(const std::string& directory, const std::string& name
     Descriptor file(::open(path.c_str(), access | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (file.get() < 0) {
         return Error::format(kind_of_errno(errno), errno,
-                             "%s can't be opened (errno %d); is `sluice sync run` still there?", path.c_str(),
-                             errno);
+                             "%s can't be opened (errno %d); is the command that simulates still there?",
+                             path.c_str(), errno);
     }
     return file;
 }

@@ -242,7 +242,12 @@ bool GuardedMemory::flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_
         return true;
     }
     return ops_ != nullptr && touch(addr, len_bytes, false, [=, this] {
-               coherence::clean(*ops_, static_cast<std::uintptr_t>(addr), len_bytes);
+               const auto at = static_cast<std::uintptr_t>(addr);
+               if (ops_->persist.issue != nullptr) {
+                   coherence::persist(*ops_, at, len_bytes);
+               } else {
+                   coherence::clean(*ops_, at, len_bytes);
+               }
            });
 }
 

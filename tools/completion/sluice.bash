@@ -26,8 +26,10 @@ _sluice_value() {
         *' --device') mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word") ;;
         *' --pid') _sluice_names "$program" processes "$word" ;;
         *' --api') mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$word") ;;
-        'check --json' | 'check --suppressions' | 'trace --json' | 'trace --html' | 'trace -o') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        'check --json' | 'check --suppressions' | 'trace --json' | 'trace --html' | 'trace -o' | 'persist --file') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         *' --name' | *' --interval' | *' --iterations' | *' --hosts' | *' --seed' | *' --evict' | *' --timeout') ;;
+        *' --check') mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
+        *' --cut' | *' --outcome' | *' --outcomes') ;;
         *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair' | *' --events') ;;
         *) return 1 ;;
     esac
@@ -78,11 +80,12 @@ _sluice_complete() {
         case ${_sluice_line[i]} in
             --root | --color | --name | --api | --device | --pid | --interval | --iterations | --hosts | --seed) i=$((i + 1)) ;;
             --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair | --events | -o) i=$((i + 1)) ;;
+            --file | --check | --cut | --outcome | --outcomes) i=$((i + 1)) ;;
             --json) if [[ $command = @(check|trace) ]]; then i=$((i + 1)); fi ;;
             --html) if [ "$command" = trace ]; then i=$((i + 1)); fi ;;
             --)
                 # From here on it is the command's own line.
-                if [[ $command = @(run|doctor|check|trace) || "$command $subcommand" = "sync run" ]]; then
+                if [[ $command = @(run|doctor|check|trace) || "$command $subcommand" = @(sync|persist)" run" ]]; then
                     _command_offset $((_sluice_places[i] + 1)) 2>/dev/null || mapfile -t COMPREPLY < <(compgen -c -- "$word")
                     return 1
                 fi
@@ -101,7 +104,7 @@ _sluice_complete() {
         return 0
     fi
     case $command in
-        '') words="devices info dat provider config doctor uroce stat top run check trace sync --version $common" ;;
+        '') words="devices info dat provider config doctor uroce stat top run check trace sync persist --version $common" ;;
         info) kind=devices words=$common ;;
         dat)
             words=$common
@@ -119,6 +122,12 @@ _sluice_complete() {
             case $subcommand in
                 '') words="run --help" ;;
                 run) words="--hosts --seed --evict --timeout --help -- " ;;
+            esac
+            ;;
+        persist)
+            case $subcommand in
+                '') words="run --help" ;;
+                run) words="--file --check --every-step --cut --outcome --outcomes --seed --timeout --help -- " ;;
             esac
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "core/coherence/power.hpp"
+
+#include <dlfcn.h>
+
+#include "core/settings.hpp"
+
+namespace sluice::coherence {
+
+namespace {
+
+struct Power {
+    decltype(&sluice_power_persist) persist = nullptr;
+    decltype(&sluice_power_covers) covers = nullptr;
+};
+
+template<typename Function>
+void find(Function*& function, const char* name) noexcept {
+    function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+const Power& power() noexcept {
+    static const Power found = [] {
+        Power there;
+        if (setting_value(Setting::kPersistence) != nullptr) {
+            find(there.persist, "sluice_power_persist");
+            find(there.covers, "sluice_power_covers");
+        }
+        return there;
+    }();
+    return found;
+}
+
+} // namespace
+
+Result<bool> is_power_simulated() {
+    if (setting_value(Setting::kPersistence) == nullptr) {
+        return false;
+    }
+    if (power().persist == nullptr) {
+        return Error(
+            ErrorKind::kNotSupported,
+            "SLUICE_PERSISTENCE is set, and nothing is preloaded that simulates; let `sluice persist "
+            "run` start the program, or unset it");
+    }
+    return true;
+}
+
+void persist_in_simulation(const Range* ranges, std::uint64_t count) noexcept {
+    power().persist(ranges, count);
+}
+
+bool is_simulated_persistent(const void* address, std::size_t length) noexcept {
+    return power().covers != nullptr && power().covers(address, length) != 0;
+}
+
+} // namespace sluice::coherence

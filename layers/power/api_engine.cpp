@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the coherence engine of our own libraries asks for by name (core/coherence/power.hpp).
+#include "core/coherence/power.hpp"
+
+#include "core/boundary.hpp"
+#include "layers/power/pending.hpp"
+#include "layers/power/simulation.hpp"
+
+using sluice::Result;
+using sluice::coherence::Range;
+using sluice::layers::power::Simulation;
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+void sluice_power_persist(const Range* ranges, std::uint64_t count) noexcept {
+    for (std::uint64_t i = 0; i < count; ++i) {
+        sluice::layers::power::flush_range(ranges[i]);
+    }
+    sluice::layers::power::drain("persistent clean");
+}
+
+int sluice_power_covers(const void* address, std::uint64_t length) noexcept {
+    const Simulation* const simulation = Simulation::find();
+    const Result<bool> covers = sluice::at_boundary("sluice_power_covers", [&]() -> Result<bool> {
+        return simulation != nullptr &&
+               simulation->covers({reinterpret_cast<std::uintptr_t>(address), length});
+    });
+    return covers && *covers ? 1 : 0;
+}
+
+#pragma GCC visibility pop
+} // extern "C"

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// `sluice persist run` with programs that store by the shell's means: sync(1) is an fsync().
+#include <fstream>
+#include <string>
+
+// Last: its macros are common words.
+#include "tests/tools/run_command.hpp"
+
+using namespace sluice::test;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// A file to be simulated, which isn't there yet.
+class Simulated {
+  public:
+    std::string file() const { return scratch_.root() + "/file"; }
+    std::string other() const { return scratch_.root() + "/other"; }
+    std::string left() const { return content_of(file()); }
+    // With files F and G, which stand for these two.
+    Ran run(Words options, const std::string& script) const {
+        Words arguments = {"persist", "run", "--timeout", "60", "--seed", "1", "--file", file()};
+        arguments.insert(arguments.end(), options.begin(), options.end());
+        arguments.insert(arguments.end(), {"--", "sh", "-c", names() + script});
+        return sluice::test::run(std::move(arguments));
+    }
+    std::string names() const { return "F=" + file() + "; G=" + other() + "; "; }
+
+  private:
+    const Machine scratch_;
+};
+
+void expect(const Ran& ran, int status) {
+    if (ran.status != status) {
+        fail_msg("exit status %d instead of %d: %s%s", ran.status, status, ran.out.c_str(), ran.err.c_str());
+    }
+}
+
+TEST(synced__cut_at_the_end__is_there) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--check", "grep -q hello " + memory.file()}, "printf hello > $F; sync $F");
+    expect(ran, 0);
+    assert_contains(ran.err, "power cut behind the last of 1 step: the check passed for 1 outcome");
+}
+
+TEST(not_synced__cut_at_the_end__may_be_lost) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--check", "grep -q hello " + memory.file()}, "printf hello > $F");
+    expect(ran, 66);
+    assert_contains(ran.err, "power cut behind the last of 0 steps, outcome 0: what wasn't flushed is lost");
+    assert_contains(ran.err, "stored, not flushed and lost: bytes 0 to 4 of " + memory.file());
+    assert_contains(ran.err, "again: sluice persist run --seed 1 --outcome 0 --file " + memory.file());
+    assert_int_equal(memory.left().size(), 5);
+    assert_int_equal(memory.left()[0], '\0');
+}
+
+Ran run_two(const std::string& script) {
+    const Simulated memory;
+    const std::string check = memory.names() + "! grep -q b $G || grep -q a $F";
+    return memory.run({"--file", memory.other(), "--every-step", "--check", check}, script);
+}
+
+TEST(two_files__in_the_order_of_their_syncs__pass) {
+    expect(run_two("printf a > $F; sync $F; printf b > $G; sync $G"), 0);
+    const Ran ran = run_two("printf b > $G; sync $G; printf a > $F; sync $F");
+    expect(ran, 66);
+    assert_contains(ran.err, "power cut before step 1 (fsync, process ");
+}
+
+TEST(each_run__begins_with_the_first_contents) {
+    const Simulated memory;
+    std::ofstream(memory.file()) << "first";
+    const std::string script = "grep -q '^first$' $F || exit 7; test ! -e $G || exit 8; "
+                               "printf other > $F; sync $F; printf x > $G; sync $F $G";
+    expect(memory.run({"--file", memory.other(), "--every-step", "--check", "true"}, script), 0);
+}
+
+TEST(no_check__leaves_what_was_drawn) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--cut", "2"}, "printf one > $F; sync $F; printf two > $F; sync $F");
+    expect(ran, 0);
+    assert_contains(ran.err, "power cut before step 2 (fsync), seed 1");
+    assert_true(memory.left() == "one" || memory.left() == "two");
+}
+
+TEST(one_outcome__is_that_one) {
+    const Simulated memory;
+    const std::string script = "printf one > $F; sync $F; printf two > $F; sync $F";
+    expect(memory.run({"--cut", "2", "--outcome", "0"}, script), 0);
+    assert_string_equal(memory.left().c_str(), "one");
+    expect(memory.run({"--cut", "2", "--outcome", "1"}, script), 0);
+    assert_string_equal(memory.left().c_str(), "two");
+    const Ran ran = memory.run({"--cut", "2", "--outcome", "2"}, script);
+    expect(ran, 1);
+    assert_contains(ran.err, "there is no outcome 2 here");
+}
+
+TEST(cut__ends_all_processes_of_the_run) {
+    const Simulated memory;
+    // The child holds the pipe as long as it lives.
+    const std::string script = "printf x > $F; (sleep 1000 & echo $! > $G.pid); sync $F; exit 5";
+    expect(memory.run({"--cut", "1"}, script), 0);
+    const std::string pid = content_of(memory.other() + ".pid");
+    assert_false(std::filesystem::exists("/proc/" + pid.substr(0, pid.find('\n'))));
+}
+
+TEST(others__go_on_until_they_wait) {
+    const Simulated memory;
+    // Who is at the cut, stops; the other tells the world, and then waits for the first.
+    const std::string script = "printf x > $F; (echo told > $G; read never < $G.pipe) & "
+                               "until test -s $G; do :; done; sync $F";
+    const std::string fifo = "mkfifo " + memory.other() + ".pipe 2>/dev/null; ";
+    const Ran ran = memory.run({"--cut", "1", "--check", "! grep told " + memory.other()}, fifo + script);
+    expect(ran, 66);
+}
+
+TEST(output__of_repeated_runs__only_where_the_check_fails) {
+    const Simulated memory;
+    const std::string script = "echo from the program; printf x > $F; sync $F";
+    const Ran right = memory.run({"--every-step", "--check", "echo from the check"}, script);
+    expect(right, 0);
+    assert_lacks(right.out + right.err, "from the");
+    const Ran wrong = memory.run({"--every-step", "--check", "echo from the check; false"}, script);
+    expect(wrong, 66);
+    assert_contains(wrong.err, "from the program");
+    assert_contains(wrong.err, "from the check");
+}
+
+TEST(program__that_fails__its_status) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--every-step", "--check", "true"}, "printf x > $F; sync $F; exit 9");
+    expect(ran, 9);
+    assert_contains(ran.err, "the command ended with status 9 before the power was cut, behind 1 step");
+}
+
+TEST(no_step__is_told) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--every-step", "--check", "true"}, ":");
+    expect(ran, 0);
+    assert_contains(ran.err, "no call that makes the files durable was seen");
+}
+
+TEST(time__over__124) {
+    const Simulated memory;
+    const Ran ran = run({"persist", "run", "--timeout", "1", "--file", memory.file(), "--", "sleep", "1000"});
+    expect(ran, 124);
+    assert_contains(ran.err, "has not ended in time");
+}
+
+TEST(command__that_cant_be_simulated__is_told) {
+    const Simulated memory;
+    expect(run({"persist", "run", "--file", memory.file(), "--", "no-such-program"}), 127);
+    const Ran ran = run({"persist", "run", "--file", memory.file(), "--", TEST_STATIC});
+    assert_contains(ran.err, TEST_STATIC " is linked statically");
+    assert_contains(ran.err, "lose what isn't durable");
+}
+
+TEST(files__that_cant_be__are_told) {
+    const Simulated memory;
+    const Ran nowhere = run({"persist", "run", "--file", memory.file() + "/in/it", "--", "true"});
+    expect(nowhere, 1);
+    assert_contains(nowhere.err, "its directory is not there");
+    const Ran device = run({"persist", "run", "--file", "/dev/null", "--", "true"});
+    expect(device, 1);
+    assert_contains(device.err, "only a regular file can be simulated");
+    const Ran twice = memory.run({"--file", memory.file()}, "true");
+    expect(twice, 2);
+    assert_contains(twice.err, "is named twice");
+}
+
+TEST(command_line__wrong__2) {
+    const Simulated memory;
+    const Ran unchecked = memory.run({"--every-step"}, "true");
+    expect(unchecked, 2);
+    assert_contains(unchecked.err, "--every-step needs --check");
+    expect(memory.run({"--every-step", "--check", "true", "--cut", "1"}, "true"), 2);
+    expect(memory.run({"--every-step", "--check", "true", "--outcome", "1"}, "true"), 2);
+    expect(memory.run({"--cut", "0"}, "true"), 2);
+    expect(run({"persist", "run", "--", "true"}), 2);
+    expect(run({"persist", "run", "--file", memory.file()}), 2);
+    expect(run({"--json", "persist", "run", "--file", memory.file(), "--", "true"}), 2);
+}
+
+} // namespace
+
+int main() {
+    return run_all_tests();
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The processes of a run in which one has stopped, since the power is to be cut there.
+#pragma once
+
+#include "tools/running_command.hpp"
+
+namespace sluice::tools::persist {
+
+// Lets the others go on as far as they get without the one that has stopped: what they tell the world by
+// then, they tell although the step hasn't come. Until all threads of all our descendants sleep, or for a
+// short time where some never do.
+void let_others_go_on(RunningCommand& running);
+
+} // namespace sluice::tools::persist

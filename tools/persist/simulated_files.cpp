@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/persist/simulated_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "layers/power/file/layout.hpp"
+#include "tools/output.hpp"
+
+namespace sluice::tools::persist {
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace file = layers::power::file;
+
+constexpr std::uint64_t kLongest = std::uint64_t{1} << 30; // each is held in memory, several times
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+    throw Failure(kExitFailure, "persist run: " + path + ": " + why);
+}
+
+// As the kernel shows it for what is mapped.
+std::string without_links(const std::string& path) {
+    std::error_code error;
+    const fs::path name = fs::path(path).filename();
+    if (fs::path whole = fs::canonical(path, error); !error) {
+        return whole.string();
+    }
+    const fs::path parent = fs::canonical(fs::absolute(path).parent_path(), error);
+    if (error || name.empty()) {
+        fail(path, "its directory is not there; --file names a file that the command maps");
+    }
+    return (parent / name).string();
+}
+
+std::string content_of(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    std::ostringstream content;
+    content << stream.rdbuf();
+    if (!stream) {
+        fail(path, "it can't be read");
+    }
+    return content.str();
+}
+
+void write_file(const std::string& path, const std::string& content) {
+    std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+    stream.write(content.data(), static_cast<std::streamsize>(content.size()));
+    if (!stream.flush()) {
+        fail(path, std::string("it can't be written: ") + std::strerror(errno));
+    }
+}
+
+// Nothing where there is no file.
+std::optional<std::string> look_at(const std::string& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) {
+        return std::nullopt;
+    }
+    if (!fs::is_regular_file(status)) {
+        fail(path, "only a regular file can be simulated; give the command one instead of a device");
+    }
+    if (fs::file_size(path, error) > kLongest || error) {
+        fail(path, "a simulated file may have 1 GiB; let the command use a smaller one");
+    }
+    return content_of(path);
+}
+
+} // namespace
+
+SimulatedFiles::SimulatedFiles(const std::vector<std::string>& paths)
+    : folder_("persist run", "sluice-persist", "what survives") {
+    files_.reserve(paths.size());
+    for (const std::string& each : paths) {
+        const std::string path = without_links(each);
+        if (path.find('\n') != std::string::npos) {
+            fail(each, "its name has more than one line");
+        }
+        if (std::ranges::any_of(files_, [&path](const File& file) { return file.path == path; })) {
+            throw Failure(kExitUsage, "persist run: " + each + " is named twice");
+        }
+        files_.push_back({path, look_at(path)});
+    }
+    const std::string pipe = in_folder(file::kCut);
+    if (mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR) != 0 ||
+        (cut_fd_ = open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0) {
+        fail(pipe, std::string("no pipe can be made: ") + std::strerror(errno));
+    }
+}
+
+SimulatedFiles::~SimulatedFiles() {
+    if (cut_fd_ >= 0) {
+        close(cut_fd_);
+    }
+}
+
+void SimulatedFiles::begin(std::uint64_t cut_at) {
+    std::string list;
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        const File& each = files_[i];
+        list += each.path + '\n';
+        write_file(in_folder(file::durable_name(i)), each.at_first.value_or(""));
+        write_file(in_folder(file::numbers_name(i)), "");
+        if (each.at_first) {
+            write_file(each.path, *each.at_first);
+        } else {
+            unlink(each.path.c_str());
+        }
+    }
+    write_file(in_folder(file::kFiles), list);
+    file::Control control{};
+    control.magic = file::kMagic;
+    control.cut_at = cut_at;
+    write_file(in_folder(file::kControl), {reinterpret_cast<const char*>(&control), sizeof control});
+    unlink(in_folder("lock").c_str()); // who held it is dead
+    std::array<char, 64> bytes{};
+    while (read(cut_fd_, bytes.data(), bytes.size()) > 0) {
+    }
+}
+
+LastStep SimulatedFiles::last_step() const {
+    file::Control control{};
+    const std::string bytes = content_of(in_folder(file::kControl));
+    if (bytes.size() < sizeof control) {
+        fail(in_folder(file::kControl), "somebody has changed it");
+    }
+    std::memcpy(&control, bytes.data(), sizeof control);
+    control.call.back() = '\0';
+    if (control.has_failed != 0) {
+        throw Failure(kExitFailure, "persist run: what survives isn't known, see above");
+    }
+    return {control.steps, control.pid, control.call.data()};
+}
+
+std::vector<AtCut> SimulatedFiles::at_cut() const {
+    std::vector<AtCut> all;
+    all.reserve(files_.size());
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        all.push_back({look_at(files_[i].path).value_or(""), content_of(in_folder(file::durable_name(i)))});
+    }
+    return all;
+}
+
+void SimulatedFiles::leave(const Outcome& outcome) const {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        write_file(files_[i].path, outcome.files[i]);
+    }
+}
+
+} // namespace sluice::tools::persist

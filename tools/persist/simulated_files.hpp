@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The files of `sluice persist run`, and the directory by which the command and the preloaded library speak
+// of them (layers/power/file).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/persist/outcome.hpp"
+#include "tools/scratch.hpp"
+
+namespace sluice::tools::persist {
+
+// Where a run has stopped.
+struct LastStep {
+    std::uint64_t steps;
+    std::int32_t pid;
+    std::string call;
+};
+
+class SimulatedFiles {
+  public:
+    // Those at PATHS, which needn't be there, as they are now. Throws a Failure where they can't be
+    // simulated.
+    explicit SimulatedFiles(const std::vector<std::string>& paths);
+    ~SimulatedFiles();
+    SimulatedFiles(const SimulatedFiles&) = delete;
+    SimulatedFiles& operator=(const SimulatedFiles&) = delete;
+
+    // They are as at first again, all durable, and the power will be cut before the step CUT_AT; 0: at the
+    // end.
+    void begin(std::uint64_t cut_at);
+    // Can be read from when the power is cut.
+    int cut_fd() const noexcept { return cut_fd_; }
+    std::string directory() const { return folder_.path(); }
+    const std::string& path(std::size_t file) const { return files_[file].path; }
+
+    LastStep last_step() const;
+    std::vector<AtCut> at_cut() const;
+    // What is left of them.
+    void leave(const Outcome& outcome) const;
+
+  private:
+    struct File {
+        std::string path; // without links
+        std::optional<std::string> at_first;
+    };
+
+    std::string in_folder(const std::string& name) const { return folder_.path() + "/" + name; }
+
+    std::vector<File> files_;
+    const ScratchFolder folder_;
+    int cut_fd_ = -1;
+};
+
+} // namespace sluice::tools::persist
