@@ -81,6 +81,7 @@ struct PersistOptions {
     std::optional<std::uint64_t> seed; // drawn if there is none
     std::uint64_t cut = 0;             // before this step; 0: at the end
     bool every_step = false;
+    bool is_ddio_off = false;
     std::optional<unsigned> outcome; // this one alone
     unsigned outcomes = 20;          // so many at each cut, at most
     unsigned timeout_seconds = 0;    // 0: none

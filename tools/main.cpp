@@ -288,6 +288,8 @@ struct CommandLine {
         run->add_option("--outcome", persisted.outcome, "This one alone, as an earlier run has named it")
             ->check(CLI::Range(0U, 9999U))
             ->excludes(every);
+        run->add_flag("--no-ddio", persisted.is_ddio_off,
+                      "A peer's Read makes durable what was written before it");
         run->add_option("--timeout", persisted.timeout_seconds, "End a run that takes longer, in seconds")
             ->check(CLI::Range(1U, 86400U));
         run->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();

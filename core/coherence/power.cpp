@@ -12,6 +12,9 @@ namespace {
 struct Power {
     decltype(&sluice_power_persist) persist = nullptr;
     decltype(&sluice_power_covers) covers = nullptr;
+    decltype(&sluice_power_passes_caches) passes_caches = nullptr;
+    decltype(&sluice_power_written) written = nullptr;
+    decltype(&sluice_power_push) push = nullptr;
 };
 
 template<typename Function>
@@ -25,6 +28,9 @@ const Power& power() noexcept {
         if (setting_value(Setting::kPersistence) != nullptr) {
             find(there.persist, "sluice_power_persist");
             find(there.covers, "sluice_power_covers");
+            find(there.passes_caches, "sluice_power_passes_caches");
+            find(there.written, "sluice_power_written");
+            find(there.push, "sluice_power_push");
         }
         return there;
     }();
@@ -52,6 +58,18 @@ void persist_in_simulation(const Range* ranges, std::uint64_t count) noexcept {
 
 bool is_simulated_persistent(const void* address, std::size_t length) noexcept {
     return power().covers != nullptr && power().covers(address, length) != 0;
+}
+
+bool do_device_writes_pass_caches() noexcept {
+    return power().passes_caches != nullptr && power().passes_caches() != 0;
+}
+
+void note_device_write(Range range) noexcept {
+    power().written(&range);
+}
+
+void push_device_writes() noexcept {
+    power().push();
 }
 
 } // namespace sluice::coherence

@@ -4,6 +4,7 @@
 #include "core/coherence/power.hpp"
 
 #include "core/boundary.hpp"
+#include "layers/power/device_writes.hpp"
 #include "layers/power/pending.hpp"
 #include "layers/power/simulation.hpp"
 
@@ -28,6 +29,19 @@ int sluice_power_covers(const void* address, std::uint64_t length) noexcept {
                simulation->covers({reinterpret_cast<std::uintptr_t>(address), length});
     });
     return covers && *covers ? 1 : 0;
+}
+
+int sluice_power_passes_caches() noexcept {
+    const Simulation* const simulation = Simulation::find();
+    return simulation != nullptr && simulation->is_ddio_off() ? 1 : 0;
+}
+
+void sluice_power_written(const Range* range) noexcept {
+    sluice::layers::power::note_device_write(*range);
+}
+
+void sluice_power_push() noexcept {
+    sluice::layers::power::push_device_writes();
 }
 
 #pragma GCC visibility pop

@@ -57,6 +57,9 @@ class Simulation {
     // Whether all of RANGE is of simulated files.
     bool covers(coherence::Range range) const;
 
+    // Whether a Read pushes what devices have written before it.
+    bool is_ddio_off() const noexcept { return control().is_ddio_off != 0; }
+
     Looks look_at(const Parts& parts);
 
     // Steps by CALL. What PARTS hold now survives from now on; or what they held.

@@ -67,9 +67,13 @@ uint64_t told(void) {
     return count;
 }
 
+int open_memory(void) {
+    return open(the_file, O_RDWR | O_CREAT, 0600);
+}
+
 struct memory* map_memory(const char* file) {
     the_file = file;
-    const int fd = open(file, O_RDWR | O_CREAT, 0600);
+    const int fd = open_memory();
     demand(fd >= 0 && ftruncate(fd, sizeof(struct memory)) == 0, "the file can't be made");
     void* mapped = mmap(NULL, sizeof(struct memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     demand(mapped != MAP_FAILED, "the file can't be mapped");
@@ -79,7 +83,7 @@ struct memory* map_memory(const char* file) {
 
 static int list(const struct protocol* protocols) {
     for (; protocols->name != NULL; ++protocols) {
-        printf("%s\n", protocols->name);
+        printf("%s %s\n", protocols->name, protocols->option != NULL ? protocols->option : "");
     }
     return 0;
 }

@@ -26,6 +26,7 @@ struct protocol {
     const char* name;
     void (*write)(struct memory* to, bool right);
     const char* (*check)(const struct memory* found, bool right); /* what is wrong; NULL: nothing */
+    const char* option;                                           /* of `sluice persist run`, or NULL */
 };
 
 /* Ends the process unless HOLDS. */
@@ -40,6 +41,8 @@ void tell(uint64_t count);
 uint64_t told(void);
 
 struct memory* map_memory(const char* file);
+/* A descriptor of the file that was mapped; stays open. */
+int open_memory(void);
 /* The command line. The table ends with a name of NULL. */
 int run_protocol(const struct protocol* protocols, int argc, char** argv);
 

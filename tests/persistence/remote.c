@@ -65,7 +65,7 @@ static void serve(struct memory* memory, int listening) {
     struct rpma_peer* peer = open_peer(&arguments);
     struct rpma_mr_local* region = NULL;
     must(rpma_mr_reg(peer, memory, sizeof *memory,
-                     RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
+                     RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY |
                          RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT,
                      &region));
     struct rpma_responder* responder = NULL;
@@ -146,7 +146,9 @@ static void write_to(client_fn* write, bool right) {
     char* bytes = make_pages(kLocalSize);
     struct client client = {NULL, NULL, NULL, bytes, (struct memory*)bytes, {0}};
     must(rpma_mr_reg(peer, bytes, kLocalSize,
-                     RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &client.region));
+                     RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_SEND |
+                         RPMA_MR_USAGE_RECV,
+                     &client.region));
     struct rpma_conn_cfg* config = make_config();
     client.conn = connect_with(peer, &arguments, config);
     client.remote = take_offer(client.conn);
@@ -276,6 +278,44 @@ static void ask_for_half(struct client* client, bool right) {
     }
 }
 
+/* Eight bytes, as librpma does where a device has no flush. */
+static void read_behind(struct client* client, uint64_t i) {
+    must(rpma_read(client->conn, client->region, kMessages, client->remote, offset_of_item(i),
+                   sizeof(uint64_t), RPMA_F_COMPLETION_ALWAYS, &client->completed[kFlush]));
+    wait_for(client, kFlush);
+}
+
+/* A Read for a flush, where the target's caches get what is written. */
+static void put_and_read(struct client* client, bool right) {
+    for (uint64_t i = 0; i < kItems; ++i) {
+        put_item(client, i, RPMA_F_COMPLETION_ON_ERROR);
+        read_behind(client, i);
+        if (right) {
+            flush(client, offset_of_item(i), sizeof(struct item), RPMA_FLUSH_TYPE_PERSISTENT);
+            wait_for(client, kFlush);
+        }
+        tell(i + 1);
+    }
+}
+
+/* No Read, where the caches get nothing. */
+static void put_without_read(struct client* client, bool right) {
+    for (uint64_t i = 0; i < kItems; ++i) {
+        put_item(client, i, RPMA_F_COMPLETION_ALWAYS);
+        wait_for(client, kWrite);
+        if (right) {
+            read_behind(client, i);
+        }
+        tell(i + 1);
+    }
+}
+
+static void write_and_read(struct memory* to, bool right) {
+    run_pair(to, right, put_and_read);
+}
+static void write_without_read(struct memory* to, bool right) {
+    run_pair(to, right, put_without_read);
+}
 static void write_visibly(struct memory* to, bool right) {
     run_pair(to, right, put_visibly);
 }
@@ -296,13 +336,15 @@ static void write_asked_for_half(struct memory* to, bool right) {
 }
 
 static const struct protocol kProtocols[] = {
-    {"flush-for-visibility", write_visibly, check_told_items},
-    {"flush-of-another-range", write_beside, check_told_items},
-    {"completion-of-the-write", write_hastily, check_told_items},
-    {"one-flush-for-two", write_counted, check_flag},
-    {"answer-not-awaited", write_asked_hastily, check_told_items},
-    {"asked-for-half", write_asked_for_half, check_told_items},
-    {NULL, NULL, NULL},
+    {"flush-for-visibility", write_visibly, check_told_items, NULL},
+    {"flush-of-another-range", write_beside, check_told_items, NULL},
+    {"completion-of-the-write", write_hastily, check_told_items, NULL},
+    {"one-flush-for-two", write_counted, check_flag, NULL},
+    {"answer-not-awaited", write_asked_hastily, check_told_items, NULL},
+    {"asked-for-half", write_asked_for_half, check_told_items, NULL},
+    {"read-for-flush", write_and_read, check_told_items, NULL},
+    {"no-read", write_without_read, check_told_items, "--no-ddio"},
+    {NULL, NULL, NULL, NULL},
 };
 
 int main(int argc, char** argv) {

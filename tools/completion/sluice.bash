@@ -127,7 +127,7 @@ _sluice_complete() {
         persist)
             case $subcommand in
                 '') words="run --help" ;;
-                run) words="--file --check --every-step --cut --outcome --outcomes --seed --timeout --help -- " ;;
+                run) words="--file --check --every-step --cut --outcome --outcomes --seed --no-ddio --timeout --help -- " ;;
             esac
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;

@@ -138,7 +138,7 @@ class Experiment {
     }
 
     Ended run_once(std::uint64_t cut_at) {
-        files_.begin(cut_at);
+        files_.begin(cut_at, how_.is_ddio_off);
         output_.forget();
         RunningCommand running(signals_, Reaps::kAll);
         Ended ended;
@@ -246,7 +246,7 @@ class Experiment {
         if (ended.was_cut) {
             line += " --cut " + std::to_string(ended.last.steps);
         }
-        line += " --outcome " + std::to_string(number);
+        line += std::string(how_.is_ddio_off ? " --no-ddio" : "") + " --outcome " + std::to_string(number);
         for (const std::string& file : how_.files) {
             line += " --file " + quoted(file);
         }

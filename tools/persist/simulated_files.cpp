@@ -106,7 +106,7 @@ SimulatedFiles::~SimulatedFiles() {
     }
 }
 
-void SimulatedFiles::begin(std::uint64_t cut_at) {
+void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
     std::string list;
     for (std::size_t i = 0; i < files_.size(); ++i) {
         const File& each = files_[i];
@@ -123,6 +123,7 @@ void SimulatedFiles::begin(std::uint64_t cut_at) {
     file::Control control{};
     control.magic = file::kMagic;
     control.cut_at = cut_at;
+    control.is_ddio_off = is_ddio_off ? 1 : 0;
     write_file(in_folder(file::kControl), {reinterpret_cast<const char*>(&control), sizeof control});
     unlink(in_folder("lock").c_str()); // who held it is dead
     std::array<char, 64> bytes{};

@@ -31,8 +31,8 @@ class SimulatedFiles {
     SimulatedFiles& operator=(const SimulatedFiles&) = delete;
 
     // They are as at first again, all durable, and the power will be cut before the step CUT_AT; 0: at the
-    // end.
-    void begin(std::uint64_t cut_at);
+    // end. IS_DDIO_OFF: a Read pushes what devices have written.
+    void begin(std::uint64_t cut_at, bool is_ddio_off);
     // Can be read from when the power is cut.
     int cut_fd() const noexcept { return cut_fd_; }
     std::string directory() const { return folder_.path(); }

@@ -29,12 +29,13 @@ inline constexpr std::uint64_t kWordBytes = 8; // what is stored whole, or not a
 // What changes is under the lock of all processes.
 struct Control {
     std::array<char, 8> magic;
-    std::uint64_t cut_at; // the power is cut before this step; 0: never
-    std::uint64_t steps;  // that were begun
+    std::uint64_t cut_at;      // the power is cut before this step; 0: never
+    std::uint64_t steps;       // that were begun
+    std::uint32_t is_ddio_off; // what devices write is pushed to memory by a Read behind it
     std::uint32_t is_cut;
     std::uint32_t has_failed;  // what survives is no longer known; a line on standard error says why
     std::int32_t pid;          // of the last step's process
-    std::array<char, 60> call; // of the last step
+    std::array<char, 56> call; // of the last step
 };
 
 inline std::string durable_name(std::size_t number) {

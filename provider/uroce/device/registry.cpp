@@ -12,14 +12,15 @@
 #include "provider/uroce/device/udp_link.hpp"
 #include "roce/socket/address_list.hpp"
 #include "roce/socket/guarded_memory.hpp"
+#include "roce/socket/pushed_memory.hpp"
 
 namespace sluice::uroce::device {
 
 namespace {
 
 // The way to the program's memory, one for all devices.
-Result<socket::GuardedMemory*> program_memory() {
-    static socket::GuardedMemory* memory = nullptr; // never deleted: devices of a forked child refer to it
+Result<engine::Memory*> program_memory() {
+    static engine::Memory* memory = nullptr; // never deleted: devices of a forked child refer to it
     if (memory == nullptr) {
         auto method = socket::parse_guard_method(setting_value(Setting::kUroceGuard));
         if (!method) {
@@ -30,6 +31,9 @@ Result<socket::GuardedMemory*> program_memory() {
             return std::move(made).error();
         }
         memory = made->release();
+        if (socket::PushedMemory::is_wanted()) {
+            memory = new socket::PushedMemory(*memory);
+        }
     }
     return memory;
 }
@@ -68,14 +72,14 @@ Result<Device::Patience> read_patience() {
 
 // What the user has set for all devices.
 struct DeviceSettings {
-    socket::GuardedMemory* memory = nullptr;
+    engine::Memory* memory = nullptr;
     Device::Patience patience;
     bool is_near = false; // other processes of this host are reached through memory
     Device::Instrumentation instrumentation;
 };
 
 Result<DeviceSettings> read_device_settings() {
-    Result<socket::GuardedMemory*> memory = program_memory();
+    Result<engine::Memory*> memory = program_memory();
     if (!memory) {
         return std::move(memory).error();
     }
@@ -95,7 +99,10 @@ Result<DeviceSettings> read_device_settings() {
     if (!is_near) {
         return is_near.error().clone();
     }
-    DeviceSettings read{.memory = *memory, .patience = *patience, .is_near = *is_near, .instrumentation = {}};
+    // What a peer writes through memory, this process's device couldn't tell the simulation of.
+    const bool may_be_near = *is_near && !socket::PushedMemory::is_wanted();
+    DeviceSettings read{
+        .memory = *memory, .patience = *patience, .is_near = may_be_near, .instrumentation = {}};
     read.instrumentation.recorder = *recorder;
     if (!faults->empty()) {
         read.instrumentation.faults = std::make_unique<DeviceFaults>(*std::move(faults));
