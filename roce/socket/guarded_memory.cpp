@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/coherence/cacheflush.hpp"
+#include "core/coherence/power.hpp"
 #include "core/settings.hpp"
 #include "roce/socket/guard.hpp"
 #include "roce/wire/headers.hpp"
@@ -139,7 +140,9 @@ Result<GuardMethod> parse_guard_method(const char* text) {
 
 Result<std::unique_ptr<GuardedMemory>> GuardedMemory::create(GuardMethod method) {
     const auto ops = coherence::native_ops();
-    std::unique_ptr<GuardedMemory> memory(new GuardedMemory(method, ops ? *ops : nullptr));
+    const auto simulated = coherence::is_power_simulated();
+    std::unique_ptr<GuardedMemory> memory(
+        new GuardedMemory(method, ops ? *ops : nullptr, simulated && *simulated));
     Result<void> prepared = memory->prepare();
     if (!prepared) {
         return std::move(prepared).error();
@@ -243,7 +246,7 @@ bool GuardedMemory::flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_
     }
     return ops_ != nullptr && touch(addr, len_bytes, false, [=, this] {
                const auto at = static_cast<std::uintptr_t>(addr);
-               if (ops_->persist.issue != nullptr) {
+               if (simulates_power_) {
                    coherence::persist(*ops_, at, len_bytes);
                } else {
                    coherence::clean(*ops_, at, len_bytes);

@@ -49,14 +49,16 @@ class GuardedMemory final : public engine::Memory {
     bool flush(std::uint64_t addr, std::size_t len_bytes, std::uint8_t placement) noexcept override;
 
   private:
-    GuardedMemory(GuardMethod method, const coherence::Ops* ops) noexcept : method_(method), ops_(ops) {}
+    GuardedMemory(GuardMethod method, const coherence::Ops* ops, bool simulates_power) noexcept
+        : method_(method), ops_(ops), simulates_power_(simulates_power) {}
 
     // Runs ACCESS, which reads or writes [ADDR, ADDR + LEN).
     template<typename Access>
     bool touch(std::uint64_t addr, std::size_t len_bytes, bool writes, Access&& access) const noexcept;
 
     GuardMethod method_;
-    const coherence::Ops* ops_; // null when this CPU has no instructions for it
+    const coherence::Ops* ops_;  // null when this CPU has no instructions for it
+    const bool simulates_power_; // then a flush is a persistent clean
 };
 
 } // namespace sluice::roce::socket
