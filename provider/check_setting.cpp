@@ -14,6 +14,7 @@ Result<void> check_setting(Setting setting, const char* text) {
         return coherence::check_forced(text);
     case Setting::kCheck:
     case Setting::kDatHugePages:
+    case Setting::kPersistence:
     case Setting::kSyncCheck: {
         const Result<Choice> choice = parse_choice(setting, text);
         return choice || *text == '\0' ? Result<void>() : choice.error().clone();
@@ -33,7 +34,6 @@ Result<void> check_setting(Setting setting, const char* text) {
     case Setting::kUrocePcap:
     case Setting::kUroceSilence:
         return uroce::device::check_setting(setting, text);
-    case Setting::kPersistence:
     case Setting::kSyncHost:
     case Setting::kTrace: // other libraries'
         return {};

@@ -78,31 +78,17 @@ void add_in_pieces(Parts& parts, std::size_t file, std::uint64_t first, std::uin
     }
 }
 
-// "simulated:DIRECTORY".
-Result<std::string> directory_of(const char* told) {
-    constexpr std::string_view kBefore = "simulated:/";
-    const std::string_view text = told;
-    if (!text.starts_with(kBefore)) {
-        return Error::format(ErrorKind::kInvalidArgument, 0,
-                             "SLUICE_PERSISTENCE=%s: it must be simulated:DIRECTORY; `sluice persist run` "
-                             "sets it",
-                             told);
-    }
-    return std::string(text.substr(kBefore.size() - 1));
-}
-
+// The first that is opened: nothing is made in a directory that is none of the command's.
 Result<hosts::MappedFile> map_control(const std::string& directory) {
-    Result<Descriptor> opened = hosts::open_in(directory, file::kControl, O_RDWR);
-    if (!opened) {
-        return std::move(opened).error();
-    }
+    const std::string path = directory + "/" + file::kControl;
+    const Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
-    if (fstat(opened->get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(file::Control))) {
+    if (fstat(opened.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(file::Control))) {
         return Error(ErrorKind::kInvalidArgument,
                      "SLUICE_PERSISTENCE names no directory of `sluice persist run`");
     }
     Result<hosts::MappedFile> mapped =
-        hosts::MappedFile::make(*opened, sizeof(file::Control), PROT_READ | PROT_WRITE, 0);
+        hosts::MappedFile::make(opened, sizeof(file::Control), PROT_READ | PROT_WRITE, 0);
     if (mapped && reinterpret_cast<const file::Control*>(mapped->first())->magic != file::kMagic) {
         return Error(ErrorKind::kInvalidArgument,
                      "the directory in SLUICE_PERSISTENCE is of another version");
@@ -150,21 +136,25 @@ Result<Simulation*> Simulation::make() {
     if (told == nullptr) {
         return static_cast<Simulation*>(nullptr);
     }
-    const Result<std::string> directory = directory_of(told);
-    if (!directory) {
-        return directory.error().clone();
+    const Result<Choice> choice = parse_choice(Setting::kPersistence, told);
+    if (!choice) {
+        return choice.error().clone();
     }
-    Result<hosts::SharedLock> lock = hosts::SharedLock::open(*directory);
-    Result<hosts::MappedFile> control = map_control(*directory);
-    if (!lock || !control) {
-        return lock ? std::move(control).error() : std::move(lock).error();
+    const std::string directory(choice->rest);
+    Result<hosts::MappedFile> control = map_control(directory);
+    if (!control) {
+        return std::move(control).error();
     }
-    Result<std::vector<File>> files = open_files(*directory);
+    Result<hosts::SharedLock> lock = hosts::SharedLock::open(directory);
+    if (!lock) {
+        return std::move(lock).error();
+    }
+    Result<std::vector<File>> files = open_files(directory);
     if (!files) {
         return std::move(files).error();
     }
     // Open for reading, too, so that it never waits for the command, or is SIGPIPE.
-    Descriptor cut(open((*directory + "/" + file::kCut).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    Descriptor cut(open((directory + "/" + file::kCut).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (cut.get() < 0) {
         return Error::from_errno(errno, "the pipe of a run of `sluice persist run` can't be opened");
     }

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace file = layers::power::file;
 
-constexpr std::uint64_t kLongest = std::uint64_t{1} << 30; // each is held in memory, several times
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30; // each is held in memory, several times
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
     throw Failure(kExitFailure, "persist run: " + path + ": " + why);
@@ -72,7 +72,7 @@ std::optional<std::string> look_at(const std::string& path) {
     if (!fs::is_regular_file(status)) {
         fail(path, "only a regular file can be simulated; give the command one instead of a device");
     }
-    if (fs::file_size(path, error) > kLongest || error) {
+    if (fs::file_size(path, error) > kMostBytes || error) {
         fail(path, "a simulated file may have 1 GiB; let the command use a smaller one");
     }
     return content_of(path);
