@@ -8,8 +8,8 @@
 namespace sluice::tools::persist {
 
 // Lets the others go on as far as they get without the one that has stopped: what they tell the world by
-// then, they tell although the step hasn't come. Until all threads of all our descendants sleep, or for a
-// short time where some never do.
+// then, they tell although the step hasn't come. Until all threads of all our descendants sleep, or have
+// computed for a short time, where some never sleep.
 void let_others_go_on(RunningCommand& running);
 
 } // namespace sluice::tools::persist
