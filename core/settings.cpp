@@ -35,6 +35,8 @@ constexpr std::array kSettings{
                 "whether calls of libsluice-sync ask the kernel about their pages first"},
     SettingInfo{Setting::kSyncHost, "SLUICE_SYNC_HOST", "HOST:HOSTS:SEED:EVICTIONS:DIRECTORY", "none",
                 "which simulated host a process is on; `sluice sync run` sets it"},
+    SettingInfo{Setting::kTimeline, "SLUICE_TIMELINE", "EVENTS:FILE", "none",
+                "where the states of cache lines are recorded; `sluice check --timeline` sets it"},
     SettingInfo{Setting::kTrace, "SLUICE_TRACE", "EVENTS:DIRECTORY", "none",
                 "where a program's use of verbs is recorded; `sluice trace` sets it"},
     SettingInfo{Setting::kUroce, "SLUICE_UROCE", "INTERFACE,... or uroceN=ADDRESS,...",

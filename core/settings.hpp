@@ -25,6 +25,7 @@ enum class Setting {
     kPersistence,
     kSyncCheck,
     kSyncHost,
+    kTimeline,
     kTrace,
     kUroce,
     kUroceCounters,

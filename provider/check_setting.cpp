@@ -35,6 +35,7 @@ Result<void> check_setting(Setting setting, const char* text) {
     case Setting::kUroceSilence:
         return uroce::device::check_setting(setting, text);
     case Setting::kSyncHost:
+    case Setting::kTimeline:
     case Setting::kTrace: // other libraries'
         return {};
     }

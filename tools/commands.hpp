@@ -71,6 +71,9 @@ struct CheckOptions {
     std::string suppressions; // a file; empty: none
     int exit_code = 66;       // where something was found and the command ended with 0
     unsigned limit = 1;       // reports for one place
+    std::string timeline; // a file for a page of the coherence timeline, "-" for standard output; empty: none
+    std::string timeline_json;               // likewise for a document
+    std::uint32_t timeline_events = 100'000; // of a process
 };
 // Gives the command's own status where it isn't 0.
 int run_check(const Options& options, const CheckOptions& how, const std::vector<std::string>& command);

@@ -56,7 +56,8 @@ constexpr std::array kExamples{
                     "  sluice run --pair -- sh -c 'ib_write_bw -p {port} $([ {rank} = 0 ] || echo {peer})'\n"
                     "  sudo sluice run -- sh -c './test --listen $LAB_ADDR'\n"},
     Examples{"check", "  sluice check -- ./program\n"
-                      "  sluice check --json - -- ./program\n"},
+                      "  sluice check --json - -- ./program\n"
+                      "  sluice check --timeline t.html -- sluice sync run -- ./ring /dev/shm/ring\n"},
     Examples{"trace",
              "  sluice trace -- ./program             then open sluice-trace.json in ui.perfetto.dev\n"
              "  sluice trace --html trace.html -- ./program\n"

@@ -230,6 +230,22 @@ struct CommandLine {
             ->check(CLI::Range(0, 255));
         check->add_option("--limit", checked.limit, "So many reports for one place, 1 unless said")
             ->check(CLI::Range(1U, 1000U));
+        check
+            ->add_option("--timeline", checked.timeline,
+                         "A page of what each cache line was when, on simulated memory; - is standard output")
+            ->type_name("FILE")
+            ->check(check_file_name, "")
+            ->excludes(quick);
+        check
+            ->add_option("--timeline-json", checked.timeline_json,
+                         "The same as JSON, instead or besides; - is standard output")
+            ->type_name("FILE")
+            ->check(check_file_name, "")
+            ->excludes(quick);
+        check
+            ->add_option("--timeline-events", checked.timeline_events,
+                         "Room for so many of each process, 100000 unless said")
+            ->check(CLI::Range(100U, 1'000'000U));
         check->add_option("COMMAND", to_run, "After --: the command and its arguments")->required();
     }
 

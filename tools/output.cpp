@@ -217,4 +217,20 @@ void print_table(const Options& options, const std::vector<Column>& columns, con
     print_without_blanks(TableLayout(options, columns, rows).text());
 }
 
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        text += (text.empty() ? "" : " ") + word;
+    }
+    return text;
+}
+
+std::string counted(std::uint64_t count, const std::string& what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+void say_in_one_piece(const std::string& text) {
+    std::cerr.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
 } // namespace sluice::tools

@@ -3,6 +3,7 @@
 // What the command's parts share: how it ends, and how it prints.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -62,5 +63,14 @@ using Row = std::vector<Cell>;
 // Prints rows below each other. On a terminal they are as wide as that, unless --wide says otherwise;
 // elsewhere they are whole. What a terminal would take for a command of its own is shown as \xNN.
 void print_table(const Options& options, const std::vector<Column>& columns, const std::vector<Row>& rows);
+
+// WORDS with spaces between them, as a title has a command.
+std::string joined(const std::vector<std::string>& words);
+
+// "1 post", "2 posts".
+std::string counted(std::uint64_t count, const std::string& what);
+
+// To standard error, where a command prints beside us.
+void say_in_one_piece(const std::string& text);
 
 } // namespace sluice::tools

@@ -2,7 +2,6 @@
 #include "core/report/finding.hpp"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -16,10 +15,9 @@
 #include <utility>
 
 #include "core/boundary.hpp"
-#include "core/descriptor.hpp"
 #include "core/file_tree.hpp"
-#include "core/log.hpp"
 #include "core/mappings.hpp"
+#include "core/report/record.hpp"
 #include "core/settings.hpp"
 #include "core/sync.hpp"
 
@@ -49,14 +47,6 @@ Wish read_wish() noexcept {
 const Wish& wish() noexcept {
     static const Wish read = read_wish();
     return read;
-}
-
-// A text of one line.
-void add_line(std::string& to, std::string_view word, std::string_view text) {
-    to.append(word).append(" ");
-    std::ranges::transform(text, std::back_inserter(to),
-                           [](char each) { return static_cast<unsigned char>(each) < ' ' ? ' ' : each; });
-    to.append("\n");
 }
 
 struct Place {
@@ -159,17 +149,6 @@ std::string text_of(const Finding& finding) {
     return text + "end\n";
 }
 
-// In one piece: other processes append, too. Behind the end of a line: what stands there may have been cut
-// off.
-void append(const std::string& record) {
-    const std::string text = "\n" + record;
-    const Descriptor file(open(wish().file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
-    if (file.get() < 0 ||
-        ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        SLUICE_LOG(kError, "check", "%s can't be written: %s", wish().file, std::strerror(errno));
-    }
-}
-
 // Of what was written already.
 class Written {
   public:
@@ -212,6 +191,17 @@ std::string frames_of(const Stack& stack) {
     return text;
 }
 
+std::string entry_of(const Stack& stack) {
+    Dl_info last{};
+    for (const void* address : stack.frames()) {
+        if (!is_ours(address)) {
+            break;
+        }
+        (void)dladdr(static_cast<const char*>(address) - 1, &last);
+    }
+    return last.dli_sname != nullptr ? last.dli_sname : "";
+}
+
 void write(const Finding& finding) noexcept {
     if (depth() == Depth::kNothing) {
         return;
@@ -219,7 +209,7 @@ void write(const Finding& finding) noexcept {
     const int former_errno = errno;
     (void)at_boundary("write", [&]() -> Result<void> {
         if (Written::instance().add(key_of(finding))) {
-            append(text_of(finding));
+            append(wish().file, text_of(finding));
         }
         return {};
     });
@@ -235,7 +225,7 @@ void write_blind_spot(std::string_view text) noexcept {
         if (Written::instance().add("blind " + std::string(text))) {
             std::string line;
             add_line(line, "blind", text);
-            append(line);
+            append(wish().file, line);
         }
         return {};
     });

@@ -58,6 +58,8 @@ Depth depth() noexcept;
 
 // STACK as lines of a finding, for a finding that another process writes.
 std::string frames_of(const Stack& stack);
+// The function of this library that the program has called, if it is exported; otherwise nothing.
+std::string entry_of(const Stack& stack);
 
 // Nothing if a finding of that rule was written for the same places before.
 void write(const Finding& finding) noexcept;

@@ -68,7 +68,7 @@ Result<Host*> Host::make() {
         return std::move(lock).error();
     }
     auto* const host = new Host(*std::move(place), *std::move(lock));
-    if (report::depth() == report::Depth::kFull) {
+    if (report::depth() >= report::Depth::kFull) {
         host->watch();
     }
     mutex_across_fork = &host->mutex_;
@@ -134,7 +134,7 @@ void Host::move(coherence::LineRun run, bool drop) noexcept {
     const report::Stack stack = is_watched() ? report::capture() : report::Stack();
     const Result<void> moved = at_boundary("Host::move", [&]() -> Result<void> {
         Look look;
-        Result<void> done = move_mapped(run, drop, look);
+        Result<void> done = move_mapped(run, drop, look, stack);
         if (!look.has_news && !look.missed.empty()) {
             report_missed(look, stack);
         }
@@ -166,12 +166,18 @@ Result<void> Host::visit_mapped(coherence::LineRun run, const Visitor& visit) {
     return {};
 }
 
-Result<void> Host::move_mapped(coherence::LineRun run, bool drop, Look& look) {
-    return visit_mapped(run, [&](const SharedFile& file, std::uint64_t first, std::uint64_t last)
-                                 SLUICE_TSA(requires_capability(mutex_)) {
-                                     move_lines_locked(file, first, last, drop, look);
-                                     evict_some_locked(file);
-                                 });
+Result<void> Host::move_mapped(coherence::LineRun run, bool drop, Look& look, const report::Stack& stack) {
+    const bool is_recorded = is_watched() && report::wants_timeline();
+    const std::string call = is_recorded ? report::entry_of(stack) : std::string();
+    return visit_mapped(run, [&](const SharedFile& file, std::uint64_t first,
+                                 std::uint64_t last) SLUICE_TSA(requires_capability(mutex_)) {
+        if (is_recorded) {
+            move_recorded_locked(file, first, last, drop, look, occasion_of(stack, call));
+        } else {
+            move_lines_locked(file, first, last, drop, look);
+        }
+        evict_some_locked(file);
+    });
 }
 
 void Host::move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop,

@@ -27,6 +27,7 @@
 #include "core/coherence/cacheflush.hpp"
 #include "core/random.hpp"
 #include "core/report/finding.hpp"
+#include "core/report/timeline.hpp"
 #include "core/sync.hpp"
 #include "layers/hosts/publications.hpp"
 #include "layers/hosts/shared_file.hpp"
@@ -71,6 +72,7 @@ class Host {
         bool has_news = false;
         unsigned publisher = 0;
         std::string path;
+        std::string file;                  // its name
         std::vector<std::uint64_t> missed; // offsets of lines
         std::string published;             // there, as frames
     };
@@ -78,14 +80,25 @@ class Host {
     // Calls VISIT(file, first, last) for each part of RUN that is of an image.
     using Visitor = std::function<void(const SharedFile& file, std::uint64_t first, std::uint64_t last)>;
     Result<void> visit_mapped(coherence::LineRun run, const Visitor& visit);
-    Result<void> move_mapped(coherence::LineRun run, bool drop, Look& look);
+    Result<void> move_mapped(coherence::LineRun run, bool drop, Look& look, const report::Stack& stack);
     void look_at_line_locked(const SharedFile& file, std::uint64_t offset, Look& look)
         SLUICE_TSA(requires_capability(mutex_));
     void note_dirty_locked(const Publications::Publication& now) SLUICE_TSA(requires_capability(mutex_));
     void forget_dirty_locked(unsigned host, const SharedFile& file, std::uint64_t offset)
         SLUICE_TSA(requires_capability(mutex_));
     void watch();
-    void report_missed(Look& look, const report::Stack& stack) const;
+    void report_missed(Look& look, const report::Stack& stack);
+
+    // For the coherence timeline (ADR 104), which is_watched() is needed for.
+    static report::Occasion occasion_of(const report::Stack& stack, const std::string& call);
+    report::RegionTimeline& timeline_locked(const SharedFile& file, std::uint64_t now_ns)
+        SLUICE_TSA(requires_capability(mutex_));
+    bool look_at_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last,
+                              const report::Occasion& occasion) SLUICE_TSA(requires_capability(mutex_));
+    void look_at_all_locked(const report::Occasion& occasion) SLUICE_TSA(requires_capability(mutex_));
+    void move_recorded_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop,
+                              Look& look, const report::Occasion& occasion)
+        SLUICE_TSA(requires_capability(mutex_));
     void move_lines_locked(const SharedFile& file, std::uint64_t first, std::uint64_t last, bool drop,
                            Look& look) SLUICE_TSA(requires_capability(mutex_));
     void move_line_locked(const SharedFile& file, std::uint64_t offset, bool drop, Look& look)
@@ -100,6 +113,7 @@ class Host {
     RandomStream random_ SLUICE_TSA(guarded_by(mutex_));
     std::map<std::string, SharedFile> files_ SLUICE_TSA(guarded_by(mutex_));
     std::optional<Publications> publications_ SLUICE_TSA(guarded_by(mutex_)); // none: nobody wants to know
+    std::map<std::string, report::RegionTimeline> timelines_ SLUICE_TSA(guarded_by(mutex_)); // by file
 };
 
 } // namespace sluice::layers::hosts

@@ -89,6 +89,9 @@ void Host::before_publish() noexcept {
         publication = publications_->begin_locked(place_.host, frames);
         note_dirty_locked(publication);
         shared_.unlock();
+        if (report::wants_timeline()) {
+            look_at_all_locked(occasion_of(stack, "sluice_sync_publish"));
+        }
         return {};
     }));
 }
@@ -143,13 +146,14 @@ void Host::look_at_line_locked(const SharedFile& file, std::uint64_t offset, Loo
         if (look.missed.empty()) {
             look.publisher = host;
             look.path = file.path();
+            look.file = file.name();
             look.published = publications_->frames_locked(host, where_of(file, offset));
         }
         look.missed.push_back(offset);
     }
 }
 
-void Host::report_missed(Look& look, const report::Stack& stack) const {
+void Host::report_missed(Look& look, const report::Stack& stack) {
     std::ranges::sort(look.missed);
     const std::string where = "bytes " + std::to_string(look.missed.front()) + " to " +
                               std::to_string(end_of_first_run(look.missed)) + " of " + look.path;
@@ -159,14 +163,20 @@ void Host::report_missed(Look& look, const report::Stack& stack) const {
     const std::string taken = own + " invalidated the lines";
     const std::array sides{report::Side{.title = published, .frames = look.published},
                            report::Side{.title = taken, .stack = &stack}};
-    report::write({.rule = "clean-missing",
-                   .object = where,
-                   .what = "sluice_sync_clean() missing for " + where + ": " + publisher +
-                           " had stored to them when it published a flag, and " + own +
-                           ", which has observed it, has taken what was there before",
-                   .remedy = "call sluice_sync_clean() for these bytes behind the last store and before "
-                             "sluice_sync_publish()",
-                   .sides = sides});
+    const std::string what = "sluice_sync_clean() missing for " + where + ": " + publisher +
+                             " had stored to them when it published a flag, and " + own +
+                             ", which has observed it, has taken what was there before";
+    const std::string remedy = "call sluice_sync_clean() for these bytes behind the last store and before "
+                               "sluice_sync_publish()";
+    if (report::wants_timeline()) {
+        const LockGuard guard(mutex_);
+        if (const auto found = timelines_.find(look.file); found != timelines_.end()) {
+            found->second.mistake(
+                {.rule = "clean-missing", .call = "sluice_sync_clean", .what = what, .remedy = remedy},
+                look.missed.front(), end_of_first_run(look.missed), occasion_of(stack, ""));
+        }
+    }
+    report::write({.rule = "clean-missing", .object = where, .what = what, .remedy = remedy, .sides = sides});
 }
 
 } // namespace sluice::layers::hosts

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What `sluice check` reads: records of findings, answers of addr2line, suppressions. The first byte says
-// which.
+// What `sluice check` reads: records of findings, answers of addr2line, suppressions, coherence timelines.
+// The first byte says which.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -12,6 +12,7 @@
 #include "tools/check/report.hpp"
 #include "tools/check/suppressions.hpp"
 #include "tools/check/tally.hpp"
+#include "tools/check/timeline_rows.hpp"
 #include "tools/output.hpp"
 
 using namespace sluice::tools::check;
@@ -99,6 +100,44 @@ void read_suppressions(const std::string& text) {
     }
 }
 
+void must_fit(const RegionRows& rows, const TimelineRegion& region, RowLimits limits) {
+    must(!rows.rows.empty() && rows.rows.size() <= limits.rows);
+    must(rows.rows.front().first_line == 0 && rows.rows.back().last_line == region.lines() - 1);
+    must(rows.bands.size() + rows.marks.size() <= limits.bands);
+    for (std::size_t i = 1; i < rows.rows.size(); ++i) {
+        must(rows.rows[i].first_line == rows.rows[i - 1].last_line + 1);
+    }
+    for (const LineBand& band : rows.bands) {
+        must(band.row < rows.rows.size() && band.from_ns <= band.to_ns && band.state != 0);
+    }
+    for (const LineMark& mark : rows.marks) {
+        must(mark.first_row <= mark.last_row && mark.last_row < rows.rows.size());
+    }
+    must(rows.dirty_lines <= region.lines() && rows.stale_lines <= region.lines());
+}
+
+void read_timeline(std::string_view text) {
+    TimelineReader whole;
+    whole.feed(text);
+    const Timeline timeline = whole.finish();
+    TimelineReader in_pieces;
+    for (std::size_t at = 0; at < text.size(); at += 3) {
+        in_pieces.feed(text.substr(at, 3));
+    }
+    must(in_pieces.finish().events.size() == timeline.events.size());
+    for (const TimelineEvent& event : timeline.events) {
+        must(event.region < timeline.regions.size() && event.stack < timeline.stacks.size());
+        must(event.call < timeline.calls.size() && event.first_byte < event.end_byte);
+        must(event.since_ns <= event.time_ns && event.end_byte <= timeline.regions[event.region].bytes);
+        must(event.kind != LineEvent::kMistake || event.mistake < timeline.mistakes.size());
+    }
+    for (std::uint32_t i = 0; i < timeline.regions.size(); ++i) {
+        must_be_printable(timeline.regions[i].name);
+        must_fit(rows_of(timeline, i, 0, {.rows = 7, .bands = 30}), timeline.regions[i],
+                 {.rows = 7, .bands = 30});
+    }
+}
+
 } // namespace
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer names it
@@ -111,6 +150,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
     case 's':
         read_suppressions(text);
+        break;
+    case 't':
+        read_timeline(text);
         break;
     default:
         read_records(text);

@@ -19,6 +19,7 @@
 #include "tools/check/suppressions.hpp"
 #include "tools/check/symbols.hpp"
 #include "tools/check/tally.hpp"
+#include "tools/check/timeline_run.hpp"
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
 #include "tools/parts.hpp"
@@ -68,26 +69,20 @@ class JsonLines {
     std::ofstream file_;
 };
 
-// In one piece, as the command prints beside us.
-void print(const std::string& text) {
-    std::cerr.write(text.data(), static_cast<std::streamsize>(text.size()));
-}
-
 // One run of a command.
 class Run {
   public:
     explicit Run(const CheckOptions& how)
-        : how_(how), tally_(suppressions_of(how.suppressions), how.limit), json_(how.json) {}
+        : how_(how), tally_(suppressions_of(how.suppressions), how.limit), json_(how.json) {
+        if (!how.timeline.empty() || !how.timeline_json.empty()) {
+            timeline_.emplace(how);
+        }
+    }
 
     int run(const std::vector<std::string>& command) {
         const std::string library = part_for_loader(find_part(kCheck), "LD_PRELOAD");
         look_first(command.front(), kChecksProgram);
-        const int failed = running_.start(
-            command, environment_with({preload_in_front(library), std::string("SLUICE_CHECK=") +
-                                                                      (how_.quick      ? "quick:"
-                                                                       : how_.pedantic ? "pedantic:"
-                                                                                       : "full:") +
-                                                                      file_.path()}));
+        const int failed = running_.start(command, environment_with(settings_with(library)));
         if (failed != 0) {
             return failed;
         }
@@ -98,14 +93,30 @@ class Run {
         }
         take_what_is_there();
         finish();
+        if (timeline_) {
+            timeline_->write(symbols_, joined(command));
+        }
         const int status = exit_status(running_.wait_status());
         if (status == 0 && !json_.is_whole()) {
             throw Failure(kExitFailure, "check: " + how_.json + " can't be written");
+        }
+        if (status == 0 && timeline_) {
+            timeline_->finish();
         }
         return status == 0 && tally_.has_mistakes() ? how_.exit_code : status;
     }
 
   private:
+    std::vector<std::string> settings_with(const std::string& library) const {
+        const char* const depth = how_.quick ? "quick:" : how_.pedantic ? "pedantic:" : "full:";
+        std::vector<std::string> settings = {preload_in_front(library),
+                                             std::string("SLUICE_CHECK=") + depth + file_.path()};
+        if (timeline_) {
+            timeline_->add_settings(settings);
+        }
+        return settings;
+    }
+
     void take_what_is_there() {
         const std::uint64_t end = file_.size();
         for (std::string_view bytes; !(bytes = file_.read_next(end)).empty();) {
@@ -123,11 +134,11 @@ class Run {
         if (!tally_.add(report)) {
             return;
         }
-        print(text_of(report));
+        say_in_one_piece(text_of(report));
         json_.add(json_of(report));
         if (symbols_.lacks_addr2line() && !hint_given_) {
             hint_given_ = true;
-            print("sluice: check: install binutils to see functions and lines\n");
+            say_in_one_piece("sluice: check: install binutils to see functions and lines\n");
         }
     }
 
@@ -139,10 +150,10 @@ class Run {
 
     void finish() {
         if (reader_.unreadable() != 0) {
-            print("sluice: check: records that can't be understood: " + std::to_string(reader_.unreadable()) +
-                  "\n");
+            say_in_one_piece("sluice: check: records that can't be understood: " +
+                             std::to_string(reader_.unreadable()) + "\n");
         }
-        print(tally_.text());
+        say_in_one_piece(tally_.text());
         json_.add(tally_.json());
     }
 
@@ -154,6 +165,7 @@ class Run {
     RunningCommand running_{signals_, Reaps::kCommand};
     Symbols symbols_{running_};
     RecordReader reader_;
+    std::optional<TimelineRun> timeline_;
     bool hint_given_ = false;
 };
 

@@ -2,7 +2,6 @@
 #include "tools/check/record.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -11,45 +10,6 @@ namespace sluice::tools::check {
 namespace {
 
 constexpr std::string_view kForm = "1";
-constexpr std::size_t kLongestRule = 64;
-
-// The number in TEXT, all of it.
-template<typename Number>
-std::optional<Number> number_in(std::string_view text, int base = 10) {
-    Number number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-    if (error != std::errc() || end != text.data() + text.size()) {
-        return std::nullopt;
-    }
-    return number;
-}
-
-bool is_rule(std::string_view text) {
-    return !text.empty() && text.size() <= kLongestRule && std::ranges::all_of(text, [](char each) {
-        return (each >= 'a' && each <= 'z') || (each >= '0' && each <= '9') || each == '-';
-    });
-}
-
-// The text up to the next space, which it takes away with it.
-std::string_view take_until_space(std::string_view& text) {
-    const std::size_t at = std::min(text.find(' '), text.size());
-    const std::string_view taken = text.substr(0, at);
-    text.remove_prefix(std::min(at + 1, text.size()));
-    return taken;
-}
-
-std::optional<Frame> frame_in(std::string_view text) {
-    const std::string_view offset = take_until_space(text);
-    const std::string_view function = take_until_space(text);
-    if (!offset.starts_with("0x") || function.empty() || text.empty()) {
-        return std::nullopt;
-    }
-    const auto number = number_in<std::uint64_t>(offset.substr(2), 16);
-    if (!number) {
-        return std::nullopt;
-    }
-    return Frame{.offset = *number, .function = printable(function), .module = printable(text)};
-}
 
 bool continues(char byte) {
     return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
@@ -87,25 +47,29 @@ std::string printable(std::string_view text) {
     return result;
 }
 
+bool is_rule(std::string_view text) {
+    constexpr std::size_t kLongestRule = 64;
+    return !text.empty() && text.size() <= kLongestRule && std::ranges::all_of(text, [](char each) {
+        return (each >= 'a' && each <= 'z') || (each >= '0' && each <= '9') || each == '-';
+    });
+}
+
+std::optional<Frame> frame_in(std::string_view text) {
+    const std::string_view offset = take_until_space(text);
+    const std::string_view function = take_until_space(text);
+    if (!offset.starts_with("0x") || function.empty() || text.empty()) {
+        return std::nullopt;
+    }
+    const auto number = number_in<std::uint64_t>(offset.substr(2), 16);
+    if (!number) {
+        return std::nullopt;
+    }
+    return Frame{.offset = *number, .function = printable(function), .module = printable(text)};
+}
+
 RecordReader::Batch RecordReader::feed(std::string_view bytes) {
     Batch batch;
-    while (!bytes.empty()) {
-        const std::size_t end = bytes.find('\n');
-        const std::string_view part = bytes.substr(0, end);
-        is_too_long_ = is_too_long_ || line_.size() + part.size() > kLongestLine;
-        if (!is_too_long_) {
-            line_.append(part);
-        }
-        if (end == std::string_view::npos) {
-            break;
-        }
-        if (!is_too_long_) {
-            take_line(line_, batch);
-        }
-        line_.clear();
-        is_too_long_ = false;
-        bytes.remove_prefix(end + 1);
-    }
+    lines_.feed(bytes, [&](std::string_view line) { take_line(line, batch); });
     return batch;
 }
 

@@ -7,13 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tools/check/words.hpp"
+
 namespace sluice::tools::check {
 
-inline constexpr std::size_t kLongestLine = 8192;
 inline constexpr std::size_t kMostFrames = 64; // of a side
 inline constexpr std::size_t kMostSides = 4;
 
@@ -40,6 +42,11 @@ struct Finding {
 // TEXT in UTF-8 without anything that a terminal would execute: "?" in place of each such byte.
 std::string printable(std::string_view text);
 
+// Whether TEXT can be a rule's name.
+bool is_rule(std::string_view text);
+// What stands behind the word "frame".
+std::optional<Frame> frame_in(std::string_view text);
+
 class RecordReader {
   public:
     struct Batch {
@@ -58,8 +65,7 @@ class RecordReader {
     void begin(std::string_view form);
     void end(Batch& batch);
 
-    std::string line_; // whose end hasn't come
-    bool is_too_long_ = false;
+    LineReader lines_;
     bool is_in_record_ = false;
     Finding finding_;
     std::size_t unreadable_ = 0;

@@ -26,11 +26,13 @@ _sluice_value() {
         *' --device') mapfile -t COMPREPLY < <(compgen -W "rxe uroce" -- "$word") ;;
         *' --pid') _sluice_names "$program" processes "$word" ;;
         *' --api') mapfile -t COMPREPLY < <(compgen -W "1 2" -- "$word") ;;
-        'check --json' | 'check --suppressions' | 'trace --json' | 'trace --html' | 'trace -o' | 'persist --file') mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        'check --json' | 'check --suppressions' | 'check --timeline' | 'check --timeline-json' | 'trace --json' | 'trace --html' | 'trace -o' | 'persist --file')
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
         *' --name' | *' --interval' | *' --iterations' | *' --hosts' | *' --seed' | *' --evict' | *' --timeout') ;;
         *' --check') mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
         *' --cut' | *' --outcome' | *' --outcomes') ;;
-        *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair' | *' --events') ;;
+        *' --ranks' | *' --exit-code' | *' --limit' | *' --queue-pair' | *' --events' | *' --timeline-events') ;;
         *) return 1 ;;
     esac
 }
@@ -81,6 +83,7 @@ _sluice_complete() {
             --root | --color | --name | --api | --device | --pid | --interval | --iterations | --hosts | --seed) i=$((i + 1)) ;;
             --evict | --timeout | --ranks | --suppressions | --exit-code | --limit | --queue-pair | --events | -o) i=$((i + 1)) ;;
             --file | --check | --cut | --outcome | --outcomes) i=$((i + 1)) ;;
+            --timeline | --timeline-json | --timeline-events) i=$((i + 1)) ;;
             --json) if [[ $command = @(check|trace) ]]; then i=$((i + 1)); fi ;;
             --html) if [ "$command" = trace ]; then i=$((i + 1)); fi ;;
             --)
@@ -131,7 +134,10 @@ _sluice_complete() {
             esac
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
-        check) words="--quick --pedantic --json --suppressions --exit-code --limit --help -- " ;;
+        check)
+            words="--quick --pedantic --json --suppressions --exit-code --limit"
+            words="$words --timeline --timeline-json --timeline-events --help -- "
+            ;;
         trace) words="--json --html --events --help -- " ;;
         provider)
             words=$common

@@ -4,14 +4,12 @@
 // it writes to a file of its own, which is read when the command has ended, however it has.
 #include <signal.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <optional>
 
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
+#include "tools/output_file.hpp"
 #include "tools/parts.hpp"
 #include "tools/running_command.hpp"
 #include "tools/trace/folder.hpp"
@@ -24,45 +22,8 @@ namespace {
 
 constexpr const char* kUsualFile = "sluice-trace.json";
 
-// A file, or standard output. It is opened before the command is started.
-class TraceOutput {
-  public:
-    explicit TraceOutput(const std::string& name) : name_(name) {
-        if (name != "-") {
-            file_.open(name, std::ios::binary | std::ios::trunc);
-            if (!file_) {
-                throw Failure(kExitFailure, "trace: " + name + ": " + std::strerror(errno));
-            }
-        }
-    }
-    std::ostream& stream() { return file_.is_open() ? file_ : std::cout; }
-    std::string shown() const { return name_ == "-" ? "standard output" : name_; }
-    void finish() {
-        if (!stream().flush()) {
-            throw Failure(kExitFailure, "trace: " + name_ + " can't be written");
-        }
-    }
-
-  private:
-    const std::string name_;
-    std::ofstream file_;
-};
-
-std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) {
-        text += (text.empty() ? "" : " ") + word;
-    }
-    return text;
-}
-
-std::string counted(std::uint64_t count, const std::string& what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 void say(const std::string& line) {
-    const std::string text = "sluice: trace: " + line + "\n";
-    std::cerr.write(text.data(), static_cast<std::streamsize>(text.size())); // in one piece
+    say_in_one_piece("sluice: trace: " + line + "\n");
 }
 
 void say_lost(std::uint64_t lost, const std::string& origin) {
@@ -124,10 +85,10 @@ class TraceOutputs {
             throw Failure(kExitUsage, "trace: trace events and a page can't both go to standard output");
         }
         if (!how.output.empty() || how.html.empty()) {
-            timeline_.emplace(how.output.empty() ? kUsualFile : how.output);
+            timeline_.emplace("trace", how.output.empty() ? kUsualFile : how.output);
         }
         if (!how.html.empty()) {
-            page_.emplace(how.html);
+            page_.emplace("trace", how.html);
         }
     }
 
@@ -145,7 +106,7 @@ class TraceOutputs {
                (page_ ? page_->shown() : "");
     }
     void finish() {
-        for (std::optional<TraceOutput>* each : {&timeline_, &page_}) {
+        for (std::optional<OutputFile>* each : {&timeline_, &page_}) {
             if (*each) {
                 (*each)->finish();
             }
@@ -153,8 +114,8 @@ class TraceOutputs {
     }
 
   private:
-    std::optional<TraceOutput> timeline_;
-    std::optional<TraceOutput> page_;
+    std::optional<OutputFile> timeline_;
+    std::optional<OutputFile> page_;
 };
 
 int run_traced(const TraceOptions& how, const std::vector<std::string>& command) {

@@ -359,7 +359,7 @@ DAT_RETURN checked_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
                         DAT_COUNT* nmore) {
     const DAT_RETURN status = evd_wait(handle, timeout, threshold, event, nmore);
     if (status == kSuccess) {
-        SyncCheck::wanted()->on_event();
+        SyncCheck::wanted()->on_event("dat_evd_wait");
     }
     return status;
 }
@@ -367,7 +367,7 @@ DAT_RETURN checked_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 DAT_RETURN checked_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) {
     const DAT_RETURN status = evd_dequeue(handle, event);
     if (status == kSuccess) {
-        SyncCheck::wanted()->on_event();
+        SyncCheck::wanted()->on_event("dat_evd_dequeue");
     }
     return status;
 }

@@ -5,6 +5,7 @@
 #include "udapl/provider/dat_lifetime.hpp"
 #include "udapl/provider/dat_version.hpp"
 #include "udapl/provider/memory.hpp"
+#include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
@@ -80,6 +81,7 @@ DAT_RETURN describe(const Ia& ia, DAT_MEM_TYPE type, DAT_REGION_DESCRIPTION regi
     if (type == DAT_MEM_TYPE_SHARED_VIRTUAL) {
         return describe_shared(region.for_shared_memory, length, options);
     }
+    // NOLINTNEXTLINE(misc-redundant-expression): DAT 2.0 has one type for both
     if (type != DAT_MEM_TYPE_VIRTUAL && type != kStronglyOrderedType) {
         return failure(DAT_MODEL_NOT_SUPPORTED);
     }
@@ -216,6 +218,17 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VL
     return kSuccess;
 }
 
+// The coherence timeline has the name of the call that moved a line.
+DAT_RETURN checked_sync_read(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET* segments, DAT_VLEN count) {
+    const SyncCall call("dat_lmr_sync_rdma_read");
+    return sync<ForDevice>(ia, segments, count);
+}
+
+DAT_RETURN checked_sync_write(DAT_IA_HANDLE ia, const DAT_LMR_TRIPLET* segments, DAT_VLEN count) {
+    const SyncCall call("dat_lmr_sync_rdma_write");
+    return sync<ForProgram>(ia, segments, count);
+}
+
 } // namespace
 
 DAT_RETURN create_lmr(const LmrWanted& wanted, const LmrResults& results) {
@@ -248,6 +261,10 @@ void add_memory_functions(DAT_PROVIDER& table) noexcept {
     table.lmr_free_func = lmr_free;
     table.lmr_sync_rdma_read_func = sync<ForDevice>;
     table.lmr_sync_rdma_write_func = sync<ForProgram>;
+    if (SyncCheck::wanted() != nullptr) {
+        table.lmr_sync_rdma_read_func = checked_sync_read;
+        table.lmr_sync_rdma_write_func = checked_sync_write;
+    }
 }
 
 } // namespace sluice::dapl

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/fault_chain.hpp"
+#include "core/report/timeline.hpp"
 #include "udapl/provider/page_states.hpp"
 
 namespace sluice::dapl::old_pages {
@@ -152,7 +153,8 @@ void on_closed(Page& page, const Fault& fault, ucontext_t& context) noexcept {
         return;
     }
     if (!page.is_touched.exchange(true, std::memory_order_acq_rel)) {
-        record({fault.address, old_around(fault.address), fault.is_store, stack_of(fault)});
+        record({fault.address, old_around(fault.address), fault.is_store, report::timeline_now_ns(),
+                stack_of(fault)});
     }
     (void)open_as(page, State::kOpen);
 }
@@ -231,7 +233,7 @@ void on_buffer(const void* address, std::size_t length, int is_store) {
             page->old.store(0, std::memory_order_relaxed); // closed again at the next event
         } else if (!page->is_touched.exchange(true, std::memory_order_acq_rel)) {
             const std::uintptr_t line = at + static_cast<unsigned>(__builtin_ctzll(old)) * kLineBytes;
-            record({line, old_around(line), is_store != 0, report::capture()});
+            record({line, old_around(line), is_store != 0, report::timeline_now_ns(), report::capture()});
         }
         open_page(*page);
     }
@@ -312,6 +314,11 @@ void close_again(LineRun bytes) noexcept {
 bool is_closed(std::uintptr_t page) noexcept {
     const Page* const found = find(page);
     return found != nullptr && settled(*found) == State::kClosed;
+}
+
+bool is_open(std::uintptr_t page) noexcept {
+    const Page* const found = find(page);
+    return found == nullptr || settled(*found) == State::kOpen;
 }
 
 bool take(Touch& touch) noexcept {

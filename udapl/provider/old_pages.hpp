@@ -48,12 +48,15 @@ void forget(coherence::LineRun lines) noexcept;
 // After open(), where old lines are left and none of them was touched.
 void close_again(coherence::LineRun bytes) noexcept;
 bool is_closed(std::uintptr_t page) noexcept;
+// Whether it can be read now, and stays so until somebody closes pages.
+bool is_open(std::uintptr_t page) noexcept;
 
 // The first access to an old line of a page.
 struct Touch {
     std::uintptr_t address = 0;
     coherence::LineRun old = {}; // those around it
     bool is_store = false;
+    std::uint64_t time_ns = 0; // as the coherence timeline has it
     report::Stack stack;
 };
 // Takes one that was recorded; one thread at a time. False: there is none.

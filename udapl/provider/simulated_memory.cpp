@@ -201,9 +201,15 @@ void SimulatedMemory::move(LineRun bytes, LineRun region, bool drop) noexcept {
     const LineRun lines{std::max(bytes.first & ~(kLineBytes - 1), region.first),
                         std::min(bytes.last | (kLineBytes - 1), region.last)};
     std::optional<LineRun> overwritten;
+    if (watcher_ != nullptr) {
+        watcher_->before_move(*this, lines, drop);
+    }
     {
         const LockGuard guard(mutex_);
         overwritten = move_locked(lines, drop);
+    }
+    if (watcher_ != nullptr) {
+        watcher_->after_move(*this, lines, drop);
     }
     if (overwritten && watcher_ != nullptr) {
         watcher_->on_overwritten(*this, *overwritten);
@@ -253,6 +259,20 @@ std::uint64_t SimulatedMemory::old_lines_locked(std::uintptr_t page, const Run& 
         }
     }
     return old;
+}
+
+std::vector<SimulatedMemory::LineLook> SimulatedMemory::look(LineRun bytes) {
+    std::vector<LineLook> looks;
+    looks.reserve((bytes.last - bytes.first) / kLineBytes + 2);
+    const LockGuard guard(mutex_);
+    visit_locked(bytes, [&](LineRun at, const LineView& line) {
+        const std::uintptr_t page = at.first & ~(old_pages::kPageBytes - 1);
+        const bool is_closed = !old_pages::is_open(page);
+        looks.push_back(
+            {!is_closed && line.is_dirty(), line.is_written() && (is_closed || line.differs()), is_closed});
+        return true;
+    });
+    return looks;
 }
 
 void SimulatedMemory::find_old(LineRun region, std::uint32_t event) noexcept {

@@ -25,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/coherence/cacheflush.hpp"
 #include "core/sync.hpp"
@@ -44,6 +45,9 @@ class SimulatedMemory {
       public:
         // The calling thread has cleaned LINES, which the device had written, too.
         virtual void on_overwritten(const SimulatedMemory& memory, LineRun lines) noexcept = 0;
+        // Around each move of LINES; DROP: they are invalidated, and otherwise cleaned.
+        virtual void before_move(const SimulatedMemory& memory, LineRun lines, bool drop) noexcept = 0;
+        virtual void after_move(const SimulatedMemory& memory, LineRun lines, bool drop) noexcept = 0;
 
       protected:
         ~Watcher() = default;
@@ -81,6 +85,15 @@ class SimulatedMemory {
     };
     // LENGTH > 0, and the range doesn't wrap. kInsufficientResources.
     Result<Shadow> add(std::uintptr_t address, std::size_t length);
+
+    // A line at this moment. In a closed page (old_pages) nobody knows what the program has stored.
+    struct LineLook {
+        bool is_dirty = false;
+        bool is_stale = false;
+        bool is_closed = false;
+    };
+    // For a checker. The lines that BYTES touch, from the first on, as far as they have a shadow.
+    std::vector<LineLook> look(LineRun bytes);
 
     // For a checker. The device is about to read BYTES; TOKEN names that until end_read().
     void begin_read(const void* token, LineRun bytes) noexcept;

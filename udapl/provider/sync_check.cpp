@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,24 +53,6 @@ report::Stack of_program(const report::Stack& stack) noexcept {
     return rest.count != 0 ? rest : stack;
 }
 
-struct Place {
-    std::string_view title;
-    report::Stack stack;
-};
-
-void write_finding(std::string_view rule, std::string_view call, const std::string& where,
-                   std::string_view what, std::string_view when, const Place& place,
-                   const report::Stack& made) {
-    const report::Stack stack = of_program(place.stack);
-    const report::Stack lmr = of_program(made);
-    const std::array sides{report::Side{place.title, &stack}, report::Side{"the LMR was made", &lmr}};
-    report::write({.rule = rule,
-                   .object = where,
-                   .what = std::string(call) + "() missing for " + where + ": " + std::string(what),
-                   .remedy = "call " + std::string(call) + "() for these bytes, " + std::string(when),
-                   .sides = sides});
-}
-
 // A program that ends has no further call in which to report.
 [[gnu::destructor]] void report_at_end() {
     if (SyncCheck* const check = SyncCheck::wanted(); check != nullptr) {
@@ -81,8 +64,28 @@ void write_finding(std::string_view rule, std::string_view call, const std::stri
 
 SyncCheck* SyncCheck::wanted() noexcept {
     // Never destroyed: programs close IAs as late as in their last destructor.
-    static SyncCheck* const check = report::depth() == report::Depth::kFull ? new SyncCheck : nullptr;
+    static SyncCheck* const check =
+        report::depth() >= report::Depth::kFull ? new (std::nothrow) SyncCheck : nullptr;
     return check;
+}
+
+SyncCheck::SyncCheck() : has_timeline_(report::wants_timeline()) {}
+
+void SyncCheck::write_finding_locked(const Known& of, LineRun bytes, const Found& found) {
+    const std::string where = name_of(of.region, bytes);
+    const report::Stack stack = of_program(found.stack);
+    const report::Stack lmr = of_program(of.made);
+    const std::array sides{report::Side{found.title, &stack}, report::Side{"the LMR was made", &lmr}};
+    const std::string what =
+        std::string(found.call) + "() missing for " + where + ": " + std::string(found.what);
+    const std::string remedy =
+        "call " + std::string(found.call) + "() for these bytes, " + std::string(found.when);
+    if (has_timeline_) {
+        timeline_.mistake(*of.memory, bytes,
+                          {.rule = found.rule, .call = found.call, .what = what, .remedy = remedy}, stack,
+                          found.time_ns);
+    }
+    report::write({.rule = found.rule, .object = where, .what = what, .remedy = remedy, .sides = sides});
 }
 
 void SyncCheck::add(SimulatedMemory& memory, const Region& region) {
@@ -92,6 +95,10 @@ void SyncCheck::add(SimulatedMemory& memory, const Region& region) {
     }
     const LockGuard guard(mutex_);
     regions_.push_back({&memory, region, made});
+    if (has_timeline_) {
+        timeline_.add(memory, region.context, {region.address, region.address + (region.length - 1)},
+                      of_program(made));
+    }
 }
 
 void SyncCheck::remove(const SimulatedMemory& memory, std::uint32_t context) noexcept {
@@ -107,6 +114,7 @@ void SyncCheck::remove(const SimulatedMemory& memory, std::uint32_t context) noe
     old_pages::open(bytes);
     old_pages::forget(bytes);
     regions_.erase(gone);
+    timeline_.remove(memory, context);
 }
 
 void SyncCheck::set_queue_pair(const void* owner, SimulatedMemory& memory,
@@ -157,6 +165,9 @@ void SyncCheck::before_read(const Dto& dto, const glue::QueuePair& poster, std::
             }
             reads_.insert({&dto, {*of, stack}});
             memory->begin_read(&dto, bytes);
+            if (has_timeline_) {
+                timeline_.note_read(*memory, bytes, of_program(stack));
+            }
         }
         return {};
     });
@@ -177,20 +188,27 @@ void SyncCheck::after_read(const Dto& dto, bool is_success) noexcept {
         });
         const std::optional<LineRun> stale = is_live ? posted.of.memory->end_read(&dto) : std::nullopt;
         if (stale && is_success) {
-            write_finding("sync-read-missing", "dat_lmr_sync_rdma_read", name_of(region, *stale),
-                          "they were stored to, and the peer has read what was there before",
-                          "after the last store and before the peer may read",
-                          {"the peer's Read was posted", posted.stack}, posted.of.made);
+            write_finding_locked(posted.of, *stale,
+                                 {.rule = "sync-read-missing",
+                                  .call = "dat_lmr_sync_rdma_read",
+                                  .what = "they were stored to, and the peer has read what was there before",
+                                  .when = "after the last store and before the peer may read",
+                                  .title = "the peer's Read was posted",
+                                  .stack = posted.stack});
         }
         return {};
     });
 }
 
-void SyncCheck::on_event() noexcept {
+void SyncCheck::on_event(std::string_view call) noexcept {
     const std::uint32_t event = old_pages::begin_event();
+    const report::Stack stack = has_timeline_ ? report::capture() : report::Stack();
     (void)at_boundary("looking at what peers wrote", [&]() -> Result<void> {
         const LockGuard guard(mutex_);
         report_touched_locked();
+        if (has_timeline_) {
+            timeline_.look_at_all(call, of_program(stack));
+        }
         for (const Known& each : regions_) {
             if (each.region.is_written) {
                 const std::uint64_t length = std::min(each.region.length, kMostLookedAt);
@@ -200,6 +218,31 @@ void SyncCheck::on_event() noexcept {
         return {};
     });
     old_pages::end_event(event);
+}
+
+void SyncCheck::before_move(const SimulatedMemory& memory, LineRun lines, bool drop) noexcept {
+    if (!has_timeline_) {
+        return;
+    }
+    const report::Stack stack = report::capture();
+    (void)at_boundary("looking at lines", [&]() -> Result<void> {
+        const LockGuard guard(mutex_);
+        report_touched_locked();
+        timeline_.before_move(memory, lines, drop, of_program(stack));
+        return {};
+    });
+}
+
+void SyncCheck::after_move(const SimulatedMemory& memory, LineRun lines, bool drop) noexcept {
+    if (!has_timeline_) {
+        return;
+    }
+    const report::Stack stack = report::capture();
+    (void)at_boundary("noting a move of lines", [&]() -> Result<void> {
+        const LockGuard guard(mutex_);
+        timeline_.after_move(memory, lines, drop, of_program(stack));
+        return {};
+    });
 }
 
 void SyncCheck::on_overwritten(const SimulatedMemory& memory, LineRun lines) noexcept {
@@ -214,13 +257,17 @@ void SyncCheck::on_overwritten(const SimulatedMemory& memory, LineRun lines) noe
         const auto store = std::ranges::find_if(stores_, [&](const old_pages::Touch& each) {
             return each.address >= lines.first && each.address <= lines.last;
         });
-        const Place place = store != stores_.end() ? Place{"the program stored there", store->stack}
-                                                   : Place{"its stores went over the peer's", stack};
-        write_finding("sync-write-missing", "dat_lmr_sync_rdma_write", name_of(of->region, lines),
-                      "the program has stored there and the peer has written, with no call between; the "
-                      "peer's bytes are lost",
-                      "before the peer may write, and again before the first store behind it", place,
-                      of->made);
+        const bool is_known = store != stores_.end();
+        write_finding_locked(
+            *of, lines,
+            {.rule = "sync-write-missing",
+             .call = "dat_lmr_sync_rdma_write",
+             .what = "the program has stored there and the peer has written, with no call "
+                     "between; the peer's bytes are lost",
+             .when = "before the peer may write, and again before the first store behind it",
+             .title = is_known ? "the program stored there" : "its stores went over the peer's",
+             .stack = is_known ? store->stack : stack,
+             .time_ns = is_known ? store->time_ns : 0});
         return {};
     });
 }
@@ -252,10 +299,16 @@ void SyncCheck::report_touch_locked(const old_pages::Touch& touch) {
     }
     const Known* const of = find_locked({touch.address, touch.address}, nullptr);
     if (of != nullptr) {
-        write_finding("sync-write-missing", "dat_lmr_sync_rdma_write", name_of(of->region, touch.old),
-                      "the peer has written them, and the program has loaded what was there before",
-                      "after the message that says that they are written, and before the first look",
-                      {"they were loaded", touch.stack}, of->made);
+        write_finding_locked(*of, touch.old,
+                             {.rule = "sync-write-missing",
+                              .call = "dat_lmr_sync_rdma_write",
+                              .what = "the peer has written them, and the program has loaded what was there "
+                                      "before",
+                              .when = "after the message that says that they are written, and before the "
+                                      "first look",
+                              .title = "they were loaded",
+                              .stack = touch.stack,
+                              .time_ns = touch.time_ns});
     }
 }
 

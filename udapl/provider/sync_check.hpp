@@ -11,6 +11,7 @@
 #pragma once
 
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "core/report/finding.hpp"
@@ -19,6 +20,7 @@
 #include "udapl/provider/dto.hpp"
 #include "udapl/provider/old_pages.hpp"
 #include "udapl/provider/simulated_memory.hpp"
+#include "udapl/provider/sync_timeline.hpp"
 
 namespace sluice::dapl {
 
@@ -44,9 +46,11 @@ class SyncCheck final : public SimulatedMemory::Watcher {
     void before_read(const Dto& dto, const glue::QueuePair& poster, std::uint64_t address,
                      std::uint64_t length) noexcept;
     void after_read(const Dto& dto, bool is_success) noexcept;
-    // The calling thread is about to get an event, which may tell it that a peer has written.
-    void on_event() noexcept;
+    // The calling thread is about to get an event by CALL, which may tell it that a peer has written.
+    void on_event(std::string_view call) noexcept;
     void on_overwritten(const SimulatedMemory& memory, coherence::LineRun lines) noexcept override;
+    void before_move(const SimulatedMemory& memory, coherence::LineRun lines, bool drop) noexcept override;
+    void after_move(const SimulatedMemory& memory, coherence::LineRun lines, bool drop) noexcept override;
     // Reports what was touched since.
     void report_touched() noexcept;
 
@@ -65,11 +69,24 @@ class SyncCheck final : public SimulatedMemory::Watcher {
         glue::QueuePair::Peer itself;
     };
 
-    SyncCheck() = default;
+    // A mistake, where it is, and the LMR that it is about.
+    struct Found {
+        std::string_view rule;
+        std::string_view call; // that is missing
+        std::string_view what;
+        std::string_view when;  // it should have been called
+        std::string_view title; // of the program's place
+        const report::Stack& stack;
+        std::uint64_t time_ns = 0; // 0: now
+    };
+
+    SyncCheck();
 
     SimulatedMemory* memory_of_locked(const glue::QueuePair::Peer& peer) const noexcept
         SLUICE_TSA(requires_capability(mutex_));
     const Known* find_locked(coherence::LineRun bytes, const SimulatedMemory* memory) const noexcept
+        SLUICE_TSA(requires_capability(mutex_));
+    void write_finding_locked(const Known& of, coherence::LineRun bytes, const Found& found)
         SLUICE_TSA(requires_capability(mutex_));
     void report_touched_locked() SLUICE_TSA(requires_capability(mutex_));
     void report_touch_locked(const old_pages::Touch& touch) SLUICE_TSA(requires_capability(mutex_));
@@ -79,6 +96,8 @@ class SyncCheck final : public SimulatedMemory::Watcher {
     std::map<const void*, Numbered> queue_pairs_ SLUICE_TSA(guarded_by(mutex_));
     std::map<const Dto*, Posted> reads_ SLUICE_TSA(guarded_by(mutex_));
     std::vector<old_pages::Touch> stores_ SLUICE_TSA(guarded_by(mutex_)); // the last ones
+    const bool has_timeline_;
+    SyncTimeline timeline_ SLUICE_TSA(guarded_by(mutex_));
 };
 
 } // namespace sluice::dapl
