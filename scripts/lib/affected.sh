@@ -21,6 +21,7 @@ labels_for() {
         ci/wheel/* | tests/python/*) say install ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
         scripts/bench | scripts/check | scripts/demo | scripts/release | scripts/test) say scripts ;;
+        scripts/lib/demo/* | docs/pictures/*) say scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
         tests/mutation/*) say mutation ;;
