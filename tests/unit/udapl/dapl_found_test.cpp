@@ -30,10 +30,23 @@ std::string& found_path() {
     return path;
 }
 
+// The coherence timeline, which is recorded beside.
+std::string& timeline_path() {
+    static std::string path;
+    return path;
+}
+
+std::string content_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
 // What was found of PROGRAM, which ends with its own status.
 template<typename Program>
 std::string found_of(const Program& program) {
     assert_int_equal(truncate(found_path().c_str(), 0), 0);
+    assert_int_equal(truncate(timeline_path().c_str(), 0), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -43,9 +56,7 @@ std::string found_of(const Program& program) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_SUCCESS);
-    std::ostringstream text;
-    text << std::ifstream(found_path()).rdbuf();
-    return text.str();
+    return content_of(found_path());
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -81,6 +92,30 @@ Expected expected_of(Mistake mistake, std::size_t offset, std::size_t length) {
     }
 }
 
+// The timeline has the finding, at the same bytes: "mistake PID REGION RULE TIME SINCE FIRST END STACK CALL".
+void must_be_on_the_timeline(const Expected& expected) {
+    std::istringstream lines(content_of(timeline_path()));
+    std::size_t mistakes = 0;
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string word;
+        std::string rule;
+        std::uint64_t pid = 0;
+        std::uint64_t region = 0;
+        std::uint64_t time = 0;
+        std::uint64_t since = 0;
+        std::size_t first = 0;
+        std::size_t end = 0;
+        if (words >> word >> pid >> region >> rule >> time >> since >> first >> end && word == "mistake") {
+            ++mistakes;
+            assert_string_equal(rule.c_str(), expected.rule);
+            assert_int_equal(first, expected.first);
+            assert_int_equal(end, expected.end);
+        }
+    }
+    assert_true(mistakes >= 1); // a finding is written once for its places, this each time
+}
+
 void must_be_named(unsigned seed, Mistake mistake) {
     std::size_t offset = 0;
     std::size_t length = 0;
@@ -103,6 +138,7 @@ void must_be_named(unsigned seed, Mistake mistake) {
         fail_msg("seed %u, mistake %u, which is%s is found as: %s", seed, static_cast<unsigned>(mistake),
                  range.c_str(), found.c_str());
     }
+    must_be_on_the_timeline(expected);
 }
 
 // uroce's guard takes the faults' handler whenever memory is registered, and finds ours there.
@@ -132,6 +168,10 @@ TEST(contract__kept__nothing_is_found) {
         return true;
     });
     assert_string_equal(found.c_str(), "");
+    const std::string timeline = content_of(timeline_path());
+    assert_int_equal(count_of(timeline, "\nmistake "), 0);
+    assert_true(count_of(timeline, " dat_lmr_sync_rdma_write\n") >= kSeeds);
+    assert_int_equal(count_of(timeline, "\nlost "), 0);
 }
 
 TEST(contract__one_thing_forgotten__call_and_bytes_are_named) {
@@ -145,18 +185,24 @@ TEST(contract__one_thing_forgotten__call_and_bytes_are_named) {
 
 int main() {
     char path[] = "/tmp/sluice-found-XXXXXX";
+    char beside[] = "/tmp/sluice-found-XXXXXX";
     const int file = mkstemp(path);
-    if (file < 0) {
+    const int file_beside = mkstemp(beside);
+    if (file < 0 || file_beside < 0) {
         return EXIT_FAILURE;
     }
     close(file);
+    close(file_beside);
     found_path() = path;
+    timeline_path() = beside;
     // NOLINTBEGIN(concurrency-mt-unsafe): there is no other thread yet
     setenv("SLUICE_COHERENCE", "simulated", 1);
     setenv("SLUICE_CHECK", ("full:" + found_path()).c_str(), 1);
+    setenv("SLUICE_TIMELINE", ("100000:" + timeline_path()).c_str(), 1);
     // NOLINTEND(concurrency-mt-unsafe)
     print_message("seeds 1 to %u\n", kSeeds);
     const int status = sluice::test::run_all_tests();
     unlink(path);
+    unlink(beside);
     return status;
 }
