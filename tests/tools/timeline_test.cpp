@@ -204,6 +204,18 @@ TEST(timeline_json__mistakes_at_one_place__one_with_all_events) {
     assert_int_equal(document["mistakes"][0]["events"].size(), 2);
 }
 
+TEST(timeline_json__region_that_is_too_large_to_be_looked_at__says_how_far) {
+    std::ostringstream out;
+    write_timeline_json(out, {.timeline = read_timeline("region 7 1 64 0 33554432 100 - LMR 1\n" +
+                                                        std::string("region 7 2 64 0 4096 100 - LMR 2\n")),
+                              .stacks = {{}},
+                              .command = "c"});
+    const Json regions = Json::parse(out.str())["regions"];
+    assert_int_equal(regions[0]["lines"], 524288);
+    assert_int_equal(regions[0]["lines_looked_at"], 262144);
+    assert_int_equal(regions[1]["lines_looked_at"], 64);
+}
+
 TEST(timeline__nothing_recorded__still_a_document_and_a_page) {
     std::ostringstream out;
     write_timeline_json(out, {.timeline = {}, .stacks = {{}}, .command = "c"});

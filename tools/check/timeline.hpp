@@ -6,6 +6,7 @@
 // number has a limit, and what can't be understood is counted.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,9 @@ enum class LineEvent : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> kLineEventNames = {
     "stored", "written", "same", "clean", "invalidate", "read", "mistake"};
 
+// What lies behind isn't looked at; core/report/timeline.hpp has the same number.
+inline constexpr std::uint64_t kLookedAtBytes = std::uint64_t{16} << 20;
+
 struct TimelineRegion {
     std::int64_t pid = 0;
     std::string host; // a simulated one; empty: there are none
@@ -44,6 +48,7 @@ struct TimelineRegion {
 
     std::uint64_t line_of(std::uint64_t byte) const noexcept { return (first + byte) / line_bytes; }
     std::uint64_t lines() const noexcept { return line_of(bytes - 1) + 1; }
+    std::uint64_t lines_looked_at() const noexcept { return std::min(lines(), kLookedAtBytes / line_bytes); }
 };
 
 struct TimelineEvent {

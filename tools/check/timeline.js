@@ -206,6 +206,7 @@
       const left = [["dirty", region.dirty_lines], ["stale", region.stale_lines]].filter((each) => each[1] > 0);
       const about = counted(region.lines, "line") + " of " + region.line_bytes + " bytes, process " + region.pid +
         (left.length ? "; at the end " + left.map(([what, count]) => counted(count, "line") + " " + what).join(", ") : "") +
+        (region.lines_looked_at < region.lines ? "; those behind the first " + region.lines_looked_at + " aren't looked at" : "") +
         (region.merged ? "; neighbours with other histories share a row" : "") +
         (region.cut_ns === null ? "" : "; too much for a page behind " + timeText(region.cut_ns));
       const picture = element("div", "wide");

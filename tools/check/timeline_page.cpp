@@ -54,6 +54,7 @@ Json json_of(const TimelineRegion& region, std::uint64_t begin) {
             {"first_line_offset", region.first},
             {"bytes", region.bytes},
             {"lines", region.lines()},
+            {"lines_looked_at", region.lines_looked_at()},
             {"began_ns", region.began_ns - begin},
             {"ended_ns",
              region.ended_ns == 0 ? Json() : Json(region.ended_ns - std::min(begin, region.ended_ns))}};

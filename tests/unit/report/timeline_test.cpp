@@ -24,6 +24,9 @@ using reader::LineEvent;
 
 namespace {
 
+// What the reader says of it.
+static_assert(RegionTimeline::kMostBytes == reader::kLookedAtBytes);
+
 constexpr LineState kSame{};
 constexpr LineState kDirty{.is_dirty = true};
 constexpr LineState kStale{.is_stale = true};
