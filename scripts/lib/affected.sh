@@ -20,7 +20,7 @@ labels_for() {
         docs/man/*) say install packages ;;
         ci/wheel/* | tests/python/*) say install ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
-        scripts/bench | scripts/check | scripts/demo | scripts/release | scripts/test) say scripts ;;
+        scripts/bench | scripts/check | scripts/demo | scripts/release | scripts/soak | scripts/test) say scripts ;;
         scripts/lib/demo/* | docs/pictures/*) say scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
@@ -33,6 +33,7 @@ labels_for() {
         tests/lab/*) say lab ;;
         tests/bench/program_output.*) say install programs ;;
         tests/bench/*) say install ;;
+        tests/soak/run | tests/soak/answers) say load ;;
         tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
         *.c | *.cpp | *.h | *.hpp | *.map) say product clients seen mutation install packages fuzz lab ;;
         *) say everything ;;
