@@ -88,7 +88,8 @@ Ports Connections::listen() {
 }
 
 void Connections::until(const bool& is_done, const char* what) {
-    constexpr auto kLongest = std::chrono::seconds(60);
+    // A peer that was told to be patient (MRA) repeats its answer after 69 s, if what followed was lost.
+    constexpr auto kLongest = std::chrono::seconds(150);
     Patience patience(kLongest, what);
     while (!is_done) {
         (void)take_event(10);

@@ -22,8 +22,9 @@ void fail(const char* format, ...) {
     va_start(arguments, format);
     (void)std::vsnprintf(text.data(), text.size(), format, arguments);
     va_end(arguments);
-    std::fprintf(stderr, "soak: step %llu, %s (process %d): %s\n",
-                 static_cast<unsigned long long>(place().step), place().role, getpid(), text.data());
+    std::fprintf(stderr, "soak: step %llu, %s (process %d), round %u, %s: %s\n",
+                 static_cast<unsigned long long>(place().step), place().role, getpid(), place().round,
+                 place().doing, text.data());
     if (place().let_go != nullptr) {
         place().let_go();
     }

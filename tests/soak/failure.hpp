@@ -13,6 +13,8 @@ namespace sluice::test::soak {
 struct Place {
     const char* role = "soak";
     std::uint64_t step = 0;
+    unsigned round = 0;
+    const char* doing = "beginning";
     // Called before the process ends; null: nothing.
     void (*let_go)() = nullptr;
 };

@@ -116,14 +116,18 @@ class Part {
     }
     bool run_round(unsigned round, const Hooks& hooks, const std::string& peer_address) {
         const std::uint64_t key = mix(step_.seed, round);
+        place().round = round;
+        place().doing = "connecting";
         Traffic traffic(endpoint_, mix(key, is_leader_ ? 1 : 2), mix(key, is_leader_ ? 2 : 1));
         Connections connections(endpoint_, key, [&](unsigned i) { traffic.post_receives(i); });
         connect(connections, traffic, peer_address);
+        place().doing = "exchanging";
         const Traffic::Result result = traffic.run(connections, talk_, hooks.watch);
         if (hooks.spoils) {
             *endpoint_.block.at(target_at(0)) ^= 1;
         }
         add(traffic.totals());
+        place().doing = "ending";
         if (result == Traffic::Result::kPeerIsDead) {
             connections.allow_end(ECONNRESET);
             *hooks.report_time = traffic.await_death(connections, kReport);

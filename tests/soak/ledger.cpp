@@ -89,7 +89,9 @@ ibv_send_wr RequestLedger::next(Random& random, ibv_sge& piece) {
 ibv_send_wr RequestLedger::write(Random& random, ibv_sge& piece) {
     const std::size_t len = draw_length(random);
     const std::size_t at = random.below(static_cast<std::uint32_t>(kTargetBytes - len + 1));
-    const bool is_signaled = pending_.size() >= kUnderWay / 2 || random.below(4) != 0;
+    const bool wants_signal =
+        random.below(4) != 0; // drawn in any case: what follows must not depend on times
+    const bool is_signaled = wants_signal || pending_.size() >= kUnderWay / 2;
     std::uint8_t* const place = block_.at(place_at(connection_, first_pending_ + pending_.size()));
     fill(place, len, random.next());
     std::memcpy(target_.data() + at, place, len);

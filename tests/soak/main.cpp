@@ -31,7 +31,7 @@ namespace sluice::test::soak {
 namespace {
 
 constexpr unsigned kMostFailures = 10;
-constexpr auto kLongestStep = std::chrono::seconds(240);
+constexpr auto kLongestStep = std::chrono::seconds(400);
 
 struct Wanted {
     std::uint64_t seconds = 60;

@@ -133,6 +133,7 @@ std::string describe(const Step& step) {
                        std::to_string(step.rounds) + " x " + std::to_string(step.operations) +
                        " operations of each side, " +
                        (step.is_one_address ? "one address" : "two addresses") +
+                       (step.leader_connects ? ", leader connects" : "") +
                        (step.is_fresh ? ", fresh devices" : "") + (step.with_srq ? ", an SRQ" : "") +
                        (step.with_datagrams ? ", datagrams" : "") + (step.waits ? ", waiting" : ", polling") +
                        (step.in_shared_file ? ", in a shared file" : "") + name(step);

@@ -69,7 +69,7 @@ class Talk {
 
   private:
     static constexpr int kLookMs = 10;
-    static constexpr std::chrono::milliseconds kLongest{60000};
+    static constexpr std::chrono::milliseconds kLongest{200000};
     int fd_;
 };
 

@@ -88,6 +88,7 @@ class Traffic {
     void wait_or_yield(const Talk* talk);
     bool look(Connections& connections, const Talk* talk);
     void on(const ibv_wc& completion);
+    bool may_be_flushed(unsigned connection);
     void on_receive(const ibv_wc& completion);
     void on_datagram(const ibv_wc& completion);
     void on_datagram_receive(const ibv_wc& completion);
@@ -110,6 +111,7 @@ class Traffic {
     Ends ends_ = Ends::kAllMustSucceed;
     Done peer_done_{};
     bool is_ending_ = false; // receives may be flushed
+    std::array<bool, kMaxConnections> has_flushed_shared_{};
     std::array<bool, kMaxConnections> marker_is_posted_{};
 };
 
