@@ -20,7 +20,7 @@ labels_for() {
         docs/man/*) say install packages ;;
         ci/wheel/* | tests/python/*) say install ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
-        scripts/bench | scripts/check | scripts/demo | scripts/release | scripts/soak | scripts/test) say scripts ;;
+        scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/release | scripts/soak | scripts/test) say scripts ;;
         scripts/lib/demo/* | docs/pictures/*) say scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
