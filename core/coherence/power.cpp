@@ -53,23 +53,31 @@ Result<bool> is_power_simulated() {
 }
 
 void persist_in_simulation(const Range* ranges, std::uint64_t count) noexcept {
-    power().persist(ranges, count);
+    if (auto* const persist = power().persist; persist != nullptr) {
+        persist(ranges, count);
+    }
 }
 
 bool is_simulated_persistent(const void* address, std::size_t length) noexcept {
-    return power().covers != nullptr && power().covers(address, length) != 0;
+    auto* const covers = power().covers;
+    return covers != nullptr && covers(address, length) != 0;
 }
 
 bool do_device_writes_pass_caches() noexcept {
-    return power().passes_caches != nullptr && power().passes_caches() != 0;
+    auto* const passes_caches = power().passes_caches;
+    return passes_caches != nullptr && passes_caches() != 0;
 }
 
 void note_device_write(Range range) noexcept {
-    power().written(&range);
+    if (auto* const written = power().written; written != nullptr) {
+        written(&range);
+    }
 }
 
 void push_device_writes() noexcept {
-    power().push();
+    if (auto* const push = power().push; push != nullptr) {
+        push();
+    }
 }
 
 } // namespace sluice::coherence

@@ -19,9 +19,12 @@ thread_local Looks flushed;
 template<typename Work>
 bool with_parts(coherence::Range range, Work&& work) noexcept {
     Simulation* const simulation = Simulation::find();
+    if (simulation == nullptr) {
+        return false;
+    }
     const int former_errno = errno;
     const Result<bool> done = at_boundary("with_parts", [&]() -> Result<bool> {
-        const Parts parts = simulation != nullptr ? simulation->parts_at(&range, 1) : Parts();
+        const Parts parts = simulation->parts_at(&range, 1);
         if (!parts.empty()) {
             work(*simulation, parts);
         }

@@ -18,7 +18,7 @@ enum { kDepth = 4, kRequest = 27, kAnswer = 9, kItems = 3, kMessages = sizeof(st
 
 static const size_t kLocalSize = sizeof(struct memory) + 4096;
 
-enum request { kWrite, kFlush, kAsk, kAnswered, kRequests };
+enum { kWrite, kFlush, kAsk, kAnswered, kRequests };
 
 /* The side that writes: a copy of what it has written, and behind it room for messages. */
 struct client {
@@ -97,7 +97,7 @@ static char* put_field(char* to, unsigned field, uint64_t value) {
 }
 
 /* For one completion of that kind; others may come before it. */
-static void wait_for(struct client* client, enum request kind) {
+static void wait_for(struct client* client, int kind) {
     struct rpma_cq* cq = NULL;
     must(rpma_conn_get_cq(client->conn, &cq));
     while (client->completed[kind] == 0) {
