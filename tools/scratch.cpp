@@ -20,7 +20,8 @@ std::vector<std::string> scratch_folders() {
 ScratchFolder::ScratchFolder(const std::string& subcommand, const std::string& name,
                              const std::string& purpose) {
     for (const std::string& folder : scratch_folders()) {
-        std::string path = folder + "/" + name + "-XXXXXX";
+        std::string path = folder;
+        path.append("/").append(name).append("-XXXXXX");
         if (mkdtemp(path.data()) != nullptr) {
             path_ = path;
             return;
