@@ -19,8 +19,9 @@ labels_for() {
         *.md | LICENSE | .clang-format | .clang-tidy) ;;
         docs/man/*) say install packages ;;
         ci/wheel/* | tests/python/*) say install ;;
+        ci/reliability/*) say scripts ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
-        scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/release | scripts/soak | scripts/test) say scripts ;;
+        scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/release | scripts/reliability | scripts/soak | scripts/test) say scripts ;;
         scripts/lib/demo/* | docs/pictures/*) say scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
