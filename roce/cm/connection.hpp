@@ -14,6 +14,7 @@ struct Vigil {
     std::uint8_t questions = 0; // since the last answer
     std::uint8_t refusals = 0;  // of its port, in a row
     bool answers = false;       // has, once
+    bool in_doubt = false;      // another process may be in its place: asked until somebody says
 };
 
 struct Connection {

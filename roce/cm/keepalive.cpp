@@ -46,7 +46,7 @@ void Lifecycle::ask_for_life(Connection& c, engine::Nanoseconds now) noexcept {
     if (vigil.questions > 0 && !doubtful_.full()) {
         doubtful_.grow() = static_cast<ConnectionId>(c.comm_id);
     }
-    if (!vigil.answers && vigil.refusals == 0 && vigil.questions == kMostQuestions) {
+    if (!vigil.in_doubt && !vigil.answers && vigil.refusals == 0 && vigil.questions == kMostQuestions) {
         vigil.questions = 0;
         connections_.set_deadline(c, now + kRareness * config_.keepalive);
         return;
@@ -57,12 +57,28 @@ void Lifecycle::ask_for_life(Connection& c, engine::Nanoseconds now) noexcept {
     connections_.set_deadline(c, now + (vigil.questions == 1 ? kFirstAnswer : kAnswer));
 }
 
+// Now, or when there is room for the question.
+void Lifecycle::doubt(Connection& c, engine::Nanoseconds now) noexcept {
+    if (is_watched(c)) {
+        c.vigil.in_doubt = true;
+        c.vigil.questions = 0;
+        connections_.set_deadline(c, now);
+    }
+}
+
+void Lifecycle::peer_denies(Connection& c, engine::Nanoseconds now) noexcept {
+    if (is_watched(c) && c.vigil.in_doubt) {
+        peer_is_lost(c, now);
+    }
+}
+
 void Lifecycle::peer_answers(Connection& c, std::uint64_t tid, bool has_it,
                              engine::Nanoseconds now) noexcept {
     if (!is_watched(c) || c.vigil.questions == 0 || c.vigil.tid != tid) {
         ++counters_.dropped_unknown;
     } else if (has_it) {
         c.vigil.answers = true;
+        c.vigil.in_doubt = false;
         c.vigil.heard_at = now;
         keep_alive(c, now);
     } else {
@@ -82,7 +98,9 @@ void Lifecycle::peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) n
     const bool is_refused = sight == Sight::kRefused;
     vigil.refusals = is_refused ? static_cast<std::uint8_t>(vigil.refusals + 1) : std::uint8_t{0};
     if (sight == Sight::kHere) {
-        keep_alive(c, now);
+        if (!vigil.in_doubt) { // otherwise somebody is there, who may be another one
+            keep_alive(c, now);
+        }
     } else if (sight == Sight::kGone || vigil.refusals == kEnoughRefusals ||
                (vigil.answers && now - vigil.heard_at > kMostSilence)) {
         peer_is_lost(c, now);

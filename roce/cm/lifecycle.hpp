@@ -53,6 +53,9 @@ class Lifecycle {
     // answer; and what the driver has seen of one.
     void peer_answers(Connection& c, std::uint64_t tid, bool has_it, engine::Nanoseconds now) noexcept;
     bool next_doubtful(ConnectionId& id) noexcept;
+    // Another process may be in the place of C's peer: it is asked until it answers, also on loopback.
+    void doubt(Connection& c, engine::Nanoseconds now) noexcept;
+    void peer_denies(Connection& c, engine::Nanoseconds now) noexcept;
     void peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) noexcept;
     // Peers on loopback that haven't answered for long, each once; and that nobody is there.
     bool next_silent(ConnectionId& id) noexcept;

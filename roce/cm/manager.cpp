@@ -260,6 +260,23 @@ bool ConnectionManager::process_ended(const engine::Address& address, const engi
     return !had_room;
 }
 
+void ConnectionManager::process_replaced(const engine::Address& address, const engine::Share& its,
+                                         engine::Nanoseconds now) noexcept {
+    connections_.for_each([&](Connection& c) {
+        if (c.peer == address && its.owns(c.remote_comm_id)) {
+            lifecycle_.doubt(c, now);
+        }
+        return true;
+    });
+}
+
+void ConnectionManager::peer_denies(std::uint32_t qpn, engine::Nanoseconds now) noexcept {
+    Connection* c = connections_.find_by_qpn(qpn);
+    if (c != nullptr && lifecycle_.has_room(1)) {
+        lifecycle_.peer_denies(*c, now);
+    }
+}
+
 void ConnectionManager::destroy(ConnectionId id, engine::Nanoseconds now) noexcept {
     Connection* found = connections_.find(static_cast<std::uint32_t>(id));
     if (found == nullptr || found->orphan) {

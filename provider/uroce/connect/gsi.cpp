@@ -264,17 +264,40 @@ void Gsi::on_arrival(engine::CompletionQueue& queue) noexcept {
     eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1);
 }
 
-// Its last message may still wait for the thread: who took leave before it ended has disconnected.
 void Gsi::process_ended(const engine::Address& address, const engine::Share& its) noexcept {
+    tell_thread({.what = Ended::What::kEnded, .address = address, .its = its});
+}
+
+void Gsi::process_replaced(const engine::Address& address, const engine::Share& its) noexcept {
+    tell_thread({.what = Ended::What::kReplaced, .address = address, .its = its});
+}
+
+void Gsi::peer_denies(std::uint32_t qpn) noexcept {
+    tell_thread({.what = Ended::What::kDenies, .qpn = qpn});
+}
+
+// Its last message may still wait for the thread: a process that took leave before it ended has disconnected.
+void Gsi::tell_thread(const Ended& ended) noexcept {
     const Result<void> kept = at_boundary("the end of a peer's process", [&]() -> Result<void> {
         const LockGuard guard(ending_);
-        ended_.push_back({.address = address, .its = its});
+        ended_.push_back(ended);
         return {};
     });
     if (kept) {
         eventfd_write(wake_fd_, 1);
     } else {
-        service_.process_ended(address, its);
+        take(ended);
+    }
+}
+
+void Gsi::take(const Ended& ended) noexcept {
+    switch (ended.what) {
+    case Ended::What::kEnded:
+        return service_.process_ended(ended.address, ended.its);
+    case Ended::What::kReplaced:
+        return service_.process_replaced(ended.address, ended.its);
+    case Ended::What::kDenies:
+        return service_.peer_denies(ended.qpn);
     }
 }
 
@@ -294,7 +317,7 @@ void Gsi::loop() noexcept {
         arrived_.arm(engine::CompletionQueue::Arm::kAny);
         take_arrivals(); // also those that came before
         for (const Ended& one : ended) {
-            service_.process_ended(one.address, one.its);
+            take(one);
         }
         if (wake_at_.load(std::memory_order_relaxed) <= device::monotonic_now()) {
             // First, so that what advance() asks for isn't forgotten.

@@ -31,9 +31,12 @@ class Gsi final : public device::Companion, ManagementPort {
     static constexpr std::uint32_t kSends = 64;
     static constexpr std::size_t kGrhBytes = sizeof(wire::Grh);
 
+    // What the link's thread has heard of peers' processes.
     struct Ended {
-        engine::Address address;
-        engine::Share its;
+        enum class What : std::uint8_t { kEnded, kReplaced, kDenies } what;
+        engine::Address address{};
+        engine::Share its{};
+        std::uint32_t qpn = 0; // of kDenies, instead of the two
     };
     // Knows its way back.
     struct Arrivals : engine::CompletionQueue {
@@ -55,6 +58,8 @@ class Gsi final : public device::Companion, ManagementPort {
     cm::Sight look_for(const engine::Ends& ends) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept override;
+    void process_replaced(const engine::Address& address, const engine::Share& its) noexcept override;
+    void peer_denies(std::uint32_t qpn) noexcept override;
     bool gone() const noexcept override { return device_.poisoned(); }
     Result<void> use(const engine::Address& local) override;
     void use_all(const engine::Address& any) override;
@@ -67,6 +72,8 @@ class Gsi final : public device::Companion, ManagementPort {
     static void* run(void* self) noexcept;
     void loop() noexcept;
     void take_arrivals() noexcept;
+    void tell_thread(const Ended& ended) noexcept;
+    void take(const Ended& ended) noexcept;
     std::vector<Ended> take_ended() noexcept;
     void take(const engine::Completion& completion, const Buffer& buffer) noexcept;
     void post_receive(std::uint64_t buffer) noexcept;

@@ -112,6 +112,16 @@ void Service::process_ended(const engine::Address& address, const engine::Share&
     }
 }
 
+void Service::process_replaced(const engine::Address& address, const engine::Share& its) noexcept {
+    const Turn turn(*this);
+    manager_.process_replaced(address, its, port_.now());
+}
+
+void Service::peer_denies(std::uint32_t qpn) noexcept {
+    const Turn turn(*this);
+    manager_.peer_denies(qpn, port_.now());
+}
+
 void Service::communication_established(std::uint32_t qpn) noexcept {
     const Turn turn(*this);
     manager_.communication_established(qpn);

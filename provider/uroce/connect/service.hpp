@@ -84,6 +84,10 @@ class Service {
     void advance() noexcept;
     // The process that had share ITS of the numbers of ADDRESS has ended.
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept;
+    // And another process has it now.
+    void process_replaced(const engine::Address& address, const engine::Share& its) noexcept;
+    // A process of this host says that it has no connection with queue pair QPN.
+    void peer_denies(std::uint32_t qpn) noexcept;
     // Data arrived at a queue pair whose connection waits for RTU.
     void communication_established(std::uint32_t qpn) noexcept;
     cm::ManagerCounters counters() noexcept;

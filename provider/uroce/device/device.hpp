@@ -50,6 +50,11 @@ class Companion {
     virtual ~Companion() = default;
     // The process that had share ITS of the numbers of ADDRESS has ended; from the link's thread.
     virtual void process_ended(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {}
+    // The same, and another process has that share already: with that one, too, there may be connections.
+    virtual void process_replaced(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {
+    }
+    // A process of this host says that queue pair QPN has no connection to it; from the link's thread.
+    virtual void peer_denies(std::uint32_t /*qpn*/) noexcept {}
 };
 
 class Device final : public Neighbour,

@@ -52,11 +52,18 @@ bool Device::is_connected(std::uint32_t qpn, const engine::Address& peer, std::u
 }
 
 void Device::peer_told(std::uint32_t qpn, bool connected) noexcept {
-    const ProgressSession session(*this);
-    connected ? engine_.peer_answers(qpn) : engine_.peer_is_gone(qpn);
+    {
+        const ProgressSession session(*this);
+        connected ? engine_.peer_answers(qpn) : engine_.peer_is_gone(qpn);
+    }
+    const LockGuard guard(making_companion_);
+    if (!connected && companion_ != nullptr) {
+        companion_->peer_denies(qpn);
+    }
 }
 
-// A process that has taken the seat since may have connections with us: their queue pairs ask it.
+// A process that has taken the seat since may have connections with us: their queue pairs ask it, and so does
+// the connection manager.
 void Device::member_ended(const engine::Address& address, const engine::Share& its) noexcept {
     {
         const ProgressSession session(*this);
@@ -72,8 +79,9 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
         });
     }
     const LockGuard guard(making_companion_);
-    if (companion_ != nullptr && link_->is_empty(address, its.which())) {
-        companion_->process_ended(address, its);
+    if (companion_ != nullptr) {
+        link_->is_empty(address, its.which()) ? companion_->process_ended(address, its)
+                                              : companion_->process_replaced(address, its);
     }
 }
 

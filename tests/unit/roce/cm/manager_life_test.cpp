@@ -21,7 +21,13 @@ bool has_ended(const std::vector<Event>& events) {
 
 // Up, and both sides ask each second.
 struct Watched : Bench {
-    Watched() : Bench({}, {.keepalive = kSecond}) { std::tie(active, passive) = establish(); }
+    explicit Watched(bool is_near = false) : Bench({}, {.keepalive = kSecond}) {
+        if (is_near) {
+            net.left.where = sluice::roce::test::loopback(1);
+            net.right.where = sluice::roce::test::loopback(2);
+        }
+        std::tie(active, passive) = establish();
+    }
     void run_for(Nanoseconds time) {
         const Nanoseconds end = net.now + time;
         while (net.next() <= end) {
@@ -143,6 +149,53 @@ TEST(peer__is_on_this_machine_and_stopped__the_connection_stays) {
     bench.sight = Sight::kGone;
     bench.run_for(2 * kSecond);
     assert_true(has_ended(bench.left));
+}
+
+// On loopback, where nobody is asked otherwise.
+struct Near : Watched {
+    Near() : Watched(true) {
+        sight = Sight::kHere; // a process lives there, whichever
+    }
+    void replace() { net.left.manager.process_replaced(net.right.where, Share{}, net.now); }
+};
+
+TEST(process__replaced_and_the_peer_has_the_connection__asked_once_and_it_stays) {
+    Near bench;
+    bench.replace();
+    bench.run_for(10 * kSecond);
+    assert_int_equal(bench.questions(), 1);
+    assert_false(has_ended(bench.left));
+}
+
+TEST(process__replaced_by_one_that_has_no_such_connection__disconnected_at_once) {
+    Near bench;
+    bench.swallow = wire::CmDreq::kAttributeId;
+    bench.net.right.manager.destroy(bench.passive, bench.net.now);
+    bench.run_for(5 * kSecond); // until the other side has given up saying it
+    assert_false(has_ended(bench.left));
+    bench.replace();
+    bench.run_for(kSecond / 10);
+    assert_true(has_ended(bench.left));
+}
+
+// The new process speaks no rdma_cm yet; its device knows what it has no connection with.
+TEST(process__replaced_by_one_that_doesnt_answer__asked_until_it_denies) {
+    Near bench;
+    bench.swallow = kQuestion;
+    bench.replace();
+    bench.run_for(5 * kSecond);
+    assert_true(bench.doubts >= 4);
+    assert_false(has_ended(bench.left));
+    bench.net.left.manager.peer_denies(kLeftQpn, bench.net.now);
+    bench.run_for(kSecond / 10);
+    assert_true(has_ended(bench.left));
+}
+
+TEST(peer__denies_what_nobody_doubts__nothing_happens) {
+    Watched bench;
+    bench.net.left.manager.peer_denies(kLeftQpn, bench.net.now);
+    bench.run_for(kSecond / 10);
+    assert_true(bench.is_up());
 }
 
 TEST(answer__to_no_question_or_from_elsewhere__counted_and_nothing_happens) {
