@@ -256,21 +256,26 @@ Result<void> Simulation::write_locked(const Look& look) const {
     std::vector<std::uint64_t> numbers(lines); // zeros behind the end
     const Result<std::size_t> got =
         read_at(file.numbers, numbers_at, numbers.data(), lines * sizeof(std::uint64_t));
-    Result<void> done = got ? Result<void>() : got.error().clone();
-    for (std::uint64_t first = 0, end = 0; done && first < lines; first = end) {
+    if (!got) {
+        return got.error().clone();
+    }
+    for (std::uint64_t first = 0, end = 0; first < lines; first = end) {
         const bool is_newer = numbers[first] < look.number;
         for (end = first; end < lines && (numbers[end] < look.number) == is_newer; ++end) {
         }
         if (is_newer) {
             const std::uint64_t from = first * kLineBytes;
-            done = write_at(file.durable, look.part.offset + from, look.bytes.data() + from,
-                            std::min<std::uint64_t>(end * kLineBytes, look.bytes.size()) - from);
+            Result<void> written =
+                write_at(file.durable, look.part.offset + from, look.bytes.data() + from,
+                         std::min<std::uint64_t>(end * kLineBytes, look.bytes.size()) - from);
+            if (!written) {
+                return written;
+            }
             std::fill(numbers.begin() + static_cast<std::ptrdiff_t>(first),
                       numbers.begin() + static_cast<std::ptrdiff_t>(end), look.number);
         }
     }
-    return done ? write_at(file.numbers, numbers_at, numbers.data(), lines * sizeof(std::uint64_t))
-                : std::move(done);
+    return write_at(file.numbers, numbers_at, numbers.data(), lines * sizeof(std::uint64_t));
 }
 
 void Simulation::stop_if_cut_locked() noexcept {
