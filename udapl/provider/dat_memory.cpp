@@ -196,14 +196,13 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VL
     }
     Device& device = (*ia)->device();
     coherence::Engine& memory = device.memory();
-    SyncCounts& counts = device.sync_counters().here();
     const auto is_valid = [&](const coherence::Segment* batch, std::uint64_t size) {
         return memory.validate(batch, size).ok();
     };
     const auto is_done = [&](const coherence::Segment* batch, std::uint64_t size) {
         const bool done = (memory.*Direction::kBatch)(batch, size).ok();
         if (done && memory.sync_required()) {
-            counts.*Direction::kLines += memory.lines_of(batch, size);
+            device.sync_counters().here().*Direction::kLines += memory.lines_of(batch, size);
         }
         return done;
     };
@@ -211,10 +210,10 @@ DAT_RETURN sync(DAT_IA_HANDLE ia_handle, const DAT_LMR_TRIPLET* segments, DAT_VL
     const bool is_checked_first = count > 1 && memory.sync_required();
     if ((is_checked_first && !all_batches(segments, count, is_valid)) ||
         !all_batches(segments, count, is_done)) [[unlikely]] {
-        ++counts.refused;
+        ++device.sync_counters().here().refused;
         return wrong_argument(2);
     }
-    ++(counts.*Direction::kCalls);
+    ++(device.sync_counters().here().*Direction::kCalls);
     return kSuccess;
 }
 

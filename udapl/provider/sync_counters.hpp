@@ -29,11 +29,10 @@ class SyncCounters {
 
   private:
     static constexpr unsigned kPlaceBits = 3;
-    static constexpr unsigned kStackBits = 16; // as much as most threads use of theirs
+    static constexpr unsigned kStackBits = 23; // 8 MiB, as far apart as stacks mostly are
 
     static std::size_t place_of(std::uint64_t stack) noexcept {
-        constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15; // 2^64 divided by the golden ratio
-        return ((stack >> kStackBits) * kSpread) >> (64 - kPlaceBits);
+        return (stack >> kStackBits) % (std::size_t{1} << kPlaceBits);
     }
 
     std::array<SyncCounts*, std::size_t{1} << kPlaceBits> places_;
