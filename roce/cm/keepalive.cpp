@@ -33,6 +33,7 @@ bool is_watched(const Connection& c) noexcept {
 } // namespace
 
 void Lifecycle::keep_alive(Connection& c, engine::Nanoseconds now) noexcept {
+    c.copies_left = 0;
     if (config_.keepalive == 0 || engine::is_loopback(c.peer)) {
         connections_.set_deadline(c, engine::kNever);
         return;
@@ -62,6 +63,7 @@ void Lifecycle::doubt(Connection& c, engine::Nanoseconds now) noexcept {
     if (is_watched(c)) {
         c.vigil.in_doubt = true;
         c.vigil.questions = 0;
+        c.copies_left = 0;
         connections_.set_deadline(c, now);
     }
 }

@@ -17,6 +17,13 @@ constexpr engine::Nanoseconds kBetweenQuestions = 1'000'000'000;
 constexpr engine::Nanoseconds kAskOftenFor = 2'000'000'000;
 constexpr engine::Nanoseconds kOften = 50'000'000;
 
+// An answer behind an MRA is said again after 50, 150, 350 and 750 ms.
+constexpr std::uint8_t kCopies = 4;
+constexpr engine::Nanoseconds kFirstCopy = 50'000'000;
+
+// As rdma_cm asks for: 69 s.
+constexpr std::uint8_t kServiceTimeout = 24;
+
 bool may_not_be_there(const Connection& c) noexcept {
     return c.is_unanswered() && engine::is_loopback(c.peer);
 }
@@ -62,6 +69,18 @@ void Lifecycle::expect_answer(Connection& c, engine::Nanoseconds within, engine:
     connections_.set_deadline(c, std::min(now + within, c.give_up_at));
 }
 
+void Lifecycle::ask_for_patience(Connection& c, Refused message) noexcept {
+    c.asked_for_patience = true;
+    push(c, make_mra(c, message, kServiceTimeout));
+}
+
+void Lifecycle::repeat_if_awaited(Connection& c, engine::Nanoseconds now) noexcept {
+    if (c.asked_for_patience) {
+        c.copies_left = kCopies;
+        connections_.set_deadline(c, now + kFirstCopy);
+    }
+}
+
 void Lifecycle::set_state(Connection& c, [[maybe_unused]] State from, State to) noexcept {
     SLUICE_PROBE(cm_state, c.comm_id, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
                  c.qpn);
@@ -77,6 +96,7 @@ void Lifecycle::enter(Connection& c, State state) noexcept {
     counters_.ended += c.state == State::kEstablished && state != State::kEstablished ? 1 : 0;
     set_state(c, c.state, state);
     c.ask_often_until = 0;
+    c.copies_left = 0;
     listeners_.leave(c);
     connections_.set_deadline(c, engine::kNever);
 }
@@ -87,6 +107,12 @@ void Lifecycle::establish(Connection& c) noexcept {
     c.established = true;
     c.give_up_at = engine::kNever;
     keep_alive(c, now_);
+}
+
+void Lifecycle::confirm(Connection& c) noexcept {
+    establish(c);
+    say(c, make_rtu(c));
+    repeat_if_awaited(c, now_);
 }
 
 void Lifecycle::peer_is_ready(Connection& c) noexcept {
@@ -110,6 +136,7 @@ void Lifecycle::reject(Connection& c, std::uint16_t why, std::span<const std::ui
         close(c); // its queue pair never knew the peer
     } else {
         time_wait(c, now);
+        repeat_if_awaited(c, now);
     }
 }
 
@@ -138,16 +165,20 @@ void Lifecycle::peer_confirms(Connection& c, engine::Nanoseconds now) noexcept {
     }
 }
 
-// Until no copy of a message is on its way any more; and after a rejection, until the peer would have
-// asked again.
 void Lifecycle::time_wait(Connection& c, engine::Nanoseconds now) noexcept {
     enter(c, State::kTimeWait);
     connections_.forget_peer_qpn(c); // the peer may use its number again
-    const engine::Nanoseconds wait = 2 * time_of(c.timing.packet_lifetime);
-    connections_.set_deadline(c, now + (c.established ? wait : wait + c.answer_time()));
+    wait_for_late_copies(c, now);
     if (c.orphan) {
         connections_.append_orphan(c);
     }
+}
+
+// Until no copy of a message is on its way any more; and after a rejection, until the peer would have
+// asked again.
+void Lifecycle::wait_for_late_copies(Connection& c, engine::Nanoseconds now) noexcept {
+    const engine::Nanoseconds wait = 2 * time_of(c.timing.packet_lifetime);
+    connections_.set_deadline(c, now + (c.established ? wait : wait + c.answer_time()));
 }
 
 void Lifecycle::close(Connection& c) noexcept {
@@ -159,7 +190,9 @@ void Lifecycle::close(Connection& c) noexcept {
 }
 
 void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
-    if (c.state == State::kTimeWait) {
+    if (c.copies_left > 0) {
+        send_copy(c, now);
+    } else if (c.state == State::kTimeWait) {
         if (c.established) {
             report(c, EventType::kTimewaitExit);
         }
@@ -175,6 +208,19 @@ void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
         expect_answer(c, c.answer_time(), now);
     } else {
         give_up(c, now);
+    }
+}
+
+void Lifecycle::send_copy(Connection& c, engine::Nanoseconds now) noexcept {
+    const int sent = kCopies - c.copies_left--;
+    ++counters_.repeats_out;
+    push(c, c.last);
+    if (c.copies_left > 0) {
+        connections_.set_deadline(c, now + (kFirstCopy << (sent + 1)));
+    } else if (c.state == State::kTimeWait) {
+        wait_for_late_copies(c, now);
+    } else {
+        keep_alive(c, now);
     }
 }
 

@@ -29,12 +29,18 @@ class Lifecycle {
     void say(Connection& c, const Mad& mad) noexcept;
     void push(const engine::Address& source, const engine::Address& destination, const Mad& mad) noexcept;
     void push(const Connection& c, const Mad& mad) noexcept { push(c.local, c.peer, mad); }
+    // The program takes its time to answer MESSAGE.
+    void ask_for_patience(Connection& c, Refused message) noexcept;
+    // The last message is the answer that the peer was asked to wait for: it is said a few times more.
+    void repeat_if_awaited(Connection& c, engine::Nanoseconds now) noexcept;
     void expect_answer(Connection& c, engine::Nanoseconds within, engine::Nanoseconds now) noexcept;
 
     // The first state of a new connection, and another of one that has a state.
     void start_in(Connection& c, State state) noexcept;
     void enter(Connection& c, State state) noexcept;
     void establish(Connection& c) noexcept;
+    // The active side's end of the handshake.
+    void confirm(Connection& c) noexcept;
     // The peer of C, which has our reply, shows by its RTU, by data or by an end that it is connected.
     void peer_is_ready(Connection& c) noexcept;
     // The end of what wasn't established, by our word.
@@ -77,6 +83,8 @@ class Lifecycle {
   private:
     void set_state(Connection& c, State from, State to) noexcept;
     void ask_often(Connection& c, engine::Nanoseconds now) noexcept;
+    void send_copy(Connection& c, engine::Nanoseconds now) noexcept;
+    void wait_for_late_copies(Connection& c, engine::Nanoseconds now) noexcept;
     void give_up(Connection& c, engine::Nanoseconds now) noexcept;
     void keep_alive(Connection& c, engine::Nanoseconds now) noexcept;
     void ask_for_life(Connection& c, engine::Nanoseconds now) noexcept;

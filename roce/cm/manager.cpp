@@ -196,8 +196,7 @@ Result<void> ConnectionManager::ready(ConnectionId id) {
     if (c.state != State::kRepReceived) {
         return wrong_state("there is no answer of the peer to confirm");
     }
-    lifecycle_.establish(c);
-    lifecycle_.say(c, make_rtu(c));
+    lifecycle_.confirm(c);
     return {};
 }
 

@@ -7,11 +7,9 @@ namespace sluice::roce::cm {
 
 namespace {
 
-// How long a peer may make us wait, whatever its messages say. What rdma_cm asks for is below.
+// How long a peer may make us wait, whatever its messages say.
 constexpr std::uint8_t kMostResponseTimeout = 22, kMostLifetime = 20, kMostServiceTimeout = 24;
 constexpr std::uint8_t kMostAckTimeout = 22;
-// What we ask of a peer whose request waits for our program; as rdma_cm, a minute.
-constexpr std::uint8_t kServiceTimeout = 24;
 constexpr std::uint32_t kMostEventsPerMad = 2;
 
 constexpr std::uint8_t kAprInvalidCommId = 1, kAprNotSupported = 2;
@@ -234,7 +232,7 @@ void Receiver::take_request(Connection& c, const wire::CmReq& req, const wire::C
 void Receiver::repeat_request(Connection& c, const In& in) noexcept {
     ++counters_.duplicates_in;
     if (c.state == State::kReqReceived) {
-        lifecycle_.push(c, make_mra(c, Refused::kReq, kServiceTimeout));
+        lifecycle_.ask_for_patience(c, Refused::kReq);
     } else if (c.state == State::kRepSent) {
         lifecycle_.push(c, c.last);
     } else if (c.state == State::kTimeWait && c.end_reason != 0) {
@@ -243,6 +241,7 @@ void Receiver::repeat_request(Connection& c, const In& in) noexcept {
             wire::decode<wire::CmRej>(std::span(c.last).subspan<wire::MadHeader::kBytes, wire::kCmBytes>());
         rej.message = static_cast<std::uint8_t>(Refused::kReq);
         lifecycle_.push(c, to_mad(c.tid, rej));
+        c.copies_left = 0; // it asks
         connections_.set_deadline(c, in.now + c.answer_time() + 2 * time_of(c.timing.packet_lifetime));
     } else if (c.state == State::kTimeWait) {
         refuse(in, {c.comm_id, c.remote_comm_id}, Refused::kReq, reason::kStaleConnection);
@@ -303,7 +302,7 @@ void Receiver::repeat_reply(Connection& c, const wire::CmRep& rep, const In& in)
     ++counters_.duplicates_in;
     const bool same = c.remote_comm_id == rep.local_comm_id;
     if (c.state == State::kRepReceived && same) {
-        lifecycle_.push(c, make_mra(c, Refused::kRep, kServiceTimeout));
+        lifecycle_.ask_for_patience(c, Refused::kRep);
     } else if (c.state == State::kEstablished && same) {
         lifecycle_.push(c, c.last); // RTU
     } else if (c.is_over() && c.end_reason != 0) {

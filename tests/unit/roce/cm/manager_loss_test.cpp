@@ -125,6 +125,47 @@ ConnectionId connect_without_rtu(Bench& bench) {
     return active;
 }
 
+// The peer was told to wait for a minute: it won't ask again for what is lost.
+TEST(rtu__lost_behind_an_mra__comes_again_by_itself) {
+    Bench bench;
+    const ConnectionId active = bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    assert_true(bench.net.right.manager.accept(passive, Bench::acceptance(), bench.net.now).ok());
+    bench.wait(bench.left);
+    while (bench.count(bench.sent_left, wire::CmMra::kAttributeId) == 0) {
+        assert_true(bench.net.step());
+    }
+    bench.net.run_until(bench.net.now + 400 * kMicrosecond);
+    const Nanoseconds confirmed_at = bench.net.now;
+    bench.swallow = wire::CmRtu::kAttributeId;
+    assert_true(bench.net.left.manager.ready(active).ok());
+    bench.net.settle();
+    bench.swallow = 0;
+    assert_true(bench.wait(bench.right).type == EventType::kEstablished);
+    assert_true(bench.net.now - confirmed_at < 150'000 * kMicrosecond);
+    assert_true(bench.net.run()); // and not for ever
+    assert_int_equal(bench.count(bench.sent_left, wire::CmRtu::kAttributeId), 5);
+    assert_true(bench.net.left.manager.qp_settings(active).ok()); // still connected
+}
+
+TEST(reject__lost_behind_an_mra__comes_again_by_itself) {
+    Bench bench;
+    bench.connect();
+    const ConnectionId passive = bench.wait(bench.right).id;
+    while (bench.count(bench.sent_right, wire::CmMra::kAttributeId) == 0) {
+        assert_true(bench.net.step());
+    }
+    bench.net.run_until(bench.net.now + 400 * kMicrosecond);
+    const Nanoseconds refused_at = bench.net.now;
+    bench.swallow = wire::CmRej::kAttributeId;
+    assert_true(bench.net.right.manager.reject(passive, reason::kConsumer, kHello, refused_at).ok());
+    bench.net.settle();
+    bench.swallow = 0;
+    assert_true(bench.wait(bench.left).type == EventType::kRejected);
+    assert_true(bench.net.now - refused_at < 150'000 * kMicrosecond);
+    assert_int_equal(bench.right.size(), 1); // one request
+}
+
 TEST(rtu__lost__reply_again_rtu_again) {
     Bench bench;
     (void)connect_without_rtu(bench);
