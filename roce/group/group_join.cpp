@@ -82,7 +82,14 @@ Error no_answer(int door, const engine::Address& local) {
         peer.pid, socket::to_text(local).data());
 }
 
-// By a process that doesn't answer the door, usually for a moment only; or the door says so.
+// It is bound, and there is no listener: whoever has it is about to be one, or ends.
+Error has_begun(const engine::Address& local) {
+    return Error::format(ErrorKind::kBusy, ETIMEDOUT,
+                         "a process has begun to share %s and doesn't go on; is it stopped? `ss -xap | grep "
+                         "@%s` names it",
+                         socket::to_text(local).data(), door_name(local).data());
+}
+
 Error name_is_taken(const engine::Address& local) {
     return Error::format(ErrorKind::kExists, EADDRINUSE,
                          "%s is one of several addresses of a device that processes of yours have open; open "
@@ -127,8 +134,7 @@ Result<std::unique_ptr<Group>> Group::found(const socket::PortConfig& config,
                                             const socket::NetworkDevice& device) {
     Result<Descriptor> door = bind_name(door_name(config.local));
     if (!door) {
-        return door.error().kind() == ErrorKind::kExists ? name_is_taken(config.local)
-                                                         : std::move(door).error();
+        return door.error().kind() == ErrorKind::kExists ? has_begun(config.local) : std::move(door).error();
     }
     Result<void> is_free = check_port_is_free(config, device);
     if (!is_free) {

@@ -14,9 +14,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "roce/group/messages.hpp"
+#include "roce/group/stopwatch.hpp"
 #include "roce/wire/cm.hpp"
 #include "tests/unit/roce/group_members.hpp"
 
@@ -389,6 +391,35 @@ TEST(only_member__stopped__the_error_says_so_and_it_goes_on_later) {
     assert_non_null(std::strstr(error.text(), std::to_string(only.pid()).c_str()));
     assert_int_equal(kill(only.pid(), SIGCONT), 0);
     const Member second(address);
+}
+
+// What a founder is, until it listens.
+TEST(founder__takes_longer_than_an_aftermath__the_next_waits_for_it) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address();
+    Result<Descriptor> name = group::bind_name(group::door_name(address));
+    assert_true(name.ok());
+    std::thread slow([&name] {
+        for (const group::Stopwatch watch; watch.passed_ms() < 600;) { // what it takes
+            group::Stopwatch::pause();
+        }
+        *name = Descriptor();
+    });
+    const Result<std::unique_ptr<Group>> next = Group::join({.local = address});
+    slow.join();
+    assert_true(next.ok());
+}
+
+TEST(founder__never_listens__the_error_says_what_to_do) {
+    const engine::Address address = next_address();
+    const Result<Descriptor> name = group::bind_name(group::door_name(address));
+    assert_true(name.ok());
+    const Error error = refused_join(address);
+    assert_int_equal(static_cast<int>(error.kind()), static_cast<int>(ErrorKind::kBusy));
+    assert_non_null(std::strstr(error.text(), "is it stopped?"));
+    assert_non_null(std::strstr(error.text(), "@sluice-uroce/"));
 }
 
 // A visitor that was let in.
