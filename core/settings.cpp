@@ -20,7 +20,7 @@ constexpr std::array kSettings{
     SettingInfo{Setting::kCacheflush, "SLUICE_CACHEFLUSH", "name of a cache instruction",
                 "the best that the CPU has",
                 "use a weaker cache instruction, e.g. clflush; never one that the CPU lacks"},
-    SettingInfo{Setting::kCheck, "SLUICE_CHECK", "quick:FILE|full:FILE|pedantic:FILE", "none",
+    SettingInfo{Setting::kCheck, "SLUICE_CHECK", "quick:FILE|full:FILE|every:FILE|pedantic:FILE", "none",
                 "how much of a program is checked, and the file for what is found; `sluice check` sets it"},
     SettingInfo{Setting::kCoherence, "SLUICE_COHERENCE",
                 "auto|coherent|noncoherent|simulated, or DEV=VALUE,... for single devices", "auto",

@@ -66,6 +66,7 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
 
 struct CheckOptions {
     bool quick = false;
+    bool every_request = false;
     bool pedantic = false;
     std::string json;         // a file for one object a line, "-" for standard output; empty: none
     std::string suppressions; // a file; empty: none

@@ -216,6 +216,10 @@ struct CommandLine {
                               [this] { return run_check(options, checked, to_run); });
         CLI::Option* const quick =
             check->add_flag("--quick", checked.quick, "Only what costs next to nothing");
+        check
+            ->add_flag("--every-request", checked.every_request,
+                       "Watch the memory of each request, also where a queue has thousands")
+            ->excludes(quick);
         check->add_flag("--pedantic", checked.pedantic, "Also what right programs may do, if they know why")
             ->excludes(quick);
         check->add_option("--json", checked.json, "One JSON object a line; - is standard output")

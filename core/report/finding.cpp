@@ -33,7 +33,8 @@ struct Wish {
 
 // SLUICE_CHECK is DEPTH:FILE.
 Wish read_wish() noexcept {
-    constexpr std::array kDepths{Depth::kQuick, Depth::kFull, Depth::kPedantic}; // as the setting's values
+    // As the setting's values.
+    constexpr std::array kDepths{Depth::kQuick, Depth::kFull, Depth::kEveryRequest, Depth::kPedantic};
     const char* const value = setting_value(Setting::kCheck);
     const Result<Choice> wanted = parse_choice(Setting::kCheck, value != nullptr ? value : "");
     if (!wanted) {

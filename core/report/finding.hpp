@@ -51,7 +51,8 @@ enum class Depth : std::uint8_t {
     kNothing, // it isn't there
     kQuick,   // what costs next to nothing
     kFull,
-    kPedantic, // also what right programs may do, if they know why
+    kEveryRequest, // its memory, also where a queue has very many
+    kPedantic,     // also what right programs may do, if they know why
 };
 
 Depth depth() noexcept;

@@ -2,8 +2,8 @@
 //
 // What `sluice check` costs an unmodified program: bench_check [--json FILE] [--quick].
 //
-// ib_send_bw as it is packaged, two processes over uroce, without a checker, behind `sluice check --quick`
-// and behind `sluice check`; all run in each round, and both sides have the checker.
+// ib_send_bw as it is packaged, two processes over uroce, without a checker and behind `sluice check`: with
+// --quick, without an option, with --every-request. All run in each round, and both sides have the checker.
 #include "tests/bench/failure.hpp"
 #include "tests/bench/harness.hpp"
 #include "tests/bench/in_lab.hpp"
@@ -21,6 +21,7 @@ constexpr std::size_t kPlain = 0;
 constexpr std::size_t kPlainAgain = 1;
 constexpr std::size_t kQuick = 2;
 constexpr std::size_t kFull = 3;
+constexpr std::size_t kEvery = 4;
 
 Pair send_bandwidth(const std::string& port, std::size_t bytes, int count, const Words& checker) {
     const Words command = {"ib_send_bw",         "-F", "-p", port, "-s", std::to_string(bytes), "-n",
@@ -65,7 +66,8 @@ void slowdown_figures(Report& report, const PairRunner& runner, const std::strin
                       Goals goals) {
     const int count = report.quick() ? 1000 : 20'000;
     std::vector<Pair> pairs;
-    for (const Words& checker : {Words(), Words(), Words{"check", "--quick"}, Words{"check"}}) {
+    for (const Words& checker :
+         {Words(), Words(), Words{"check", "--quick"}, Words{"check"}, Words{"check", "--every-request"}}) {
         pairs.push_back(send_bandwidth(runner.port(), bytes, count, checker));
     }
     const std::vector<double> mib_per_s = medians_in_turns(
@@ -73,6 +75,8 @@ void slowdown_figures(Report& report, const PairRunner& runner, const std::strin
     add_slowdown(report, "ib_send_bw " + size + ", slower by `sluice check --quick`", mib_per_s, kQuick,
                  goals.quick);
     add_slowdown(report, "ib_send_bw " + size + ", slower by `sluice check`", mib_per_s, kFull, goals.full);
+    add_slowdown(report, "ib_send_bw " + size + ", slower by `sluice check --every-request`", mib_per_s,
+                 kEvery, 0);
 }
 
 } // namespace

@@ -26,5 +26,9 @@ void written_from_what_is_sent(void);
 void threads(void);
 void threads_that_end_regions(void);
 void idle_child(void);
+void busy(void);
+void busy_changed_in_a_loop(void);
+void busy_changed_once(void);
+void busy_failed(void);
 
 #endif

@@ -255,6 +255,10 @@ static const struct {
              {"threads", threads},
              {"threads_that_end_regions", threads_that_end_regions},
              {"idle_child", idle_child},
+             {"busy", busy},
+             {"busy_changed_in_a_loop", busy_changed_in_a_loop},
+             {"busy_changed_once", busy_changed_once},
+             {"busy_failed", busy_failed},
              {"between_parts", between_parts},
              {"between_steps", between_steps}};
 

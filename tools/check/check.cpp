@@ -108,7 +108,10 @@ class Run {
 
   private:
     std::vector<std::string> settings_with(const std::string& library) const {
-        const char* const depth = how_.quick ? "quick:" : how_.pedantic ? "pedantic:" : "full:";
+        const char* const depth = how_.quick           ? "quick:"
+                                  : how_.pedantic      ? "pedantic:"
+                                  : how_.every_request ? "every:"
+                                                       : "full:";
         std::vector<std::string> settings = {preload_in_front(library),
                                              std::string("SLUICE_CHECK=") + depth + file_.path()};
         if (timeline_) {

@@ -135,7 +135,7 @@ _sluice_complete() {
             ;;
         run) words="--device --local --pair --ranks --timeout --help -- " ;;
         check)
-            words="--quick --pedantic --json --suppressions --exit-code --limit"
+            words="--quick --every-request --pedantic --json --suppressions --exit-code --limit"
             words="$words --timeline --timeline-json --timeline-events --help -- "
             ;;
         trace) words="--json --html --events --help -- " ;;

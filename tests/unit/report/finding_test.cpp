@@ -249,6 +249,7 @@ TEST(write__nobody_wants_it__nothing) {
 TEST(depth__each_word__its_own) {
     constexpr std::array kDepths = {std::pair("quick:/dev/null", Depth::kQuick),
                                     std::pair("full:/dev/null", Depth::kFull),
+                                    std::pair("every:/dev/null", Depth::kEveryRequest),
                                     std::pair("pedantic:/dev/null", Depth::kPedantic)};
     for (const auto& [value, wanted] : kDepths) {
         in_child(value, [wanted = wanted] { _exit(depth() == wanted ? 0 : 1); });
