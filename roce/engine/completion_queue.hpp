@@ -148,6 +148,25 @@ class CompletionQueue {
         return true;
     }
 
+    // Neither pushing nor polling may go on meanwhile. What queue pair QPN has completed isn't there any
+    // more.
+    void forget(std::uint32_t qpn) noexcept {
+        let_go();
+        const std::uint32_t end = produced_.load(std::memory_order_relaxed);
+        std::uint32_t kept = consumed_.load(std::memory_order_relaxed);
+        for (std::uint32_t at = kept; at != end; ++at) {
+            if (items_[at & mask_].qpn == qpn) {
+                continue;
+            }
+            items_[kept & mask_] = items_[at & mask_];
+            if (clock_ != nullptr) {
+                stamps_[kept & mask_] = stamps_[at & mask_];
+            }
+            ++kept;
+        }
+        produced_.store(kept, std::memory_order_release);
+    }
+
   private:
     // The item at AT is there: the program may see it.
     void publish(std::uint32_t at) noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Queue pairs: made, led through their states, asked and destroyed.
+#include <sched.h>
+
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -274,6 +276,70 @@ engine::Address local_of(const Qp& qp, const engine::Address* start) noexcept {
     return former == engine::Address{} ? qp.owner().device.where().gid : former;
 }
 
+// Held by a thread that polls, which is short, or that has the queue open, which may be the caller.
+bool lock_soon(QueueLock& lock) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    constexpr int kTries = 1000;
+    for (int i = 0; i < kTries; ++i) {
+        if (lock.try_lock()) {
+            return true;
+        }
+        sched_yield();
+    }
+    return false;
+}
+
+// Of a queue that is open between ibv_start_poll() and ibv_end_poll() nothing is taken away.
+void forget_completions(Cq& cq, std::uint32_t qpn) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+    if (!lock_soon(cq.lock)) {
+        return;
+    }
+    if (cq.current == nullptr) {
+        const device::Device::ProgressSession session(cq.owner().device);
+        cq.queue.forget(qpn);
+    }
+    cq.lock.unlock();
+}
+
+// As with adapters: who resets a queue pair may free what its requests were about.
+void forget_completions(const Qp& qp) noexcept {
+    for (ibv_cq* const cq : {qp.init.send_cq, qp.init.recv_cq}) {
+        if (cq != nullptr) {
+            forget_completions(cq_of(cq), qp.qp.qp_num);
+        }
+    }
+}
+
+// Takes the device's lock.
+int modify_locked(Qp& qp, const ibv_qp_attr& attr, int mask, const engine::Address* start) noexcept {
+    device::Device& device = qp.owner().device;
+    const device::Device::ProgressSession session(device);
+    const ibv_qp_state from = to_ibv(qp.engine->state());
+    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+    int error = check_mask(qp.engine->type(), from, to, attr, mask);
+    if (error == 0) {
+        error = check_values(attr, mask, device);
+    }
+    if (error != 0) {
+        return error;
+    }
+    ibv_qp_attr merged = qp.attributes;
+    merge(merged, attr, mask);
+    const Result<void> modified = at_boundary("ibv_modify_qp", [&] {
+        return qp.engine->modify(*to_engine(to),
+                                 to_engine(merged, qp.engine->type(), device.where(), local_of(qp, start)));
+    });
+    if (!modified) {
+        SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
+        return modified.error().kind() == ErrorKind::kInsufficientResources ? ENOMEM : EINVAL;
+    }
+    for_each_handle(qp, [&](Qp& one) { one.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged; });
+    if (to == IBV_QPS_RTR && from != to && qp.engine->type() != engine::QpType::kUd) {
+        device.watch_peer(*qp.engine);
+    }
+    session.engine().wake(*qp.engine);
+    return 0;
+}
+
 } // namespace
 
 int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int given_mask) noexcept {
@@ -300,32 +366,11 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int given_mask) noexcept {
             return error;
         }
     }
-    const device::Device::ProgressSession session(device);
-    const ibv_qp_state from = to_ibv(qp.engine->state());
-    const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr->qp_state : from;
-    int error = check_mask(qp.engine->type(), from, to, *attr, mask);
-    if (error == 0) {
-        error = check_values(*attr, mask, device);
+    const int error = modify_locked(qp, *attr, mask, start);
+    if (error == 0 && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
+        forget_completions(qp);
     }
-    if (error != 0) {
-        return error;
-    }
-    ibv_qp_attr merged = qp.attributes;
-    merge(merged, *attr, mask);
-    const Result<void> modified = at_boundary("ibv_modify_qp", [&] {
-        return qp.engine->modify(*to_engine(to),
-                                 to_engine(merged, qp.engine->type(), device.where(), local_of(qp, start)));
-    });
-    if (!modified) {
-        SLUICE_LOG(kError, "uroce", "ibv_modify_qp: %s", modified.error().text());
-        return modified.error().kind() == ErrorKind::kInsufficientResources ? ENOMEM : EINVAL;
-    }
-    for_each_handle(qp, [&](Qp& one) { one.attributes = to == IBV_QPS_RESET ? ibv_qp_attr{} : merged; });
-    if (to == IBV_QPS_RTR && from != to && qp.engine->type() != engine::QpType::kUd) {
-        device.watch_peer(*qp.engine);
-    }
-    session.engine().wake(*qp.engine);
-    return 0;
+    return error;
 }
 
 int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init_attr) noexcept {

@@ -452,6 +452,28 @@ TEST(completion_queue__with_time_stamps__keeps_that_of_each_push) {
     }
 }
 
+TEST(completion_queue__forgets_a_queue_pair__the_others_stay_in_order) {
+    ticks = 10;
+    CompletionQueue queue(6);
+    queue.stamp_by([]() noexcept { return ticks++; });
+    for (const std::uint32_t qpn : {5, 3, 5, 5, 4, 3}) {
+        assert_true(queue.push({.wr_id = static_cast<std::uint64_t>(ticks), .qpn = qpn}));
+    }
+    queue.pop();
+    queue.forget(5);
+    assert_int_equal(queue.size(), 3);
+    for (const std::uint64_t id : {11, 14, 15}) {
+        assert_int_equal(queue.front()->wr_id, id);
+        assert_int_equal(queue.front_stamp(), id);
+        queue.pop();
+    }
+    assert_true(queue.empty());
+    for (int i = 0; i < 6; ++i) { // what was forgotten left its places
+        assert_true(queue.push({}));
+    }
+    assert_false(queue.push({}));
+}
+
 TEST(completion_queue__overflowed__has_ended_when_all_were_taken) {
     CompletionQueue queue(2);
     queue.push({.wr_id = 1});

@@ -587,6 +587,23 @@ TEST(modify__wrong_masks_and_values__refused_with_nothing_changed) {
     assert_int_equal(end.state(), IBV_QPS_RESET);
 }
 
+TEST(modify__to_reset__completions_go_with_their_requests) {
+    const OpenContext context(open_uroce());
+    End end(context.get());
+    End other(context.get());
+    for (End* one : {&end, &other}) {
+        bring_up(one->qp, one->qp->qp_num, one->gid);
+        assert_int_equal(one->send(IBV_WR_RDMA_WRITE, one->sge(0, 8), *one, 64), 0);
+    }
+    assert_int_equal(modify(end.qp, {}, IBV_QPS_RESET, IBV_QP_STATE), 0);
+    ibv_wc wc{};
+    assert_int_equal(ibv_poll_cq(end.cq, 1, &wc), 0);
+    assert_int_equal(other.wait().status, IBV_WC_SUCCESS);
+    bring_up(end.qp, end.qp->qp_num, end.gid);
+    assert_int_equal(end.send(IBV_WR_RDMA_WRITE, end.sge(0, 8), end, 64), 0);
+    assert_int_equal(end.wait().status, IBV_WC_SUCCESS);
+}
+
 TEST(modify__unreliable_connection__its_own_attributes) {
     const OpenContext context(open_uroce());
     EndOptions options;
