@@ -22,14 +22,24 @@ DeviceMemory& memory_of(ibv_dm* dm) noexcept {
     return *static_cast<DeviceMemory*>(dm);
 }
 
+// What adapters copy by.
+constexpr std::uint64_t kWord = 4;
+
 bool is_inside(const DeviceMemory& memory, std::uint64_t offset, std::size_t len_bytes) noexcept {
     return offset <= memory.len_bytes && len_bytes <= memory.len_bytes - offset;
 }
 
+int check_copy(const DeviceMemory& memory, std::uint64_t offset, std::size_t len_bytes) noexcept {
+    if (offset % kWord != 0 || len_bytes % kWord != 0) {
+        return EINVAL;
+    }
+    return is_inside(memory, offset, len_bytes) ? 0 : EFAULT;
+}
+
 int memcpy_to_dm(ibv_dm* dm, std::uint64_t offset, const void* from, std::size_t len_bytes) noexcept {
     DeviceMemory& memory = memory_of(dm);
-    if (!is_inside(memory, offset, len_bytes)) {
-        return EFAULT;
+    if (const int error = check_copy(memory, offset, len_bytes)) {
+        return error;
     }
     std::memcpy(memory.bytes + offset, from, len_bytes);
     return 0;
@@ -37,8 +47,8 @@ int memcpy_to_dm(ibv_dm* dm, std::uint64_t offset, const void* from, std::size_t
 
 int memcpy_from_dm(void* to, ibv_dm* dm, std::uint64_t offset, std::size_t len_bytes) noexcept {
     const DeviceMemory& memory = memory_of(dm);
-    if (!is_inside(memory, offset, len_bytes)) {
-        return EFAULT;
+    if (const int error = check_copy(memory, offset, len_bytes)) {
+        return error;
     }
     std::memcpy(to, memory.bytes + offset, len_bytes);
     return 0;
@@ -61,8 +71,9 @@ DeviceMemory::~DeviceMemory() {
     }
 }
 
+// Also in a child of fork(), where the device itself isn't: this is memory.
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) noexcept {
-    if (context_of(context).gone()) {
+    if (context_of(context).closed) {
         return fail_with<ibv_dm>(EIO);
     }
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -87,7 +98,9 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) noexcept {
     if (memory->bytes == nullptr) {
         return nullptr;
     }
-    memory->membership.join(memory->context);
+    if (!context_of(context).forked()) {
+        memory->membership.join(memory->context);
+    }
     return memory.release();
 }
 

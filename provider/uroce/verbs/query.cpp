@@ -94,12 +94,13 @@ bool can_write_back() noexcept {
     return can;
 }
 
+// Also in a child of fork(): none of it changes.
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t attr_bytes) noexcept {
     if ((input != nullptr && input->comp_mask != 0) || attr_bytes < sizeof attr->orig_attr) {
         return EINVAL;
     }
-    if (context_of(context).gone()) {
+    if (context_of(context).closed) {
         return EIO;
     }
     const device::Device& device = context_of(context).device;

@@ -186,7 +186,10 @@ int use_in_child(Connected& pair) {
     ibv_qp_init_attr init{};
     expect(ibv_query_qp(pair.left.qp, &attr, IBV_QP_STATE, &init) == EIO);
     ibv_device_attr device{};
-    expect(ibv_query_device(pair.first.get(), &device) == EIO);
+    expect(ibv_query_device(pair.first.get(), &device) == 0);
+    ibv_alloc_dm_attr wanted{.length = 64, .log_align_req = 0, .comp_mask = 0};
+    ibv_dm* const dm = ibv_alloc_dm(pair.first.get(), &wanted);
+    expect(dm != nullptr && ibv_free_dm(dm) == 0);
     ibv_port_attr port{};
     expect(ibv_query_port(pair.first.get(), 1, &port) == EIO);
     expect(!sluice::uroce::verbs::create_comp_channel(pair.first.get()).ok());
