@@ -63,6 +63,7 @@ std::optional<RealVerbs> find_verbs() noexcept {
     RealVerbs verbs;
     Library library("libibverbs.so.1", "ibv_get_device_name");
     library.want("ibv_get_device_index", verbs.get_device_index)
+        .want("ibv_import_device", verbs.import_device)
         .need("ibv_get_device_list", verbs.get_device_list)
         .need("ibv_free_device_list", verbs.free_device_list)
         .need("ibv_get_device_guid", verbs.get_device_guid)

@@ -14,6 +14,7 @@ struct RealVerbs {
     decltype(&::ibv_get_device_guid) get_device_guid = nullptr;
     decltype(&::ibv_get_device_index) get_device_index = nullptr; // null: a libibverbs older than 1.9
     decltype(&::ibv_open_device) open_device = nullptr;
+    decltype(&::ibv_import_device) import_device = nullptr; // null: a libibverbs older than 1.10
     decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
     decltype(&::ibv_create_ah) create_ah = nullptr;
     decltype(&::ibv_query_gid) query_gid = nullptr;

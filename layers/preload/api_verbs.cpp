@@ -5,7 +5,12 @@
 #include <infiniband/verbs.h>
 #include <sluice/sluice.h>
 
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
+#include <cstdio>
+#include <string_view>
 
 #include "core/boundary.hpp"
 #include "layers/cmdev/takeover.hpp"
@@ -26,6 +31,15 @@ const ListedDevice* find_listed(const ibv_device* device) noexcept {
     const Result<const ListedDevice*> found = at_boundary(
         "find_listed", [&]() -> Result<const ListedDevice*> { return Devices::instance().find(device); });
     return found ? *found : nullptr;
+}
+
+// A uroce context's descriptor is an eventfd, and no kernel device's is.
+bool is_ours(int cmd_fd) noexcept {
+    std::array<char, 32> link;
+    std::array<char, 32> target{};
+    (void)std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", cmd_fd);
+    return readlink(link.data(), target.data(), target.size() - 1) > 0 &&
+           std::string_view(target.data()) == "anon_inode:[eventfd]";
 }
 
 } // namespace
@@ -91,6 +105,20 @@ ibv_context* ibv_open_device(ibv_device* device) {
     }
     const hooks::RealVerbs* const real = hooks::real_verbs();
     return real != nullptr ? real->open_device(device) : nullptr;
+}
+
+// libibverbs looks for a device file behind the descriptor, and would call ours a wrong argument.
+ibv_context* ibv_import_device(int cmd_fd) {
+    if (is_ours(cmd_fd)) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    const hooks::RealVerbs* const real = hooks::real_verbs();
+    if (real == nullptr || real->import_device == nullptr) {
+        errno = ENOSYS;
+        return nullptr;
+    }
+    return real->import_device(cmd_fd);
 }
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
