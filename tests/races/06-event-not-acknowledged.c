@@ -10,27 +10,11 @@
 //
 // Remedy: ibv_ack_cq_events() for the queue that the event names. Many events may be acknowledged by one
 // call.
-#include <signal.h>
 #include <string.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include "pair.h"
 
 // A call that waits without end is interrupted by nothing else.
-static void give_up(int number) {
-    static const char text[] = "symptom: ibv_destroy_cq() doesn't return\n";
-    (void)number;
-    _exit(write(STDOUT_FILENO, text, sizeof text - 1) > 0 ? 1 : 2);
-}
-
-static void watch(void) {
-    const int ms = patience_ms();
-    const struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
-    signal(SIGALRM, give_up);
-    setitimer(ITIMER_REAL, &timer, NULL);
-}
-
 int main(void) {
     static char from[8] = "hello", to[8];
     const struct options options = {0};
@@ -56,7 +40,7 @@ int main(void) {
 
     must(ibv_dereg_mr(source) == 0, "ibv_dereg_mr");
     must(ibv_dereg_mr(target) == 0, "ibv_dereg_mr");
-    watch();
+    watch("ibv_destroy_cq() doesn't return");
     pair_close(&pair);
     return verdict(right ? NULL : "the message isn't there");
 }

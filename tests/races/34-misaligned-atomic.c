@@ -24,19 +24,6 @@ struct __attribute__((packed, aligned(8))) shared_state {
     uint64_t counter;
 };
 
-static int post_add(struct end* end, const struct ibv_mr* region, const uint64_t* result,
-                    struct remote remote, uint64_t summand) {
-    struct ibv_sge piece = {.addr = (uintptr_t)result, .length = sizeof *result, .lkey = region->lkey};
-    struct ibv_send_wr request = {
-        .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-        .sg_list = &piece,
-        .num_sge = 1,
-        .send_flags = IBV_SEND_SIGNALED,
-        .wr.atomic = {.remote_addr = remote.address, .rkey = remote.key, .compare_add = summand}};
-    struct ibv_send_wr* bad = NULL;
-    return ibv_post_send(end->id->qp, &request, &bad);
-}
-
 int main(void) {
     static struct shared_state state = {.counter = 5};
     static uint64_t before;
@@ -50,7 +37,7 @@ int main(void) {
     struct ibv_mr* const target = register_memory(&pair, &state, sizeof state, IBV_ACCESS_REMOTE_ATOMIC);
     const struct remote remote = {(uintptr_t)&state + offsetof(struct shared_state, counter), target->rkey};
 
-    const int error = post_add(&pair.a, result, &before, remote, 2);
+    const int error = post_add(&pair.a, result, &before, sizeof before, remote, 2);
     if (error != 0) {
         symptom = strerror(error);
     } else {

@@ -59,14 +59,20 @@ void datagrams_open(struct datagrams* datagrams) {
     open_end(datagrams, &datagrams->b);
 }
 
-static void close_end(struct datagram_end* end) {
-    must(ibv_destroy_qp(end->qp) == 0, "ibv_destroy_qp");
-    must(ibv_destroy_cq(end->queue) == 0, "ibv_destroy_cq");
+static void destroy_qp(struct datagram_end* end) {
+    must(end->qp == NULL || ibv_destroy_qp(end->qp) == 0, "ibv_destroy_qp");
+    end->qp = NULL;
+}
+
+void datagrams_destroy_qps(struct datagrams* datagrams) {
+    destroy_qp(&datagrams->a);
+    destroy_qp(&datagrams->b);
 }
 
 void datagrams_close(struct datagrams* datagrams) {
-    close_end(&datagrams->a);
-    close_end(&datagrams->b);
+    datagrams_destroy_qps(datagrams);
+    must(ibv_destroy_cq(datagrams->a.queue) == 0, "ibv_destroy_cq");
+    must(ibv_destroy_cq(datagrams->b.queue) == 0, "ibv_destroy_cq");
     must(ibv_dealloc_pd(datagrams->pd) == 0, "ibv_dealloc_pd");
     must(rdma_destroy_id(datagrams->id) == 0, "rdma_destroy_id");
 }

@@ -24,6 +24,8 @@ struct datagrams {
 };
 
 void datagrams_open(struct datagrams* datagrams);
+// The queue pairs go first, and what is posted to them; or all goes together.
+void datagrams_destroy_qps(struct datagrams* datagrams);
 void datagrams_close(struct datagrams* datagrams);
 // For messages to either end: they have one address.
 struct ibv_ah* make_address_handle(struct datagrams* datagrams);

@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { FAILED = 2, SKIPPED = 77, REQUESTS = 64, CONNECT_MS = 5000, AWAIT_MS = 10000 };
 
@@ -22,6 +25,25 @@ void must(int fine, const char* what) {
 int patience_ms(void) {
     const char* text = getenv("RACES_PATIENCE_MS");
     return text != NULL ? (int)strtol(text, NULL, 10) : 5000;
+}
+
+static const char* of_waiting = NULL;
+
+static void give_up(int number) {
+    static const char before[] = "symptom: ";
+    (void)number;
+    const int is_told = write(STDOUT_FILENO, before, sizeof before - 1) > 0 &&
+                        write(STDOUT_FILENO, of_waiting, strlen(of_waiting)) > 0 &&
+                        write(STDOUT_FILENO, "\n", 1) == 1;
+    _exit(is_told ? 1 : FAILED);
+}
+
+void watch(const char* symptom) {
+    const int ms = patience_ms();
+    const struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
+    of_waiting = symptom;
+    signal(SIGALRM, give_up);
+    setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 void needs_retries(const struct pair* pair) {
@@ -57,10 +79,14 @@ struct sockaddr_in own_address(void) {
     return address;
 }
 
-// The next event, which must be of TYPE. Returns its id.
-static struct rdma_cm_id* expect(struct pair* pair, enum rdma_cm_event_type type) {
+struct rdma_cm_event* next_event(struct rdma_event_channel* events) {
     struct rdma_cm_event* event = NULL;
-    must(rdma_get_cm_event(pair->events, &event) == 0, "rdma_get_cm_event");
+    must(rdma_get_cm_event(events, &event) == 0, "rdma_get_cm_event");
+    return event;
+}
+
+struct rdma_cm_id* expect(struct rdma_event_channel* events, enum rdma_cm_event_type type) {
+    struct rdma_cm_event* const event = next_event(events);
     if (event->event != type) {
         fprintf(stderr, "%s in place of %s\n", rdma_event_str(event->event), rdma_event_str(type));
         exit(FAILED);
@@ -70,13 +96,24 @@ static struct rdma_cm_id* expect(struct pair* pair, enum rdma_cm_event_type type
     return id;
 }
 
-static void resolve(struct pair* pair, struct sockaddr_in address) {
-    must(rdma_create_id(pair->events, &pair->a.id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-    must(rdma_resolve_addr(pair->a.id, NULL, (struct sockaddr*)&address, CONNECT_MS) == 0,
-         "rdma_resolve_addr");
-    expect(pair, RDMA_CM_EVENT_ADDR_RESOLVED);
-    must(rdma_resolve_route(pair->a.id, CONNECT_MS) == 0, "rdma_resolve_route");
-    expect(pair, RDMA_CM_EVENT_ROUTE_RESOLVED);
+struct rdma_cm_id* make_listener(struct rdma_event_channel* events, struct sockaddr_in* address) {
+    struct rdma_cm_id* listener = NULL;
+    *address = own_address();
+    must(rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+    must(rdma_bind_addr(listener, (struct sockaddr*)address) == 0, "rdma_bind_addr");
+    must(rdma_listen(listener, 2) == 0, "rdma_listen");
+    address->sin_port = rdma_get_src_port(listener);
+    return listener;
+}
+
+struct rdma_cm_id* make_client(struct rdma_event_channel* events, struct sockaddr_in address) {
+    struct rdma_cm_id* client = NULL;
+    must(rdma_create_id(events, &client, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+    must(rdma_resolve_addr(client, NULL, (struct sockaddr*)&address, CONNECT_MS) == 0, "rdma_resolve_addr");
+    expect(events, RDMA_CM_EVENT_ADDR_RESOLVED);
+    must(rdma_resolve_route(client, CONNECT_MS) == 0, "rdma_resolve_route");
+    expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    return client;
 }
 
 static struct ibv_cq* extended_cq(struct ibv_context* verbs, struct ibv_cq_init_attr_ex init) {
@@ -109,7 +146,11 @@ static void make_queues(struct pair* pair, struct end* end, const struct options
 static void make_qp(struct pair* pair, struct end* end, const struct options* options) {
     const uint32_t requests = options->send_requests != 0 ? options->send_requests : REQUESTS;
     make_queues(pair, end, options, (int)requests);
-    struct ibv_qp_init_attr init = {
+    struct ibv_qp_init_attr_ex init = {
+        .comp_mask =
+            IBV_QP_INIT_ATTR_PD | (options->operations != 0 ? (uint32_t)IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0U),
+        .pd = pair->pd,
+        .send_ops_flags = options->operations,
         .send_cq = end->sent,
         .recv_cq = end->received,
         .srq = pair->shared,
@@ -119,7 +160,13 @@ static void make_qp(struct pair* pair, struct end* end, const struct options* op
                 .max_send_sge = options->send_pieces != 0 ? options->send_pieces : 1,
                 .max_recv_sge = 1,
                 .max_inline_data = options->inline_bytes}};
-    must(rdma_create_qp(end->id, pair->pd, &init) == 0, "rdma_create_qp");
+    if (rdma_create_qp_ex(end->id, &init) != 0) {
+        if (options->operations != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+            fprintf(stderr, "skipped: this device has no such operations\n");
+            exit(SKIPPED);
+        }
+        must(0, "rdma_create_qp_ex");
+    }
     end->cap = init.cap;
 }
 
@@ -133,29 +180,29 @@ static void make_shared(struct pair* pair, uint32_t places) {
 
 // What each end says here is for the other end's messages.
 static struct rdma_conn_param parameters(const struct pair* pair) {
-    const struct rdma_conn_param parameters = {
-        .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = pair->retries};
+    const struct rdma_conn_param parameters = {.responder_resources = pair->reads,
+                                               .initiator_depth = pair->reads,
+                                               .retry_count = 7,
+                                               .rnr_retry_count = pair->retries};
     return parameters;
 }
 
 void pair_open(struct pair* pair, const struct options* options) {
-    struct sockaddr_in address = own_address();
+    struct sockaddr_in address;
     memset(pair, 0, sizeof *pair);
     pair->retries = options->no_retries ? 0 : 7;
+    pair->reads = options->no_reads ? 0 : 1;
     pair->events = rdma_create_event_channel();
     must(pair->events != NULL, "rdma_create_event_channel");
-    must(rdma_create_id(pair->events, &pair->listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-    must(rdma_bind_addr(pair->listener, (struct sockaddr*)&address) == 0, "rdma_bind_addr");
-    must(rdma_listen(pair->listener, 1) == 0, "rdma_listen");
-    address.sin_port = rdma_get_src_port(pair->listener);
-    resolve(pair, address);
+    pair->listener = make_listener(pair->events, &address);
+    pair->a.id = make_client(pair->events, address);
     pair->pd = ibv_alloc_pd(pair->a.id->verbs);
     must(pair->pd != NULL, "ibv_alloc_pd");
     make_shared(pair, options->shared_places);
     make_qp(pair, &pair->a, options);
     struct rdma_conn_param ask = parameters(pair);
     must(rdma_connect(pair->a.id, &ask) == 0, "rdma_connect");
-    pair->b.id = expect(pair, RDMA_CM_EVENT_CONNECT_REQUEST);
+    pair->b.id = expect(pair->events, RDMA_CM_EVENT_CONNECT_REQUEST);
     make_qp(pair, &pair->b, options);
 }
 
@@ -170,8 +217,8 @@ static void shorten_retries(const struct end* end) {
 void pair_connect(struct pair* pair) {
     struct rdma_conn_param accept = parameters(pair);
     must(rdma_accept(pair->b.id, &accept) == 0, "rdma_accept");
-    expect(pair, RDMA_CM_EVENT_ESTABLISHED);
-    expect(pair, RDMA_CM_EVENT_ESTABLISHED);
+    expect(pair->events, RDMA_CM_EVENT_ESTABLISHED);
+    expect(pair->events, RDMA_CM_EVENT_ESTABLISHED);
     shorten_retries(&pair->a);
     shorten_retries(&pair->b);
 }
@@ -269,6 +316,19 @@ int post(struct end* end, enum ibv_wr_opcode opcode, const struct ibv_mr* region
                                   .num_sge = 1,
                                   .send_flags = flags,
                                   .wr.rdma = {.remote_addr = remote.address, .rkey = remote.key}};
+    struct ibv_send_wr* bad = NULL;
+    return ibv_post_send(end->id->qp, &request, &bad);
+}
+
+int post_add(struct end* end, const struct ibv_mr* region, const void* result, size_t bytes,
+             struct remote remote, uint64_t summand) {
+    struct ibv_sge piece = {.addr = (uintptr_t)result, .length = (uint32_t)bytes, .lkey = region->lkey};
+    struct ibv_send_wr request = {
+        .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+        .sg_list = &piece,
+        .num_sge = 1,
+        .send_flags = IBV_SEND_SIGNALED,
+        .wr.atomic = {.remote_addr = remote.address, .rkey = remote.key, .compare_add = summand}};
     struct ibv_send_wr* bad = NULL;
     return ibv_post_send(end->id->qp, &request, &bad);
 }

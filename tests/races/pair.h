@@ -31,6 +31,7 @@ struct pair {
     struct ibv_pd* pd;      // of both ends
     struct ibv_srq* shared; // of both ends, or null
     uint8_t retries;        // of a message that finds no receive; 7: without end
+    uint8_t reads;          // at a time
     struct end a;
     struct end b;
 };
@@ -40,10 +41,12 @@ struct options {
     uint32_t send_requests;                     // for each end; 0: 64
     int sent_entries;                           // of the queue `sent`; 0: as many as send_requests
     uint8_t no_retries;                         // a message that finds no receive is an error at once
+    uint8_t no_reads;                           // neither end may read from the other
     uint8_t one_sent;                           // b's requests complete in a's queue `sent`, too
     uint32_t send_pieces;                       // of a request; 0: 1
     uint32_t inline_bytes;                      // of a request
     uint32_t shared_places;                     // of a shared receive queue; 0: each end has its own
+    uint64_t operations;                        // that ibv_wr_*() shall have
     const struct ibv_cq_init_attr_ex* received; // what `received` is beyond an ordinary queue
 };
 
@@ -75,6 +78,9 @@ struct remote {
 };
 int post(struct end* end, enum ibv_wr_opcode opcode, const struct ibv_mr* region, const void* local,
          size_t bytes, struct remote remote, unsigned flags);
+// An atomic addition at REMOTE, whose result goes to BYTES at RESULT. Returns what ibv_post_send() returns.
+int post_add(struct end* end, const struct ibv_mr* region, const void* result, size_t bytes,
+             struct remote remote, uint64_t summand);
 // A Send with a completion, which has to be accepted.
 void post_message(struct end* end, const struct ibv_mr* region, const void* local, size_t bytes);
 void post_receive(struct end* end, const struct ibv_mr* region, void* local, size_t bytes);
@@ -95,10 +101,19 @@ int take_event(struct end* end);
 // Whether the device reports EVENT within MS.
 int device_reports(struct ibv_context* verbs, enum ibv_event_type event, int ms);
 
+// For programs that connect by themselves: an id that listens, and its address with the port; one that knows
+// the way there; the next event; and the id of the next one, which must be of TYPE and is acknowledged.
+struct rdma_cm_id* make_listener(struct rdma_event_channel* events, struct sockaddr_in* address);
+struct rdma_cm_id* make_client(struct rdma_event_channel* events, struct sockaddr_in address);
+struct rdma_cm_event* next_event(struct rdma_event_channel* events);
+struct rdma_cm_id* expect(struct rdma_event_channel* events, enum rdma_cm_event_type type);
+
 // RACES_ADDRESS, LAB_ADDR or 127.0.0.1.
 struct sockaddr_in own_address(void);
 // How long to wait for what may never come: RACES_PATIENCE_MS, or 5000.
 int patience_ms(void);
+// Where a call may never return: ends the program with status 1 and SYMPTOM when patience_ms() are over.
+void watch(const char* symptom);
 // Ends the program with status 2 unless FINE.
 void must(int fine, const char* what);
 // Ends it with status 77 where the device is of iWARP: a message that finds no receive ends the connection
