@@ -8,8 +8,8 @@
 
 #include "provider/common/context.hpp"
 #include "provider/common/context_memory.hpp"
+#include "provider/common/verbs.hpp"
 #include "provider/common/wr_functions.hpp"
-#include "provider/rxe/verbs.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::provider {
@@ -27,10 +27,10 @@ FlushFunction* appended_function(const ibv_qp_ex* qp) noexcept {
 }
 
 // By a function that no layer stands before, as those of `sluice check` and `sluice trace` do before
-// post_send.
+// post_send and bind_mw.
 bool is_ours(const ibv_qp_ex* qp) noexcept {
-    const auto bind_mw = qp->qp_base.context->ops.bind_mw;
-    return bind_mw == rxe::bind_mw || bind_mw == uroce::verbs::bind_mw;
+    const auto allocate = qp->qp_base.context->ops.alloc_mw;
+    return allocate == alloc_mw || allocate == uroce::verbs::alloc_mw;
 }
 
 FlushFunction* function_of(ibv_qp_ex* qp) noexcept {

@@ -3,6 +3,8 @@
 // What stands before libibverbs: calls that make or end an object, but for memory, and those about events.
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+
 #include "core/boundary.hpp"
 #include "layers/check/keep.hpp"
 #include "layers/check/lifetimes.hpp"
@@ -38,7 +40,15 @@ ibv_context* take_context(Call&& call) noexcept {
     return opened;
 }
 
-ibv_ah* take_handle(ibv_ah* made, const ibv_pd* pd) noexcept {
+// Whether the address is that of the port that it is reached by.
+bool is_own_address(ibv_context* context, const ibv_ah_attr& attr) noexcept {
+    static constinit Next<int(ibv_context*, std::uint8_t, int, ibv_gid*)> query("ibv_query_gid");
+    ibv_gid own{};
+    return attr.is_global != 0 && query.call(-1, context, attr.port_num, attr.grh.sgid_index, &own) == 0 &&
+           std::ranges::equal(own.raw, attr.grh.dgid.raw);
+}
+
+ibv_ah* take_handle(ibv_ah* made, const ibv_pd* pd, bool is_own = false) noexcept {
     if (made != nullptr) {
         (void)at_boundary("check", [&]() -> Result<void> {
             const auto handle = std::make_shared<check::AddressHandle>();
@@ -46,6 +56,7 @@ ibv_ah* take_handle(ibv_ah* made, const ibv_pd* pd) noexcept {
             handle->pd = pd;
             handle->context = all().contexts.find(made->context);
             handle->made = here();
+            handle->is_own_address = is_own;
             if (handle->context != nullptr) {
                 all().address_handles.put(made, handle);
             }
@@ -209,8 +220,16 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* how) {
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     static constinit Next<int(ibv_qp*, ibv_qp_attr*, int)> real("ibv_modify_qp");
     const int error = real.call(ENOSYS, qp, attr, mask);
-    const auto known = error == 0 && (mask & IBV_QP_STATE) != 0 ? all().pairs.find(qp) : nullptr;
-    if (known != nullptr) {
+    const auto known = error == 0 ? all().pairs.find(qp) : nullptr;
+    if (known != nullptr && (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
+        known->reads_agreed = here();
+        known->reads_at_a_time = attr->max_rd_atomic;
+    }
+    if (known != nullptr && (mask & IBV_QP_QKEY) != 0) {
+        known->q_key_set = here();
+        known->q_key = attr->qkey;
+    }
+    if (known != nullptr && (mask & IBV_QP_STATE) != 0) {
         check::take_state(*known, attr->qp_state);
     }
     return error;
@@ -256,7 +275,8 @@ int ibv_destroy_srq(ibv_srq* srq) {
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     static constinit Next<ibv_ah*(ibv_pd*, ibv_ah_attr*)> real("ibv_create_ah");
-    return take_handle(real.call(static_cast<ibv_ah*>(nullptr), pd, attr), pd);
+    ibv_ah* const made = real.call(static_cast<ibv_ah*>(nullptr), pd, attr);
+    return take_handle(made, pd, made != nullptr && is_own_address(made->context, *attr));
 }
 
 ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {

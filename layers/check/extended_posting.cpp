@@ -3,8 +3,12 @@
 // Requests that are posted by one call for what shall be done, and others for the memory (ibv_wr_*). What
 // they say is put together until the next request begins, or all are complete.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
+#include "layers/check/datagram_rules.hpp"
+#include "layers/check/describe.hpp"
+#include "layers/check/finding.hpp"
 #include "layers/check/operations.hpp"
 #include "layers/check/post_rules.hpp"
 #include "layers/check/posting.hpp"
@@ -21,6 +25,9 @@ struct Building {
     bool has_current = false;
     SendParts current;
     std::array<ibv_sge, 32> pieces = {};
+    ibv_mw_bind_info bind = {};
+    unsigned taken_flags = 0;                  // by the request that began last
+    std::atomic<const void*> thread = nullptr; // that has begun; null: nobody has
 };
 
 namespace {
@@ -37,6 +44,7 @@ void keep_current(QueuePair& pair) noexcept {
     Building& building = *pair.building;
     if (building.has_current) {
         building.has_current = false;
+        check_datagram(pair, building.current, building.place);
         const LockGuard lock(pair.mutex);
         prepare_send(pair, building.current, building.place);
         ++building.count;
@@ -47,6 +55,7 @@ void begin(ibv_qp_ex* qp, ibv_wr_opcode opcode, std::uint32_t key = 0, std::uint
     QueuePair& pair = pair_of(qp);
     keep_current(pair);
     pair.building->has_current = true;
+    pair.building->taken_flags = qp->wr_flags;
     pair.building->current = {.opcode = opcode,
                               .id = qp->wr_id,
                               .flags = qp->wr_flags & ~static_cast<unsigned>(IBV_SEND_INLINE),
@@ -80,6 +89,8 @@ void wr_atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address
 
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info* how) noexcept {
     begin(qp, IBV_WR_BIND_MW);
+    pair_of(qp).building->current.bind = &pair_of(qp).building->bind;
+    pair_of(qp).building->bind = *how;
     functions_of(qp).wr_bind_mw(qp, window, key, how);
 }
 
@@ -130,7 +141,10 @@ void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, co
 }
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* handle, std::uint32_t number, std::uint32_t key) noexcept {
-    pair_of(qp).building->current.address_handle = handle;
+    SendParts& current = pair_of(qp).building->current;
+    current.address_handle = handle;
+    current.remote_number = number;
+    current.remote_q_key = key;
     functions_of(qp).wr_set_ud_addr(qp, handle, number, key);
 }
 
@@ -159,13 +173,47 @@ void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* pieces) no
     functions_of(qp).wr_set_sge_list(qp, count, pieces);
 }
 
+// This thread has it, and hasn't completed the last batch: its call waits for itself, where there is a lock.
+void check_left(const QueuePair& pair, Place place) noexcept {
+    if (pair.building->thread.load() != this_thread()) {
+        return;
+    }
+    tell("batch-left-open", {{"the next one begins", place}, {"the batch was begun", pair.building->place}},
+         [&] {
+             return Told{
+                 name_of(pair),
+                 "this thread has begun a batch of requests, and neither completed it nor given it up: "
+                 "ibv_wr_start() waits for that without end",
+                 "call ibv_wr_complete() or ibv_wr_abort() on each way out behind ibv_wr_start()"};
+         });
+}
+
+// Flags that came when no request took them any more.
+void check_late_flags(const QueuePair& pair, const ibv_qp_ex* qp) noexcept {
+    const Building& building = *pair.building;
+    const unsigned late = qp->wr_flags & ~building.taken_flags;
+    if (!building.has_current || late == 0) {
+        return;
+    }
+    tell("flags-set-too-late", {{"the batch was begun", building.place}}, [&] {
+        return Told{name_of(pair),
+                    "wr_flags was set to " + hex(qp->wr_flags) +
+                        " behind the call that began the last request, which has taken " +
+                        hex(building.taken_flags),
+                    "set wr_id and wr_flags before the call that begins a request (ibv_wr_send() ...)"};
+    });
+}
+
 // The lock for sending is held from the start to the end, as providers hold theirs; the other one isn't,
 // since the program may poll and post receives between them.
 void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     QueuePair& pair = pair_of(qp);
     touches::tell_all();
+    const Place place = here();
+    check_left(pair, place);
     pair.sending.lock();
-    pair.building->place = here();
+    pair.building->thread = this_thread();
+    pair.building->place = place;
     pair.building->count = 0;
     pair.building->has_current = false;
     pair.real->wr_start(qp);
@@ -173,6 +221,7 @@ void wr_start(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
 
 int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     QueuePair& pair = pair_of(qp);
+    check_late_flags(pair, qp);
     keep_current(pair);
     const touches::ForDevice calling;
     const int error = pair.real->wr_complete(qp);
@@ -181,6 +230,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
         take_back_sends(pair, pair.building->count, error); // all or none
     }
     check_room(*pair.send_queue, pair.building->place);
+    pair.building->thread = nullptr;
     pair.sending.unlock();
     return error;
 }
@@ -193,6 +243,7 @@ void wr_abort(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
         take_back_sends(pair, pair.building->count);
     }
     pair.real->wr_abort(qp);
+    pair.building->thread = nullptr;
     pair.sending.unlock();
 }
 

@@ -8,7 +8,7 @@
 #include "layers/check/completions.hpp"
 #include "layers/check/describe.hpp"
 #include "layers/check/finding.hpp"
-#include "layers/check/operations.hpp"
+#include "layers/check/looking_ahead.hpp"
 #include "layers/check/registry.hpp"
 
 namespace sluice::layers::check {
@@ -281,6 +281,9 @@ void take_state(QueuePair& pair, ibv_qp_state state) noexcept {
         pair.receive_queue->connected.fetch_add(difference);
     }
     pair.state = state;
+    if (state == IBV_QPS_INIT || is_connected) {
+        pair.refusal_seen_by = nullptr; // it is connected once more
+    }
     if (state == IBV_QPS_RESET) {
         drop_all_requests(pair);
         pair.failure = IBV_WC_SUCCESS;

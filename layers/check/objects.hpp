@@ -44,6 +44,7 @@ struct Operations {
     decltype(ibv_context_ops::post_send) post_send = nullptr;
     decltype(ibv_context_ops::post_recv) post_recv = nullptr;
     decltype(ibv_context_ops::post_srq_recv) post_srq_recv = nullptr;
+    decltype(ibv_context_ops::bind_mw) bind_mw = nullptr;
     decltype(verbs_context::create_qp_ex) create_qp_ex = nullptr;
     decltype(verbs_context::create_cq_ex) create_cq_ex = nullptr;
     decltype(verbs_context::create_srq_ex) create_srq_ex = nullptr;
@@ -113,6 +114,10 @@ struct Queue { // of completions
     std::atomic<bool> is_armed = false;             // and its event wasn't taken yet
     std::atomic<const void*> last_poller = nullptr; // the thread
     std::atomic<Place> armed_unseen = nullptr;      // armed while requests were posted, and not polled since
+    std::atomic<bool> is_armed_for_solicited = false; // alone
+    std::atomic<bool> is_left_full = false;   // the last poll since the arming brought all that it asked for
+    std::atomic<Place> polled_last = nullptr; // where that was
+    std::atomic<Place> armed_last = nullptr;
     std::atomic<std::uint32_t> lost_with_pairs = 0; // requests of queue pairs that were destroyed
     std::atomic<std::uint32_t> polls_in_vain = 0;   // since then
     std::atomic<Place> pair_ended = nullptr;        // where that happened last
@@ -159,6 +164,12 @@ struct QueuePair {
     std::atomic<Place> failure_seen = nullptr;          // and where
     std::atomic<ibv_wc_status> failure = IBV_WC_SUCCESS;
     std::atomic<std::uint64_t> arrivals = 0; // receives that were polled with success
+    std::atomic<int> reads_at_a_time = -1;   // as it was connected; -1: nobody knows
+    std::atomic<Place> reads_agreed = nullptr;
+    std::atomic<std::int64_t> q_key = -1; // -1: nobody knows
+    std::atomic<Place> q_key_set = nullptr;
+    std::atomic<const void*> refusal_seen_by = nullptr; // the thread that took librdmacm's event of it
+    std::atomic<Place> refused = nullptr;
 
     std::unique_ptr<const ibv_qp_ex> real; // its functions, where it has any
 
@@ -169,11 +180,19 @@ struct QueuePair {
     Requests receives;
 };
 
+// The events of an id of librdmacm.
+struct ConnectionEvents {
+    std::atomic<std::uint32_t> unacknowledged = 0;
+    std::atomic<const void*> last_getter = nullptr; // the thread that took the last one
+    std::atomic<Place> last_taken = nullptr;
+};
+
 struct AddressHandle {
     const ibv_ah* object = nullptr;
     const ibv_pd* pd = nullptr;
     std::shared_ptr<const Context> context;
     Place made = nullptr;
+    bool is_own_address = false; // it leads to the device itself
 };
 
 } // namespace sluice::layers::check

@@ -6,6 +6,8 @@
 
 #include "core/boundary.hpp"
 #include "layers/check/completions.hpp"
+#include "layers/check/datagram_rules.hpp"
+#include "layers/check/operation_rules.hpp"
 #include "layers/check/post_rules.hpp"
 #include "layers/check/posting.hpp"
 #include "layers/check/registry.hpp"
@@ -46,6 +48,9 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
     }
     touches::tell_all();
     const Place place = here();
+    for (const ibv_send_wr* each = list; pair->type == IBV_QPT_UD && each != nullptr; each = each->next) {
+        check_datagram(*pair, parts_of(*pair, *each), place);
+    }
     const LockGuard sending(pair->sending);
     const LockGuard lock(pair->mutex);
     const std::size_t count = prepare_all(
@@ -93,9 +98,17 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
     const touches::ForDevice calling;
     const int error = queue->context->real.post_srq_recv(srq, list, bad);
     if (error != 0 && bad != nullptr) {
-        take_back_receives(*queue, count - std::min(count, count_until(list, *bad)));
+        take_back_receives(*queue, count - std::min(count, count_until(list, *bad)), error);
     }
     return error;
+}
+
+// Its completion isn't matched to anything.
+int bind_mw(ibv_qp* qp, ibv_mw* window, ibv_mw_bind* how) noexcept {
+    if (const std::shared_ptr<QueuePair> pair = Registry::instance().pairs.find(qp)) {
+        check_bind(*pair, how->bind_info, here());
+    }
+    return real_of(qp->context).bind_mw(qp, window, how);
 }
 
 // What look_ahead() has taken comes first.
@@ -122,8 +135,11 @@ int poll_cq(ibv_cq* cq, int most, ibv_wc* completions) noexcept {
     touches::tell_all();
     const LockGuard lock(queue->mutex);
     const int count = take_ahead_or_poll(*queue, most, completions);
+    queue->is_left_full.store(count > 0 && count == most, std::memory_order_relaxed);
     if (count > 0) {
-        look_at(*queue, {completions, static_cast<std::size_t>(count)}, here());
+        const Place place = here();
+        queue->polled_last.store(place, std::memory_order_relaxed);
+        look_at(*queue, {completions, static_cast<std::size_t>(count)}, place);
     } else if (count == 0 && queue->lost_with_pairs.load(std::memory_order_relaxed) != 0) {
         take_empty_poll(*queue, here());
     }
@@ -135,7 +151,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
     if (queue == nullptr) {
         return real_of(cq->context).req_notify_cq(cq, solicited_only);
     }
-    take_arming(*queue, here());
+    take_arming(*queue, solicited_only != 0, here());
     return queue->context->real.req_notify_cq(cq, solicited_only);
 }
 
@@ -204,6 +220,7 @@ void exchange_all(ibv_context& context, Operations& kept) noexcept {
     exchange(context.ops.post_send, kept.post_send, &post_send);
     exchange(context.ops.post_recv, kept.post_recv, &post_recv);
     exchange(context.ops.post_srq_recv, kept.post_srq_recv, &post_srq_recv);
+    exchange(context.ops.bind_mw, kept.bind_mw, &bind_mw);
     verbs_context* const extended = verbs_get_ctx(&context);
     if (extended == nullptr) {
         return;
@@ -226,18 +243,6 @@ void look_at(Queue& queue, std::span<const ibv_wc> completions, Place place) noe
                          .is_receive = (each.opcode & IBV_WC_RECV) != 0},
                         place);
     }
-}
-
-void look_ahead(Queue& queue) noexcept {
-    (void)at_boundary("check", [&]() -> Result<void> {
-        const LockGuard lock(queue.mutex);
-        const touches::ForDevice calling;
-        ibv_wc completion;
-        while (queue.real == nullptr && queue.context->real.poll_cq(queue.object, 1, &completion) == 1) {
-            queue.ahead.push_back(completion);
-        }
-        return {};
-    });
 }
 
 void take_over(ibv_context* context) noexcept {

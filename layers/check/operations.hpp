@@ -19,10 +19,6 @@ void take_queue(ibv_cq* made, const ibv_cq_init_attr_ex* how, Place place) noexc
 void take_pair(ibv_qp* made, const ibv_qp_init_attr_ex& how, Place place) noexcept;
 void take_shared_queue(ibv_srq* made, std::uint32_t granted, const ibv_pd* pd, Place place) noexcept;
 
-// Takes what lies in QUEUE, for the program's next poll, so that it can be looked at: whether a request has
-// ended of which the program knows by other means. Not of a queue that is polled in steps.
-void look_ahead(Queue& queue) noexcept;
-
 // Out of what was polled.
 void look_at(Queue& queue, std::span<const ibv_wc> completions, Place place) noexcept;
 

@@ -158,12 +158,12 @@ void check_one_buffer(const Owner& owner, Requests& requests, Request& request) 
 }
 
 // Right where the program posts again when completions have come.
-void check_full(const QueuePair& pair, const Request& request, std::uint32_t granted) noexcept {
+void check_full(const Owner& owner, const Request& request, std::uint32_t granted, Place made) noexcept {
     if (report::depth() != report::Depth::kPedantic || request.is_told_of) {
         return;
     }
-    tell("queue-overposted", {{kPosted, request.posted}, {"the queue pair was made", pair.made}}, [&] {
-        return Told{name_of(request) + " of " + name_of(pair),
+    tell("queue-overposted", {{kPosted, request.posted}, {"the queue was made", made}}, [&] {
+        return Told{name_of(request) + " of " + owner.text(),
                     "it was refused: as many requests are outstanding as its queue has places (" +
                         std::to_string(granted) + ")",
                     "count what is outstanding, and poll before posting more than cap has granted"};

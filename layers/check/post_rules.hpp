@@ -19,7 +19,7 @@ void check_inline(const QueuePair& pair, Request& request, std::size_t bytes) no
 void check_count(const QueuePair& pair, Request& request, std::size_t count, std::uint32_t granted) noexcept;
 
 // The provider has refused it.
-void check_full(const QueuePair& pair, const Request& request, std::uint32_t granted) noexcept;
+void check_full(const Owner& owner, const Request& request, std::uint32_t granted, Place made) noexcept;
 void check_refused(const QueuePair& pair, const Request& request, int error, ibv_qp_state least) noexcept;
 
 // Behind requests that were accepted.

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "layers/check/buffers.hpp"
+#include "layers/check/operation_rules.hpp"
 #include "layers/check/post_rules.hpp"
 #include "layers/check/waits.hpp"
 
@@ -97,8 +98,15 @@ void prepare_send(QueuePair& pair, const SendParts& parts, Place place) noexcept
     check_failure(pair, request);
     check_alignment(pair, request);
     check_target(pair, request);
+    check_refusal(pair, request, parts.inline_bytes + bytes_of(pieces));
+    check_reads(pair, request);
     check_count(pair, request, pieces.size(), pair.max_send_pieces);
+    check_inline_kind(pair, request);
     check_inline(pair, request, parts.inline_bytes + bytes_of(pieces));
+    check_result(pair, request, bytes_of(pieces));
+    if (parts.bind != nullptr) {
+        check_bind(pair, request, *parts.bind);
+    }
     if (!request.is_inline) {
         take_pieces(owner_of(pair), request, pieces, is_written_to);
         check_sent_before_read(pair, request, parts.flags);
@@ -113,7 +121,7 @@ void prepare_send(QueuePair& pair, const SendParts& parts, Place place) noexcept
     buffers::hold(request);
 }
 
-void prepare_send(QueuePair& pair, const ibv_send_wr& posted, Place place) noexcept {
+SendParts parts_of(const QueuePair& pair, const ibv_send_wr& posted) noexcept {
     SendParts parts{.opcode = posted.opcode,
                     .id = posted.wr_id,
                     .flags = posted.send_flags,
@@ -128,11 +136,18 @@ void prepare_send(QueuePair& pair, const ibv_send_wr& posted, Place place) noexc
         parts.remote_key = posted.wr.rdma.rkey;
     } else if (pair.type == IBV_QPT_UD) {
         parts.address_handle = posted.wr.ud.ah;
+        parts.remote_number = posted.wr.ud.remote_qpn;
+        parts.remote_q_key = posted.wr.ud.remote_qkey;
     }
     if (posted.opcode == IBV_WR_TSO || kind == Kind::kBind || kind == Kind::kInvalidate) {
         parts.count = 0; // others than memory that is registered as it is
+        parts.bind = kind == Kind::kBind ? &posted.bind_mw.bind_info : nullptr;
     }
-    prepare_send(pair, parts, place);
+    return parts;
+}
+
+void prepare_send(QueuePair& pair, const ibv_send_wr& posted, Place place) noexcept {
+    prepare_send(pair, parts_of(pair, posted), place);
 }
 
 void prepare_receive(QueuePair& pair, const ibv_recv_wr& posted, Place place) noexcept {
@@ -162,7 +177,7 @@ void take_back_sends(QueuePair& pair, std::size_t count, int error) noexcept {
         const Request& first = pair.sends[pair.sends.size() - count];
         check_refused(pair, first, error, IBV_QPS_RTS);
         if (error == ENOMEM && pair.sends.size() - count >= pair.sends.granted()) {
-            check_full(pair, first, pair.sends.granted());
+            check_full(owner_of(pair), first, pair.sends.granted(), pair.made);
         }
     }
     take_back(pair.sends, *pair.send_queue, count);
@@ -177,13 +192,19 @@ void take_back_receives(QueuePair& pair, std::size_t count, int error) noexcept 
         const Request& first = pair.receives[pair.receives.size() - count];
         check_refused(pair, first, error, IBV_QPS_INIT);
         if (error == ENOMEM && pair.receives.size() - count >= pair.receives.granted()) {
-            check_full(pair, first, pair.receives.granted());
+            check_full(owner_of(pair), first, pair.receives.granted(), pair.made);
         }
     }
     take_back(pair.receives, *pair.receive_queue, count);
 }
 
-void take_back_receives(SharedQueue& queue, std::size_t count) noexcept {
+void take_back_receives(SharedQueue& queue, std::size_t count, int error) noexcept {
+    // Others, among those that are kept, may have ended before the oldest.
+    if (count != 0 && count <= queue.requests.size() && error == ENOMEM &&
+        queue.requests.owed() - count >= queue.requests.granted()) {
+        const Request& first = queue.requests[queue.requests.size() - count];
+        check_full(owner_of(queue), first, queue.requests.granted(), queue.made);
+    }
     for (std::size_t i = 0; i < count && i < queue.requests.size(); ++i) {
         buffers::release(queue.requests[queue.requests.size() - 1 - i]);
     }

@@ -19,7 +19,7 @@ void take_back_sends(QueuePair& pair, std::size_t count, int error) noexcept;
 // They were given up by the program.
 void take_back_sends(QueuePair& pair, std::size_t count) noexcept;
 void take_back_receives(QueuePair& pair, std::size_t count, int error) noexcept;
-void take_back_receives(SharedQueue& queue, std::size_t count) noexcept;
+void take_back_receives(SharedQueue& queue, std::size_t count, int error) noexcept;
 
 // In parts, as libibverbs' newer calls post: a request, then what it sends or where to.
 struct SendParts {
@@ -29,10 +29,14 @@ struct SendParts {
     std::uint64_t remote_address = 0;
     std::uint32_t remote_key = 0;
     const ibv_ah* address_handle = nullptr;
+    std::uint32_t remote_number = 0; // of the queue pair there
+    std::uint32_t remote_q_key = 0;
     const ibv_sge* pieces = nullptr;
     std::size_t count = 0;
     std::size_t inline_bytes = 0; // where data was given without pieces
+    const ibv_mw_bind_info* bind = nullptr;
 };
 void prepare_send(QueuePair& pair, const SendParts& parts, Place place) noexcept;
+SendParts parts_of(const QueuePair& pair, const ibv_send_wr& posted) noexcept;
 
 } // namespace sluice::layers::check

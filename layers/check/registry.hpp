@@ -9,6 +9,8 @@
 #include "layers/check/objects.hpp"
 #include "layers/check/table.hpp"
 
+struct rdma_cm_id;
+
 namespace sluice::layers::check {
 
 // A number that is unique on its device only.
@@ -99,6 +101,7 @@ struct Registry {
     Table<const ibv_qp*, QueuePair> pairs;
     Table<NumberOf, QueuePair> pairs_by_number;
     Table<const ibv_ah*, AddressHandle> address_handles;
+    Table<const rdma_cm_id*, ConnectionEvents> connection_events;
     Keys keys;
     Touched registered;
     std::atomic<std::uint32_t> queues_made = 0;

@@ -2,12 +2,15 @@
 #include "layers/check/waits.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <algorithm>
 
 #include "layers/check/describe.hpp"
 #include "layers/check/finding.hpp"
+#include "layers/check/looking_ahead.hpp"
 #include "layers/check/registry.hpp"
+#include "layers/hooks/next.hpp"
 
 namespace sluice::layers::check {
 
@@ -25,8 +28,14 @@ void take_event(Queue& queue) noexcept {
     any_unseen.store(true, std::memory_order_relaxed);
 }
 
-void take_arming(Queue& queue, Place place) noexcept {
+void take_arming(Queue& queue, bool is_for_solicited, Place place) noexcept {
+    queue.is_armed_for_solicited = is_for_solicited;
+    queue.is_left_full = false;
+    queue.armed_last = place;
     queue.is_armed = true;
+    if (is_for_solicited && report::depth() == report::Depth::kPedantic) {
+        any_unseen.store(true, std::memory_order_relaxed);
+    }
     const bool may_have_come = queue.was_polled && queue.connected != 0 && queue.owed != 0;
     queue.armed_unseen = may_have_come ? place : nullptr;
     if (may_have_come) {
@@ -60,6 +69,70 @@ void check_armed(const ibv_comp_channel* channel, Place place) noexcept {
     });
 }
 
+// Whether completions lie in QUEUE for which no event comes: nothing can arrive later on their behalf.
+bool lies_unseen(Queue& queue, const ibv_comp_channel* channel) noexcept {
+    constexpr int kLateMs = 20; // of an event behind its completion; the thread would sleep anyway
+    pollfd event{.fd = channel->fd, .events = POLLIN, .revents = 0};
+    static constinit hooks::Next<int(pollfd*, nfds_t, int)> real_poll("poll");
+    const auto wait_for_event = real_poll.get();
+    if (wait_for_event == nullptr || wait_for_event(&event, 1, 0) != 0) {
+        return false;
+    }
+    look_ahead(queue);
+    {
+        const LockGuard lock(queue.mutex);
+        if (queue.ahead.empty()) {
+            return false;
+        }
+    }
+    return wait_for_event(&event, 1, kLateMs) == 0;
+}
+
+void tell_lying(const Queue& queue, Place place) noexcept {
+    if (queue.is_left_full) {
+        tell("left-in-the-queue",
+             {{"the thread waits", place},
+              {"the queue was polled", queue.polled_last},
+              {"it was armed", queue.armed_last}},
+             [&] {
+                 return Told{name_of(queue),
+                             "it was polled since it was armed, but not until it was empty: completions lie "
+                             "there, and no event comes for them",
+                             "arm the queue, then poll until fewer completions come than were asked for, "
+                             "then wait"};
+             });
+        return;
+    }
+    tell("armed-for-solicited", {{"the thread waits", place}, {"the queue was armed", queue.armed_last}},
+         [&] {
+             return Told{
+                 name_of(queue),
+                 "it is armed for solicited completions alone, and others lie there: no event comes for "
+                 "them",
+                 "arm with 0 as the second argument of ibv_req_notify_cq(), or let the peer send with "
+                 "IBV_SEND_SOLICITED"};
+         });
+}
+
+// What this thread itself has polled last is armed, and something lies there all the same.
+void check_lying(const ibv_comp_channel* channel, Place place) noexcept {
+    (void)at_boundary("check", [&]() -> Result<void> {
+        const bool is_pedantic = report::depth() == report::Depth::kPedantic;
+        const auto suspicious = Registry::instance().queues.all([&](const Queue& queue) {
+            return queue.channel == channel && queue.is_armed && queue.real == nullptr &&
+                   queue.last_poller == this_thread() &&
+                   (queue.is_left_full || (is_pedantic && queue.is_armed_for_solicited));
+        });
+        for (const std::shared_ptr<Queue>& queue : suspicious) {
+            if (lies_unseen(*queue, channel)) {
+                tell_lying(*queue, place);
+            }
+            queue->is_left_full = false;
+        }
+        return {};
+    });
+}
+
 } // namespace
 
 void check_wait(const ibv_comp_channel* channel, Place place) noexcept {
@@ -87,6 +160,7 @@ void check_blocking(const ibv_comp_channel* channel) noexcept {
         const Place place = here();
         check_wait(channel, place);
         check_armed(channel, place);
+        check_lying(channel, place);
     }
 }
 
@@ -103,6 +177,7 @@ void check_wait_for(int fd, bool is_alone) noexcept {
             check_wait(channel->object, place);
             if (is_alone) {
                 check_armed(channel->object, place);
+                check_lying(channel->object, place);
             }
         }
         return {};

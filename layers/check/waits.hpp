@@ -10,7 +10,7 @@ namespace sluice::layers::check {
 // ibv_req_notify_cq() was called. What may come is said by what is posted to connected queue pairs. A queue
 // that was never polled is one that the program is still preparing; and what is posted behind the arming is
 // what the program waits for.
-void take_arming(Queue& queue, Place place) noexcept;
+void take_arming(Queue& queue, bool is_for_solicited, Place place) noexcept;
 // A request was posted whose completion may be awaited.
 inline void take_post(Queue& queue) noexcept {
     if (queue.armed_unseen.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +29,23 @@ void hold_for_fork() noexcept SLUICE_TSA(no_thread_safety_analysis) {
 void let_go_after_fork() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     mutex_across_fork.load()->unlock();
 }
+
+// Of the process that began with the library: a child of fork() may go on longer, or end earlier.
+class AtEnd {
+  public:
+    explicit AtEnd(Host& host) noexcept : host_(host) {}
+    ~AtEnd() {
+        if (getpid() == process_) {
+            host_.leave();
+        }
+    }
+    AtEnd(const AtEnd&) = delete;
+    AtEnd& operator=(const AtEnd&) = delete;
+
+  private:
+    Host& host_;
+    const pid_t process_ = getpid();
+};
 
 // What a process can't do for the program, it says once.
 void warn_once(std::atomic_flag& said, const char* text) {
@@ -70,6 +88,7 @@ Result<Host*> Host::make() {
     auto* const host = new Host(*std::move(place), *std::move(lock));
     if (report::depth() >= report::Depth::kFull) {
         host->watch();
+        static const AtEnd leaves(*host);
     }
     mutex_across_fork = &host->mutex_;
     pthread_atfork(hold_for_fork, let_go_after_fork, let_go_after_fork);
@@ -134,9 +153,15 @@ void Host::move(coherence::LineRun run, bool drop) noexcept {
     const report::Stack stack = is_watched() ? report::capture() : report::Stack();
     const Result<void> moved = at_boundary("Host::move", [&]() -> Result<void> {
         Look look;
+        look.stack = &stack;
         Result<void> done = move_mapped(run, drop, look, stack);
-        if (!look.has_news && !look.missed.empty()) {
+        // A call that brings news was made for these, and its range may only be wider; or a part was cleaned.
+        const bool is_meant = !look.has_news || report::depth() == report::Depth::kPedantic;
+        if (is_meant && !look.missed.empty()) {
             report_missed(look, stack);
+        }
+        if (look.conflict_with) {
+            report_conflict(look, stack);
         }
         return done;
     });
@@ -211,6 +236,7 @@ void Host::move_line_locked(const SharedFile& file, std::uint64_t offset, bool d
         warn_once(said_stuck, "a line that another process of this host has stored to isn't written back: "
                               "this process may only read the file");
     } else {
+        look_for_conflict_locked(file, offset, look);
         write_back_locked(file, offset);
         if (drop) {
             look_at_line_locked(file, offset, look);

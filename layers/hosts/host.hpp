@@ -22,6 +22,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/coherence/cacheflush.hpp"
@@ -60,6 +61,8 @@ class Host {
     static void before_observe() noexcept;
     void after_publish(const std::uint64_t* flag, std::uint64_t value) noexcept;
     void after_observe(const std::uint64_t* flag, std::uint64_t value) noexcept;
+    // The process ends by itself.
+    void leave() noexcept;
 
   private:
     Host(Place place, SharedLock lock);
@@ -69,6 +72,9 @@ class Host {
     const SharedFile* file_at_locked(std::string_view path) const SLUICE_TSA(requires_capability(mutex_));
     // What a call finds that takes lines from memory.
     struct Look {
+        const report::Stack* stack = nullptr;  // of the program's call; null: an eviction
+        std::optional<unsigned> conflict_with; // the host, or this one: nobody knows which
+        std::string conflict_at;
         bool has_news = false;
         unsigned publisher = 0;
         std::string path;
@@ -88,6 +94,24 @@ class Host {
         SLUICE_TSA(requires_capability(mutex_));
     void watch();
     void report_missed(Look& look, const report::Stack& stack);
+    void look_for_conflict_locked(const SharedFile& file, std::uint64_t offset, Look& look)
+        SLUICE_TSA(requires_capability(mutex_));
+    void report_conflict(const Look& look, const report::Stack& stack) const;
+    struct Unpublished { // a flag
+        std::string where;
+        unsigned host; // that has stored to it
+    };
+    std::optional<Unpublished> find_stored_flag_locked(const SharedFile& file, std::uint64_t offset)
+        SLUICE_TSA(requires_capability(mutex_));
+    void report_stored_flag(const Unpublished& flag, const report::Stack& stack) const;
+    // What another host has stored to a flag that this one observes, as long as it stays so.
+    struct StoredFlag {
+        std::uint64_t since_ns = 0;
+        std::uint64_t value = 0;
+        std::uint32_t observations = 0; // of that host, by then
+        std::uint32_t times = 0;        // that this process has seen it; 0: it isn't so
+        bool is_told = false;
+    };
 
     // For the coherence timeline (ADR 104), which is_watched() is needed for.
     static report::Occasion occasion_of(const report::Stack& stack, const std::string& call);
@@ -113,6 +137,8 @@ class Host {
     RandomStream random_ SLUICE_TSA(guarded_by(mutex_));
     std::map<std::string, SharedFile> files_ SLUICE_TSA(guarded_by(mutex_));
     std::optional<Publications> publications_ SLUICE_TSA(guarded_by(mutex_)); // none: nobody wants to know
+    std::map<std::tuple<std::string, std::uint64_t, unsigned>, StoredFlag>
+        stored_flags_ SLUICE_TSA(guarded_by(mutex_)); // by file, offset and host
     std::map<std::string, report::RegionTimeline> timelines_ SLUICE_TSA(guarded_by(mutex_)); // by file
 };
 

@@ -60,6 +60,9 @@ void Host::watch() {
     }
     const LockGuard guard(mutex_);
     publications_.emplace(*std::move(made));
+    shared_.lock();
+    publications_->join_locked(place_.host);
+    shared_.unlock();
 }
 
 void Host::note_dirty_locked(const Publications::Publication& now) {
@@ -115,14 +118,23 @@ void Host::before_observe() noexcept {
 
 void Host::after_observe(const std::uint64_t* flag, std::uint64_t value) noexcept {
     is_observing = false;
-    log_failure(at_boundary("Host::after_observe", [&] {
-        return visit_mapped(line_of(flag), [&](const SharedFile& file, std::uint64_t first,
-                                               std::uint64_t) SLUICE_TSA(requires_capability(mutex_)) {
-            const std::uint64_t in_line = reinterpret_cast<std::uintptr_t>(flag) % kLineBytes;
-            shared_.lock();
-            publications_->observe_locked(where_of(file, first + in_line), value);
-            shared_.unlock();
-        });
+    const report::Stack stack = report::capture();
+    log_failure(at_boundary("Host::after_observe", [&]() -> Result<void> {
+        std::optional<Unpublished> stored;
+        Result<void> visited =
+            visit_mapped(line_of(flag), [&](const SharedFile& file, std::uint64_t first,
+                                            std::uint64_t) SLUICE_TSA(requires_capability(mutex_)) {
+                const std::uint64_t in_line = reinterpret_cast<std::uintptr_t>(flag) % kLineBytes;
+                shared_.lock();
+                publications_->count_observation_locked(place_.host);
+                publications_->observe_locked(where_of(file, first + in_line), value);
+                stored = find_stored_flag_locked(file, first + in_line);
+                shared_.unlock();
+            });
+        if (stored) {
+            report_stored_flag(*stored, stack);
+        }
+        return visited;
     }));
 }
 

@@ -40,14 +40,11 @@ class Line {
         }
         return has_news;
     }
+    bool is_dirty_at(std::size_t word) const noexcept { return load(image_ + word) != load(former_ + word); }
+    // What memory holds.
+    std::array<Word, kLineBytes / sizeof(Word)> memory_words() const noexcept { return words_at(memory_); }
     // What the host's image holds.
-    std::array<Word, kLineBytes / sizeof(Word)> words() const noexcept {
-        std::array<Word, kWords> words{};
-        for (std::size_t i = 0; i < kWords; ++i) {
-            words[i] = load(image_ + i);
-        }
-        return words;
-    }
+    std::array<Word, kLineBytes / sizeof(Word)> words() const noexcept { return words_at(image_); }
     // All of it, as a cache does, and not only what was stored.
     void write_back() const noexcept {
         for (std::size_t i = 0; i < kWords; ++i) {
@@ -72,6 +69,13 @@ class Line {
   private:
     static constexpr std::size_t kWords = kLineBytes / sizeof(Word);
 
+    static std::array<Word, kWords> words_at(const Word* from) noexcept {
+        std::array<Word, kWords> words{};
+        for (std::size_t i = 0; i < kWords; ++i) {
+            words[i] = load(from + i);
+        }
+        return words;
+    }
     static Word load(const Word* word) noexcept { return __atomic_load_n(word, __ATOMIC_RELAXED); }
     static void store(Word* word, Word value) noexcept { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
 

@@ -63,6 +63,9 @@ struct Publications::Shared {
 
     struct OfHost {
         std::uint32_t publications;
+        std::uint32_t observations;
+        std::uint32_t joined;
+        std::uint32_t left;
         char places[kPlaces][1024]; // as frames
     };
 
@@ -90,6 +93,27 @@ Result<Publications> Publications::open(const std::string& directory) {
         return std::move(mapped).error();
     }
     return Publications(*std::move(mapped));
+}
+
+void Publications::join_locked(unsigned host) noexcept {
+    ++shared().hosts[host].joined;
+}
+
+void Publications::leave_locked(unsigned host) noexcept {
+    ++shared().hosts[host].left;
+}
+
+bool Publications::have_left_locked(unsigned host) noexcept {
+    const Shared::OfHost& own = shared().hosts[host];
+    return own.joined != 0 && own.left == own.joined;
+}
+
+void Publications::count_observation_locked(unsigned host) noexcept {
+    ++shared().hosts[host].observations;
+}
+
+std::uint32_t Publications::observations_locked(unsigned host) noexcept {
+    return shared().hosts[host].observations;
 }
 
 Publications::Publication Publications::begin_locked(unsigned host, std::string_view frames) {

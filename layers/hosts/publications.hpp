@@ -27,6 +27,14 @@ class Publications {
         std::uint64_t offset;
     };
 
+    // A process of HOST's begins, or ends; whether all have ended.
+    void join_locked(unsigned host) noexcept;
+    void leave_locked(unsigned host) noexcept;
+    bool have_left_locked(unsigned host) noexcept;
+    // HOST observes a flag once more. How often it has.
+    void count_observation_locked(unsigned host) noexcept;
+    std::uint32_t observations_locked(unsigned host) noexcept;
+
     // HOST is about to publish; FRAMES say where. Gives the publication's number.
     struct Publication {
         unsigned host;

@@ -31,4 +31,10 @@ void busy_changed_in_a_loop(void);
 void busy_changed_once(void);
 void busy_failed(void);
 
+void one_at_a_time(void);
+void one_left(void);
+void flags_in_turns(void);
+void flags_too_late(void);
+void given_up_and_begun(void);
+
 #endif

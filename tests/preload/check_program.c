@@ -260,7 +260,12 @@ static const struct {
              {"busy_changed_once", busy_changed_once},
              {"busy_failed", busy_failed},
              {"between_parts", between_parts},
-             {"between_steps", between_steps}};
+             {"between_steps", between_steps},
+             {"one_at_a_time", one_at_a_time},
+             {"one_left", one_left},
+             {"flags_in_turns", flags_in_turns},
+             {"flags_too_late", flags_too_late},
+             {"given_up_and_begun", given_up_and_begun}};
 
 int main(int argc, char** argv) {
     for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof cases[0]; ++i) {

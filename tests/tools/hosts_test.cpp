@@ -127,6 +127,21 @@ TEST(two_writers_of_a_line__any_seed__lose_a_byte) {
     }
 }
 
+TEST(two_writers_of_a_line__watched__the_line_is_named) {
+    constexpr Scenario kOneLine{"file", "one-line", 0};
+    const Machine scratch;
+    const std::string found = std::string(scratch.root()) + "/found";
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread
+    assert_int_equal(setenv("SLUICE_CHECK", ("full:" + found).c_str(), 1), 0);
+    for (unsigned seed = 1; seed <= kSeeds; ++seed) {
+        std::ofstream(found).close();
+        expect(run_hosts({"--seed", std::to_string(seed)}, kOneLine, 0), 1, kOneLine, 0, seed);
+        const std::string text{std::istreambuf_iterator<char>(std::ifstream(found).rdbuf()), {}};
+        assert_contains(text, "rule line-stored-by-two-hosts\n");
+    }
+    unsetenv("SLUICE_CHECK"); // NOLINT(concurrency-mt-unsafe): as above
+}
+
 TEST(bad_input__an_error_and_nothing_touched) {
     constexpr Scenario kBad{"file", "bad", 0};
     expect(run_hosts({}, kBad, 0), 0, kBad, 0, 0);

@@ -125,6 +125,28 @@ TEST(publication__observed_by_another_thread__not_this_ones) {
     });
 }
 
+TEST(processes_of_a_host__joined_and_left__all_have_left_when_the_last_has) {
+    in_a_thread([](Run& run) {
+        assert_false(run.reader->have_left_locked(kWriter)); // none was there
+        run.writer->join_locked(kWriter);
+        run.writer->join_locked(kWriter);
+        run.writer->leave_locked(kWriter);
+        assert_false(run.reader->have_left_locked(kWriter));
+        run.writer->leave_locked(kWriter);
+        assert_true(run.reader->have_left_locked(kWriter));
+        assert_false(run.reader->have_left_locked(kWriter + 1));
+    });
+}
+
+TEST(observations__of_one_host__counted_for_that_host_alone) {
+    in_a_thread([](Run& run) {
+        run.writer->count_observation_locked(kWriter);
+        run.writer->count_observation_locked(kWriter);
+        assert_int_equal(run.reader->observations_locked(kWriter), 2);
+        assert_int_equal(run.reader->observations_locked(kWriter + 1), 0);
+    });
+}
+
 } // namespace
 
 int main() {

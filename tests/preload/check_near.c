@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The cases of check_program.c that are near to a mistake of a wait or of a batch.
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+
+#include "check_cases.h"
+
+static const struct options usual = {0};
+
+struct messages {
+    struct ends ends;
+    struct buffer from;
+    struct buffer to;
+};
+
+static struct messages open_messages(void) {
+    struct messages messages = {.ends = open_ends(usual)};
+    messages.from = make_buffer(&messages.ends);
+    messages.to = make_buffer(&messages.ends);
+    return messages;
+}
+
+static void close_messages(struct messages* messages) {
+    free_buffer(&messages->from);
+    free_buffer(&messages->to);
+    close_ends(&messages->ends);
+}
+
+static void arm(struct end* end) {
+    must(ibv_req_notify_cq(end->sent, 0) == 0, "ibv_req_notify_cq");
+}
+
+static void take_event(struct end* end) {
+    struct ibv_cq* queue = NULL;
+    void* context = NULL;
+    must(ibv_get_cq_event(end->channel, &queue, &context) == 0, "ibv_get_cq_event");
+    ibv_ack_cq_events(queue, 1);
+}
+
+static void* write_second(void* argument) {
+    struct messages* const messages = argument;
+    post_write(&messages->ends.a, 2, &messages->from, &messages->to);
+    return NULL;
+}
+
+// The one that is taken behind the arming is the only one that there is, and another one comes later.
+void one_at_a_time(void) {
+    struct messages messages = open_messages();
+    struct end* const a = &messages.ends.a;
+    pthread_t thread;
+    arm(a);
+    post_write(a, 1, &messages.from, &messages.to);
+    take_event(a);
+    arm(a);
+    await(a->sent, 1); // polls for one
+    must(pthread_create(&thread, NULL, write_second, &messages) == 0, "pthread_create");
+    take_event(a);
+    await(a->sent, 2);
+    must(pthread_join(thread, NULL) == 0, "pthread_join");
+    close_messages(&messages);
+}
+
+// Two lie there, one is taken, and the thread waits.
+void one_left(void) {
+    struct messages messages = open_messages();
+    struct end* const a = &messages.ends.a;
+    struct pollfd event = {.fd = a->channel->fd, .events = POLLIN};
+    arm(a);
+    post_write(a, 1, &messages.from, &messages.to);
+    take_event(a);
+    post_write(a, 2, &messages.from, &messages.to);
+    arm(a);
+    await(a->sent, 1);
+    must(poll(&event, 1, 100) == 0, "no event");
+    await(a->sent, 2);
+    close_messages(&messages);
+}
+
+static void write_in_batch(struct ibv_qp_ex* qp, uint64_t id, unsigned flags,
+                           const struct messages* messages) {
+    qp->wr_id = id;
+    qp->wr_flags = flags;
+    ibv_wr_rdma_write(qp, messages->to.region->rkey, (uintptr_t)messages->to.memory);
+    set_piece(qp, &messages->from);
+}
+
+// Each request has flags of its own, and fewer are set behind the last one.
+void flags_in_turns(void) {
+    struct messages messages = open_messages();
+    struct end* const a = &messages.ends.a;
+    struct ibv_qp_ex* const qp = start(a, 1);
+    write_in_batch(qp, 1, 0, &messages);
+    write_in_batch(qp, 2, IBV_SEND_SIGNALED, &messages);
+    write_in_batch(qp, 3, 0, &messages);
+    write_in_batch(qp, 4, IBV_SEND_SIGNALED | IBV_SEND_FENCE, &messages);
+    qp->wr_flags = 0;
+    complete(qp);
+    await(a->sent, 2);
+    await(a->sent, 4);
+    close_messages(&messages);
+}
+
+void flags_too_late(void) {
+    struct messages messages = open_messages();
+    struct end* const a = &messages.ends.a;
+    struct ibv_qp_ex* qp = start(a, 1);
+    write_in_batch(qp, 1, 0, &messages);
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    complete(qp);
+    qp = start(a, 2);
+    write_in_batch(qp, 2, IBV_SEND_SIGNALED, &messages);
+    complete(qp);
+    await(a->sent, 2);
+    close_messages(&messages);
+}
+
+void given_up_and_begun(void) {
+    struct messages messages = open_messages();
+    struct end* const a = &messages.ends.a;
+    struct ibv_qp_ex* qp = start(a, 1);
+    write_in_batch(qp, 1, IBV_SEND_SIGNALED, &messages);
+    ibv_wr_abort(qp);
+    qp = start(a, 2);
+    write_in_batch(qp, 2, IBV_SEND_SIGNALED, &messages);
+    complete(qp);
+    await(a->sent, 2);
+    close_messages(&messages);
+}
