@@ -141,16 +141,31 @@ case_ucx_large() {
 
 # Between hosts nothing but packets goes.
 case_mpi_hosts() {
+    need_mpi_of_hosts
+    moves bytes 100000 mpi_on_two_hosts
+}
+mpi_on_two_hosts() { ring_of_hosts 42-mpirun/two-hosts; }
+
+case_slurm() {
+    need_mpi_of_hosts
+    need slurmctld slurmd munged sbatch
+    moves bytes 100000 mpi_under_slurm
+}
+mpi_under_slurm() { ring_of_hosts 44-slurm/two-nodes; }
+
+# The examples call the programs by their names.
+need_mpi_of_hosts() {
     need mpirun ip unshare nsenter
     /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || need python3-mpi4py
     mkdir "$work/bin"
     ln -s /usr/bin/python3 "$work/bin/"
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$sluice" >"$work/bin/sluice"
     chmod +x "$work/bin/sluice"
-    moves bytes 100000 mpi_on_two_hosts
 }
-mpi_on_two_hosts() {
-    PATH=$work/bin:$PATH timeout 120 "$(dirname "$0")/../../examples/42-mpirun/two-hosts" >"$work/mpi.out" 2>"$work/mpi.err" ||
+
+# ring_of_hosts EXAMPLE
+ring_of_hosts() {
+    INSIDE='' PATH=$work/bin:$PATH timeout 120 "$(dirname "$0")/../../examples/$1" >"$work/mpi.out" 2>"$work/mpi.err" ||
         fail "status $?"
     grep -q '^time for 10 loops = .*(4 processes, 10000 bytes)' "$work/mpi.out" || fail "no ring"
 }
