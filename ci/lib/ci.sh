@@ -79,13 +79,17 @@ snapshot() {
     source_files | tar -c -C "$sluice_root" --no-recursion -T - | tar -x -C "$1"
 }
 
-# source_tarball DIR FILE: a snapshot as a release has it, without the directory debian. The same
-# tree gives the same bytes: order, owners, modes and times are fixed.
-source_tarball() {
-    tar -c -C "$1" --exclude=./debian --sort=name --owner=0 --group=0 --numeric-owner --mode=go+rX,go-w \
-        --mtime="@$(git -C "$sluice_root" log -1 --format=%ct)" \
-        --transform "s|^\.|sluice-$sluice_version|S" . | gzip -n >"$2"
+# plain_tar DIR NAME [OPTION...]: what DIR holds, under NAME, to standard output. The same tree gives the same bytes: order, owners,
+# modes and times are fixed.
+plain_tar() {
+    local dir=$1 name=$2
+    shift 2
+    tar -c -C "$dir" "$@" --sort=name --owner=0 --group=0 --numeric-owner --mode=go+rX,go-w \
+        --mtime="@$(git -C "$sluice_root" log -1 --format=%ct)" --transform "s|^\.|$name|S" .
 }
+
+# source_tarball DIR FILE: a snapshot as a release has it, without the directory debian.
+source_tarball() { plain_tar "$1" "sluice-$sluice_version" --exclude=./debian | gzip -n >"$2"; }
 
 # elf_files DIR: the programs and libraries below DIR.
 elf_files() {
