@@ -23,7 +23,7 @@ int main(void) {
 
     pair_open(&pair, &options);
     pair_connect(&pair);
-    struct ibv_mw* const window = make_window(&pair);
+    struct ibv_mw* const window = make_window(&pair, IBV_MW_TYPE_1);
     struct ibv_mr* const source = register_memory(&pair, from, sizeof from, 0);
     struct ibv_mr* const target = register_memory(&pair, to, sizeof to, IBV_ACCESS_MW_BIND);
     bind_window(&pair.b, window, target);

@@ -24,7 +24,7 @@ int main(void) {
 #endif
     pair_open(&pair, &options);
     pair_connect(&pair);
-    struct ibv_mw* const window = make_window(&pair);
+    struct ibv_mw* const window = make_window(&pair, IBV_MW_TYPE_1);
     struct ibv_mr* const source = register_memory(&pair, from, sizeof from, 0);
     struct ibv_mr* const target = register_memory(&pair, to, sizeof to, windows);
     struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,

@@ -23,8 +23,7 @@ static void carry_out(struct end* end, struct ibv_send_wr request) {
 
 // A window of type 2, which is bound and closed by requests of their own.
 static struct ibv_mw* open_window(struct pair* pair, struct ibv_mr* region) {
-    struct ibv_mw* const window = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_2);
-    must(window != NULL, "ibv_alloc_mw");
+    struct ibv_mw* const window = make_window(pair, IBV_MW_TYPE_2);
     const struct ibv_send_wr request = {
         .opcode = IBV_WR_BIND_MW,
         .bind_mw = {.mw = window,

@@ -14,8 +14,7 @@
 enum { BYTES = 64 };
 
 static void send_by_calls(struct end* end, const struct ibv_mr* region, void* local) {
-    struct ibv_qp_ex* const qp = ibv_qp_to_qp_ex(end->id->qp);
-    must(qp != NULL, "ibv_qp_to_qp_ex");
+    struct ibv_qp_ex* const qp = end_by_calls(end);
     ibv_wr_start(qp);
     qp->wr_id = 1;
     qp->wr_flags = 0;

@@ -15,9 +15,8 @@
 enum { BYTES = 64 };
 
 static bool send_text(struct end* end, const struct ibv_mr* region, const char* text) {
-    struct ibv_qp_ex* const qp = ibv_qp_to_qp_ex(end->id->qp);
+    struct ibv_qp_ex* const qp = end_by_calls(end);
     const size_t length = strlen(text) + 1;
-    must(qp != NULL, "ibv_qp_to_qp_ex");
     ibv_wr_start(qp);
     qp->wr_id = 1;
     qp->wr_flags = IBV_SEND_SIGNALED;

@@ -47,11 +47,8 @@ static void open_end(struct datagrams* datagrams, struct datagram_end* end) {
 }
 
 void datagrams_open(struct datagrams* datagrams) {
-    struct sockaddr_in address = own_address();
-    must(rdma_create_id(NULL, &datagrams->id, NULL, RDMA_PS_UDP) == 0, "rdma_create_id");
-    must(rdma_bind_addr(datagrams->id, (struct sockaddr*)&address) == 0, "rdma_bind_addr");
-    errno = ENODEV;
-    must(datagrams->id->verbs != NULL, "a device with the address");
+    const struct sockaddr_in address = own_address();
+    datagrams->id = make_id_of_device(address);
     datagrams->gid = find_gid(datagrams->id, address.sin_addr);
     datagrams->pd = ibv_alloc_pd(datagrams->id->verbs);
     must(datagrams->pd != NULL, "ibv_alloc_pd");

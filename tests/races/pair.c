@@ -1,50 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pair.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { FAILED = 2, SKIPPED = 77, REQUESTS = 64, CONNECT_MS = 5000, AWAIT_MS = 10000 };
-
-void must(int fine, const char* what) {
-    if (!fine) {
-        fprintf(stderr, "%s: %s\n", what, strerror(errno));
-        exit(FAILED);
-    }
-}
-
-int patience_ms(void) {
-    const char* text = getenv("RACES_PATIENCE_MS");
-    return text != NULL ? (int)strtol(text, NULL, 10) : 5000;
-}
-
-static const char* of_waiting = NULL;
-
-static void give_up(int number) {
-    static const char before[] = "symptom: ";
-    (void)number;
-    const int is_told = write(STDOUT_FILENO, before, sizeof before - 1) > 0 &&
-                        write(STDOUT_FILENO, of_waiting, strlen(of_waiting)) > 0 &&
-                        write(STDOUT_FILENO, "\n", 1) == 1;
-    _exit(is_told ? 1 : FAILED);
-}
-
-void watch(const char* symptom) {
-    const int ms = patience_ms();
-    const struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
-    of_waiting = symptom;
-    signal(SIGALRM, give_up);
-    setitimer(ITIMER_REAL, &timer, NULL);
-}
+enum { SKIPPED = 77, REQUESTS = 64, AWAIT_MS = 10000 };
 
 void needs_retries(const struct pair* pair) {
     if (pair->a.id->verbs->device->transport_type == IBV_TRANSPORT_IWARP) {
@@ -53,68 +18,7 @@ void needs_retries(const struct pair* pair) {
     }
 }
 
-int verdict(const char* symptom) {
-    if (symptom != NULL) {
-        printf("symptom: %s\n", symptom);
-        return 1;
-    }
-    printf("all is right\n");
-    return 0;
-}
-
-const char* with_status(const char* what, enum ibv_wc_status status) {
-    static char text[200];
-    snprintf(text, sizeof text, "%s: %s", what, ibv_wc_status_str(status));
-    return text;
-}
-
 // ---- connecting
-
-struct sockaddr_in own_address(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    const char* text = getenv("RACES_ADDRESS");
-    text = text != NULL ? text : getenv("LAB_ADDR");
-    text = text != NULL ? text : "127.0.0.1";
-    must(inet_pton(AF_INET, text, &address.sin_addr) == 1, text);
-    return address;
-}
-
-struct rdma_cm_event* next_event(struct rdma_event_channel* events) {
-    struct rdma_cm_event* event = NULL;
-    must(rdma_get_cm_event(events, &event) == 0, "rdma_get_cm_event");
-    return event;
-}
-
-struct rdma_cm_id* expect(struct rdma_event_channel* events, enum rdma_cm_event_type type) {
-    struct rdma_cm_event* const event = next_event(events);
-    if (event->event != type) {
-        fprintf(stderr, "%s in place of %s\n", rdma_event_str(event->event), rdma_event_str(type));
-        exit(FAILED);
-    }
-    struct rdma_cm_id* const id = event->id;
-    rdma_ack_cm_event(event);
-    return id;
-}
-
-struct rdma_cm_id* make_listener(struct rdma_event_channel* events, struct sockaddr_in* address) {
-    struct rdma_cm_id* listener = NULL;
-    *address = own_address();
-    must(rdma_create_id(events, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-    must(rdma_bind_addr(listener, (struct sockaddr*)address) == 0, "rdma_bind_addr");
-    must(rdma_listen(listener, 2) == 0, "rdma_listen");
-    address->sin_port = rdma_get_src_port(listener);
-    return listener;
-}
-
-struct rdma_cm_id* make_client(struct rdma_event_channel* events, struct sockaddr_in address) {
-    struct rdma_cm_id* client = NULL;
-    must(rdma_create_id(events, &client, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
-    must(rdma_resolve_addr(client, NULL, (struct sockaddr*)&address, CONNECT_MS) == 0, "rdma_resolve_addr");
-    expect(events, RDMA_CM_EVENT_ADDR_RESOLVED);
-    must(rdma_resolve_route(client, CONNECT_MS) == 0, "rdma_resolve_route");
-    expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
-    return client;
-}
 
 static struct ibv_cq* extended_cq(struct ibv_context* verbs, struct ibv_cq_init_attr_ex init) {
     struct ibv_cq_ex* const extended = ibv_create_cq_ex(verbs, &init);
@@ -223,6 +127,12 @@ void pair_connect(struct pair* pair) {
     shorten_retries(&pair->b);
 }
 
+struct ibv_qp_ex* end_by_calls(const struct end* end) {
+    struct ibv_qp_ex* const qp = ibv_qp_to_qp_ex(end->id->qp);
+    must(qp != NULL, "ibv_qp_to_qp_ex");
+    return qp;
+}
+
 void end_flush(struct end* end) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     ibv_modify_qp(end->id->qp, &attr, IBV_QP_STATE); // iWARP refuses what has happened already
@@ -288,8 +198,8 @@ struct ibv_mr* register_memory(struct pair* pair, void* memory, size_t bytes, in
     return region;
 }
 
-struct ibv_mw* make_window(struct pair* pair) {
-    struct ibv_mw* const window = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_1);
+struct ibv_mw* make_window(struct pair* pair, enum ibv_mw_type type) {
+    struct ibv_mw* const window = ibv_alloc_mw(pair->pd, type);
     if (window == NULL) {
         fprintf(stderr, "skipped: this device has no memory windows\n");
         exit(SKIPPED);

@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "connecting.h"
+#include "outcome.h"
+
 struct end {
     struct rdma_cm_id* id; // id->qp is the queue pair
     struct ibv_comp_channel* channel;
@@ -56,6 +59,8 @@ void pair_connect(struct pair* pair);
 // Moves both queue pairs to error, awaits the receives that are still posted, and destroys everything.
 void pair_close(struct pair* pair);
 
+// The queue pair of an end as ibv_wr_*() want it.
+struct ibv_qp_ex* end_by_calls(const struct end* end);
 // The queue pair of an end, after its requests have ended, or just so.
 void end_flush(struct end* end);
 void end_destroy_qp(struct end* end);
@@ -66,9 +71,9 @@ void pair_destroy_shared(struct pair* pair);
 void* whole_pages(size_t bytes);
 // Registers BYTES at MEMORY for everything that the peer may do, and for windows where MORE_ACCESS says so.
 struct ibv_mr* register_memory(struct pair* pair, void* memory, size_t bytes, int more_access);
-// A window of type 1, and its bind to all of REGION. A device without windows ends the program with
+// A window, and the bind of one of type 1 to all of REGION. A device without windows ends the program with
 // status 77.
-struct ibv_mw* make_window(struct pair* pair);
+struct ibv_mw* make_window(struct pair* pair, enum ibv_mw_type type);
 void bind_window(struct end* end, struct ibv_mw* window, struct ibv_mr* region);
 
 // Posts a Send, or a Write to or a Read from REMOTE, of BYTES at LOCAL. Returns what ibv_post_send() returns.
@@ -101,27 +106,8 @@ int take_event(struct end* end);
 // Whether the device reports EVENT within MS.
 int device_reports(struct ibv_context* verbs, enum ibv_event_type event, int ms);
 
-// For programs that connect by themselves: an id that listens, and its address with the port; one that knows
-// the way there; the next event; and the id of the next one, which must be of TYPE and is acknowledged.
-struct rdma_cm_id* make_listener(struct rdma_event_channel* events, struct sockaddr_in* address);
-struct rdma_cm_id* make_client(struct rdma_event_channel* events, struct sockaddr_in address);
-struct rdma_cm_event* next_event(struct rdma_event_channel* events);
-struct rdma_cm_id* expect(struct rdma_event_channel* events, enum rdma_cm_event_type type);
-
-// RACES_ADDRESS, LAB_ADDR or 127.0.0.1.
-struct sockaddr_in own_address(void);
-// How long to wait for what may never come: RACES_PATIENCE_MS, or 5000.
-int patience_ms(void);
-// Where a call may never return: ends the program with status 1 and SYMPTOM when patience_ms() are over.
-void watch(const char* symptom);
-// Ends the program with status 2 unless FINE.
-void must(int fine, const char* what);
-// Ends it with status 77 where the device is of iWARP: a message that finds no receive ends the connection
-// there.
+// Ends the program with status 77 where the device is of iWARP: a message that finds no receive ends the
+// connection there.
 void needs_retries(const struct pair* pair);
-// The program's status: 0 if SYMPTOM is null, otherwise 1, and it is printed.
-int verdict(const char* symptom);
-// For a symptom that has a status: "what: status".
-const char* with_status(const char* what, enum ibv_wc_status status);
 
 #endif
