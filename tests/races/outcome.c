@@ -11,11 +11,9 @@
 
 enum { FAILED = 2 };
 
-void must(int fine, const char* what) {
-    if (!fine) {
-        fprintf(stderr, "%s: %s\n", what, strerror(errno));
-        exit(FAILED);
-    }
+void end_with_error(const char* what) {
+    fprintf(stderr, "%s: %s\n", what, strerror(errno));
+    exit(FAILED);
 }
 
 int patience_ms(void) {

@@ -10,8 +10,13 @@
 int patience_ms(void);
 // Where a call may never return: ends the program with status 1 and SYMPTOM when patience_ms() are over.
 void watch(const char* symptom);
-// Ends the program with status 2 unless FINE.
-void must(int fine, const char* what);
+// Ends the program with status 2, unless FINE.
+_Noreturn void end_with_error(const char* what);
+static inline void must(int fine, const char* what) {
+    if (!fine) {
+        end_with_error(what);
+    }
+}
 // The program's status: 0 if SYMPTOM is null, otherwise 1, and it is printed.
 int verdict(const char* symptom);
 // For a symptom that has a status: "what: status".
