@@ -31,7 +31,7 @@ constexpr const char* kDat2File = "/etc/dat.conf";
 constexpr const char* kDat2Library = "libdapl-sluice2.so.2";
 
 // A field of dat.conf that means TEXT.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
     std::string field = "\"";
     for (const char each : text) {
         if (each == '"' || each == '\\') {
@@ -161,8 +161,8 @@ ExitStatus register_for_dat2(const Options& options, const std::string& device, 
     // "nonthreadsafe" is what programs ask for that are compiled with libdat2's headers. libdat2 takes a
     // provider's version of two numbers only.
     const std::string version = sluice_version();
-    const std::string line = quoted(ia_name) + " u2.0 nonthreadsafe default " + kDat2Library + " sluice." +
-                             version.substr(0, version.rfind('.')) + " " + quoted(device) + " \"\"";
+    const std::string line = in_quotes(ia_name) + " u2.0 nonthreadsafe default " + kDat2Library + " sluice." +
+                             version.substr(0, version.rfind('.')) + " " + in_quotes(device) + " \"\"";
     write_atomically(path, with_line(read_dat2_file(path), line));
     return print_dat2_adapters(options);
 }
@@ -210,9 +210,9 @@ ExitStatus run_dat_register(const Options& options, const std::string& device, c
             throw Failure(kExitFailure, "'" + ia_name + "' is named already, in " + entry.origin());
         }
     }
-    lines.push_back(quoted(ia_name) + " u" + dat_version_text(DAT_VERSION_MAJOR, DAT_VERSION_MINOR) +
-                    " threadsafe default " + kLibrary + " sluice." + sluice_version() + " " + quoted(device) +
-                    " \"\"");
+    lines.push_back(in_quotes(ia_name) + " u" + dat_version_text(DAT_VERSION_MAJOR, DAT_VERSION_MINOR) +
+                    " threadsafe default " + kLibrary + " sluice." + sluice_version() + " " +
+                    in_quotes(device) + " \"\"");
     if (mkdir((options.root + kDatDirectory).c_str(), 0755) != 0 && errno != EEXIST) {
         throw system_failure(options.root + kDatDirectory);
     }

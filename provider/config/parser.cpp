@@ -31,7 +31,7 @@ std::string_view take(std::string_view& text, char separator) {
 }
 
 // A word of the text for an error, in quotes: short, and nothing that moves a terminal's cursor.
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
     std::string text("'");
     text.append(word.substr(0, kMaxShown));
     std::ranges::replace_if(
@@ -106,17 +106,18 @@ class Parser {
         is_lost_ = true;
         lost_ = {};
         if (line.back() != ']') {
-            return fail("no ']' at the end of " + quoted(line) + "; valid: [device NAME]");
+            return fail("no ']' at the end of " + in_quotes(line) + "; valid: [device NAME]");
         }
         line = trimmed(line.substr(1, line.size() - 2));
         const std::string_view kind = line.substr(0, line.find_first_of(" \t"));
         const std::string_view name = trimmed(line.substr(kind.size()));
         if (kind != "device" || !is_device_name(name)) {
-            return fail_unknown("unknown section " + quoted(line) + "; valid: [device NAME]",
+            return fail_unknown("unknown section " + in_quotes(line) + "; valid: [device NAME]",
                                 "[device NAME]");
         }
         if (const DeviceSection* earlier = file_.find(name)) {
-            return fail("device " + quoted(name) + " has a section in line " + std::to_string(earlier->line));
+            return fail("device " + in_quotes(name) + " has a section in line " +
+                        std::to_string(earlier->line));
         }
         if (file_.devices.size() == kMaxDevices) {
             return fail("more than " + std::to_string(kMaxDevices) + " sections");
@@ -128,7 +129,7 @@ class Parser {
 
     Done take_setting(std::string_view line) {
         if (line.find('=') == std::string_view::npos) {
-            return fail("no '=' in " + quoted(line) + "; valid: KEY = VALUE, [device NAME], # comment");
+            return fail("no '=' in " + in_quotes(line) + "; valid: KEY = VALUE, [device NAME], # comment");
         }
         const std::string_view key = trimmed(take(line, '='));
         const std::string_view value = trimmed(line);
@@ -153,7 +154,7 @@ class Parser {
         if (key == "claim") {
             return fail("'claim' is for all devices: it stands above the first section");
         }
-        return fail_unknown("unknown key " + quoted(key) + "; valid: " + (in_device ? "" : "claim, ") +
+        return fail_unknown("unknown key " + in_quotes(key) + "; valid: " + (in_device ? "" : "claim, ") +
                                 "coherence, io-coherence" + (in_device ? ", address" : ""),
                             std::string(in_device ? "address" : "claim") + "|coherence|io-coherence");
     }
@@ -173,7 +174,7 @@ class Parser {
         }
         const std::optional<Coherence> coherence = find_coherence(value);
         if (!coherence || (*coherence == Coherence::kSimulated && !may_be_simulated)) {
-            return fail(quoted(value) + " is no value for " + std::string(key) +
+            return fail(in_quotes(value) + " is no value for " + std::string(key) +
                         "; valid: " + coherence_values(may_be_simulated, ", "));
         }
         to = {*coherence, line_};
@@ -186,12 +187,12 @@ class Parser {
             return false;
         }
         if (!is_lost_ && !device.name.starts_with("uroce")) {
-            return fail("only uroce devices get an address here; " + quoted(device.name) + " has its own");
+            return fail("only uroce devices get an address here; " + in_quotes(device.name) + " has its own");
         }
         in6_addr bytes{}; // room for either kind
         const std::string text(value);
         if (inet_pton(AF_INET, text.c_str(), &bytes) != 1 && inet_pton(AF_INET6, text.c_str(), &bytes) != 1) {
-            return fail(quoted(value) + " is no IPv4 or IPv6 address; names are not looked up");
+            return fail(in_quotes(value) + " is no IPv4 or IPv6 address; names are not looked up");
         }
         device.address = {text, line_};
         return true;
@@ -215,7 +216,7 @@ class Parser {
             } else if (word == "none") {
                 none = true;
             } else {
-                return fail(quoted(word) + " can't be claimed; valid: rxe, siw, none");
+                return fail(in_quotes(word) + " can't be claimed; valid: rxe, siw, none");
             }
         }
         if (words == 0 || (none && words > 1)) {
@@ -277,7 +278,7 @@ Result<Coherence> parse_environment(std::string_view text, std::string_view devi
         if (!value || (equals != std::string_view::npos && !is_device_name(name))) {
             return Error::format(ErrorKind::kInvalidArgument, 0,
                                  "SLUICE_COHERENCE: %s is neither VALUE nor DEV=VALUE; values: %s",
-                                 quoted(part).c_str(), coherence_values(true, ", ").c_str());
+                                 in_quotes(part).c_str(), coherence_values(true, ", ").c_str());
         }
         if (equals == std::string_view::npos) {
             general = value;

@@ -10,7 +10,8 @@ namespace sluice::roce::socket {
 namespace {
 
 Error fail(std::string_view item, const char* why) {
-    return Error::format(ErrorKind::kInvalidArgument, 0, "SLUICE_UROCE: %s: %s", quoted(item).c_str(), why);
+    return Error::format(ErrorKind::kInvalidArgument, 0, "SLUICE_UROCE: %s: %s", in_quotes(item).c_str(),
+                         why);
 }
 
 Result<DeviceAddress> parse_address_item(std::string_view item) {

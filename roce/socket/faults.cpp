@@ -112,7 +112,7 @@ class FaultParser {
 
     static Error fail(std::string_view item, const std::string& why) {
         return Error::format(ErrorKind::kInvalidArgument, 0, "SLUICE_UROCE_FAULTS: %s: %s",
-                             quoted(item).c_str(), why.c_str());
+                             in_quotes(item).c_str(), why.c_str());
     }
 
     Result<void> take(std::string_view item) {

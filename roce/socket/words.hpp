@@ -19,8 +19,9 @@ inline std::string_view take_word(std::string_view& text, char separator) {
     return word;
 }
 
-// A word of the text for an error, in quotes: short, and nothing that moves a terminal's cursor.
-inline std::string quoted(std::string_view word) {
+// A word of the text for an error, in quotes: short, and nothing that moves a terminal's cursor. A function
+// named quoted would be std::quoted for some arguments, where a standard header brings that.
+inline std::string in_quotes(std::string_view word) {
     constexpr std::size_t kMost = 40;
     std::string text("'");
     text += word.substr(0, kMost);

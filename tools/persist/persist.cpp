@@ -42,7 +42,7 @@ void say(const std::string& line) {
 }
 
 // For a shell.
-std::string quoted(const std::string& word) {
+std::string in_quotes(const std::string& word) {
     constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
         return word;
@@ -248,11 +248,11 @@ class Experiment {
         }
         line += std::string(how_.is_ddio_off ? " --no-ddio" : "") + " --outcome " + std::to_string(number);
         for (const std::string& file : how_.files) {
-            line += " --file " + quoted(file);
+            line += " --file " + in_quotes(file);
         }
-        line += " --check " + quoted(how_.check) + " --";
+        line += " --check " + in_quotes(how_.check) + " --";
         for (const std::string& word : command_) {
-            line += " " + quoted(word);
+            line += " " + in_quotes(word);
         }
         return line;
     }
