@@ -73,10 +73,13 @@ need_root() {
         "installing into a root of its own needs root; run: sudo $0 ${steps[*]}"
 }
 
-# snapshot DIR: the tree as it stands, without what is ignored.
+commit_time() { git -C "$sluice_root" log -1 --format=%ct; }
+
+# snapshot DIR: the tree as it stands, without what is ignored. Files have the commit's time: a package keeps theirs, if they are
+# older than its changelog.
 snapshot() {
     mkdir -p "$1"
-    source_files | tar -c -C "$sluice_root" --no-recursion -T - | tar -x -C "$1"
+    source_files | tar -c -C "$sluice_root" --no-recursion --mtime="@$(commit_time)" -T - | tar -x -C "$1"
 }
 
 # plain_tar DIR NAME [OPTION...]: what DIR holds, under NAME, to standard output. The same tree gives the same bytes: order, owners,
@@ -85,7 +88,7 @@ plain_tar() {
     local dir=$1 name=$2
     shift 2
     tar -c -C "$dir" "$@" --sort=name --owner=0 --group=0 --numeric-owner --mode=go+rX,go-w \
-        --mtime="@$(git -C "$sluice_root" log -1 --format=%ct)" --transform "s|^\.|$name|S" .
+        --mtime="@$(commit_time)" --transform "s|^\.|$name|S" .
 }
 
 # source_tarball DIR FILE: a snapshot as a release has it, without the directory debian.

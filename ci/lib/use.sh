@@ -94,6 +94,7 @@ foreign_plugin() {
 # /etc/dat.conf is libdapl2's.
 others_dat_conf() { cp "$root/etc/dat.conf" "$root.dat.conf"; }
 others_dat_conf_stays() {
+    [ -e "$root.dat.conf" ] || return 0 # where nobody has installed libdapl2
     expect "$1: libdapl2's /etc/dat.conf is as it was" cmp "$root/etc/dat.conf" "$root.dat.conf"
 }
 

@@ -21,12 +21,14 @@ labels_for() {
         ci/wheel/* | tests/python/*) say install ;;
         ci/reliability/*) say scripts ;;
         debian/* | rpm/* | ci/*) say packages scripts ;;
-        scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/release | scripts/reliability | scripts/soak | scripts/test) say scripts ;;
+        scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/reliability | scripts/soak | scripts/test) say scripts ;;
+        scripts/release) say packages scripts ;;
         scripts/lib/demo/* | docs/pictures/*) say scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
+        tests/packages/*) say packages ;;
         tests/clients/*) say clients ;;
         scripts/lib/bench/* | tests/seen/* | tools/*.css | tools/*.html | tools/*.js) say seen ;;
         tests/fuzz/*) say programs fuzz ;;

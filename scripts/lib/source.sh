@@ -47,6 +47,20 @@ debian_sources() {
     find "$dir" -type f -empty -delete
 }
 
+# sources_of_release DIR CODENAME: makes of these entries those of another release, which has no updates that we want.
+sources_of_release() {
+    local file
+    for file in "$1"/*; do
+        case $file in
+            *.sources) awk -v codename="$2" 'BEGIN { RS = ""; ORS = "\n\n" }
+                /(^|\n)URIs:[^\n]*\/debian\/?(\n|$)/ { sub(/\nSuites:[^\n]*/, "\nSuites: " codename); print }' "$file" ;;
+            *) sed -nE "s#^(deb (\[[^]]*\] )?[^ ]+/debian/?) [^ ]+ #\1 $2 #p" "$file" | sort -u ;;
+        esac >"$file.new"
+        mv "$file.new" "$file"
+    done
+    find "$1" -type f -empty -delete
+}
+
 download_source() {
     local name=$1 work=$2
     mkdir -p "$work/lists/partial" "$work/apt-cache/archives/partial"

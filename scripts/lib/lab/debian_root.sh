@@ -8,9 +8,9 @@
 # shellcheck source=../source.sh
 . "$sluice_lab/../source.sh"
 
-# debian_root NAME INSTALL... -- KEEP...: prints the tar's path. The packages INSTALL are
+# debian_root NAME [--release CODENAME] INSTALL... -- KEEP...: prints the tar's path. The packages INSTALL are
 # installed; KEEP, and what these depend on, are only downloaded into it, so that they can be
-# installed later without a network.
+# installed later without a network. CODENAME is another release than this machine's.
 debian_root() {
     local name=$1 key
     shift
@@ -20,19 +20,26 @@ debian_root() {
 }
 
 build_debian_root() {
-    local dir=$1 install='' keep sources codename
+    local dir=$1 install='' keep sources codename own=()
     shift
+    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    debian_sources deb "$dir/sources"
+    if [ "$1" = --release ]; then
+        codename=$2
+        shift 2
+        sources_of_release "$dir/sources" "$codename"
+        # A mirror may lag, or be one of a certain day. What it holds is signed all the same.
+        own=(--aptopt='Acquire::Check-Valid-Until "false"')
+    fi
     while [ "$1" != -- ]; do
         install+=${install:+,}$1
         shift
     done
     shift
     keep=("$@")
-    debian_sources deb "$dir/sources"
-    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     sources=("$dir/sources"/*)
     # shellcheck disable=SC2016  # mmdebstrap's own shell expands it
-    local options=(--variant=minbase --skip=cleanup/apt --aptopt='Acquire::Retries "3"'
+    local options=("${own[@]}" --variant=minbase --skip=cleanup/apt --aptopt='Acquire::Retries "3"'
         --dpkgopt=path-exclude=/usr/share/locale/* --dpkgopt=force-unsafe-io
         --customize-hook='printf "#!/bin/sh\nexit 101\n" >"$1/usr/sbin/policy-rc.d"; chmod 755 "$1/usr/sbin/policy-rc.d"')
     [ -z "$install" ] || options+=("--include=$install")
