@@ -41,8 +41,8 @@ void Touched::add(std::uint64_t first, std::uint64_t bytes) noexcept {
 }
 
 Registry& Registry::instance() noexcept {
-    static auto* const registry =
-        new Registry; // NOLINT(bugprone-unhandled-exception-at-new): else all is lost
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): else all is lost
+    static auto* const registry = new Registry;
     return *registry;
 }
 

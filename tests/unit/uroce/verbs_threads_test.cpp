@@ -70,7 +70,7 @@ TEST(threads__one_queue_pair_and_one_queue__each_request_completes_once) {
             for (int i = 0; i < each;) {
                 ibv_sge sge = pair.left.sge(static_cast<std::size_t>(t) * 8, 8);
                 ibv_send_wr wr{};
-                wr.wr_id = static_cast<std::uint64_t>(t * each + i);
+                wr.wr_id = static_cast<unsigned>(t * each + i);
                 wr.opcode = IBV_WR_RDMA_WRITE;
                 wr.send_flags = IBV_SEND_SIGNALED;
                 wr.sg_list = &sge;
