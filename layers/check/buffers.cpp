@@ -22,7 +22,11 @@ bool is_wanted() noexcept {
 constexpr std::uint64_t kAlwaysWatched = 1000;
 constexpr std::uint64_t kThenOneOf = 16;
 
+// What lies in memory of several receives is no single one's, so that nothing can be said of it.
 bool is_watched(const Request& request) noexcept {
+    if (request.shares_memory) {
+        return false;
+    }
     if (request.number <= kAlwaysWatched || report::depth() > report::Depth::kFull) {
         return true;
     }
@@ -133,7 +137,7 @@ void end(const QueuePair& pair, Request& request, bool is_right, Place place) no
         check_checksum(pair, request, place);
     }
     request.checksum.reset();
-    if (!is_right && is_received(request) && !is_watched(request)) {
+    if (!is_right && is_received(request) && !request.shares_memory && !is_watched(request)) {
         protect(request); // what failed is rare
     }
     if (!request.is_protected) {
