@@ -231,6 +231,9 @@ void Traffic::on_datagram(const ibv_wc& completion) {
 
 // A datagram may be lost; one that comes is one that was sent, and comes once unless faults double it.
 void Traffic::on_datagram_receive(const ibv_wc& completion) {
+    if (completion.qp_num != endpoint_.datagrams->qp_num) {
+        return; // it came behind the last look at a former round's queue pair
+    }
     const auto slot = static_cast<unsigned>(number_of(completion.wr_id));
     if (slot >= kDatagramReceives || !datagram_slot_is_posted_[slot] || completion.status != IBV_WC_SUCCESS) {
         fail("receive %u for a datagram ends with %s, or twice", slot, ibv_wc_status_str(completion.status));
