@@ -67,7 +67,7 @@ void forget_connection_event(const rdma_cm_event& event) noexcept {
 
 void check_end(const rdma_cm_id* id, Place place) noexcept {
     const std::shared_ptr<ConnectionEvents> events = Registry::instance().connection_events.take(id);
-    // An id whose calls wait keeps its last event, which is acknowledged when it is destroyed.
+    // A synchronous id keeps its last event, and rdma_destroy_id() acknowledges it.
     const std::uint32_t kept = id->event != nullptr ? 1 : 0;
     // Another thread may acknowledge while this one waits.
     if (events == nullptr || events->unacknowledged.load() <= kept ||

@@ -64,7 +64,7 @@ struct Connection {
     engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
     bool is_there = false;                   // the peer, which has asked for patience
     bool asked_for_patience = false;         // we: the peer won't soon ask again for what is lost
-    std::uint8_t copies_left = 0;            // of our last message, which nobody will ask for
+    std::uint8_t copies_left = 0;            // of our last message, for which the peer won't ask
     Vigil vigil;
     std::uint16_t end_reason = 0; // why it is over, if it never came to be
     Mad last{};                   // what we said last, for when it must be said again

@@ -82,7 +82,7 @@ Error no_answer(int door, const engine::Address& local) {
         peer.pid, socket::to_text(local).data());
 }
 
-// It is bound, and there is no listener: whoever has it is about to be one, or ends.
+// The name is bound, and nothing listens there: the process that has it will listen soon, or is ending.
 Error has_begun(const engine::Address& local) {
     return Error::format(ErrorKind::kBusy, ETIMEDOUT,
                          "a process has begun to share %s and doesn't go on; is it stopped? `ss -xap | grep "

@@ -13,7 +13,7 @@ enum { ENDS = 2, BYTES = 8 };
 
 static char buffers[ENDS][BYTES];
 
-// Whose message it is: 0, that to a; 1, that to b.
+// The receiver of the message: 0 for a, 1 for b.
 static int owner_of(const struct pair* pair, struct ibv_wc received) {
     must(received.status == IBV_WC_SUCCESS, "a receive");
 #ifdef CORRECTED

@@ -300,7 +300,7 @@ void forget_completions(Cq& cq, std::uint32_t qpn) noexcept SLUICE_TSA(no_thread
     cq.lock.unlock();
 }
 
-// As with adapters: who resets a queue pair may free what its requests were about.
+// As with adapters: a program that resets a queue pair may free what its requests were about.
 void forget_completions(const Qp& qp) noexcept {
     for (ibv_cq* const cq : {qp.init.send_cq, qp.init.recv_cq}) {
         if (cq != nullptr) {
