@@ -414,6 +414,36 @@ TEST(peer__whose_memory_can_not_be_touched__gets_packets_and_is_waited_for) {
     assert_true(monotonic_us() - before >= 5000);
 }
 
+// Ends the life of its process as soon as the first turn is written.
+class LastTurn final : public near::PeerMemory {
+  public:
+    LastTurn(near::Board& board, int& turns) : board_(board), turns_(turns) {}
+    bool write(std::uint64_t, std::span<const iovec>, std::size_t) noexcept override {
+        ++turns_;
+        board_.life() = 1 | FUTEX_OWNER_DIED;
+        return true;
+    }
+    bool read(std::span<const iovec>, std::uint64_t, std::size_t) noexcept override { return false; }
+
+  private:
+    near::Board& board_;
+    int& turns_;
+};
+
+// What is mapped at its addresses now may be something else.
+TEST(peer__that_dies_between_two_turns__is_not_touched_again) {
+    NearHosts hosts;
+    Bench bench(usual_attributes(), kLongBlock, hosts.both);
+    int turns = 0;
+    assert_non_null(hosts.left.add({.board = seen_by_others(hosts.right.board()),
+                                    .memory = std::make_unique<LastTurn>(hosts.right.board(), turns)}));
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
+    assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 3U << 20))) == Post::kPosted);
+    assert_true(bench.net.run());
+    assert_int_equal(turns, 1);
+    assert_int_equal(hosts.left_counters.requests, 0);
+}
+
 TEST(region__removed_while_a_dying_peer_works__goes_on) {
     Neighbours two;
     two.hosts.left.board().begin_work();
