@@ -37,6 +37,14 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
+// Whether stores of one CPU become visible to others in the order of the program, those of two calls of a
+// copy function too.
+#if defined(__x86_64__)
+inline constexpr bool kStoresStayInOrder = true;
+#else
+inline constexpr bool kStoresStayInOrder = false;
+#endif
+
 class SLUICE_TSA(capability("mutex")) Mutex {
   public:
     void lock() SLUICE_TSA(acquire_capability()) { mutex_.lock(); }

@@ -22,6 +22,9 @@ class PeerMemory {
     // order don't do so behind those of a later call.
     virtual bool write(std::uint64_t to, std::span<const iovec> from, std::size_t len_bytes) noexcept = 0;
     virtual bool read(std::span<const iovec> to, std::uint64_t from, std::size_t len_bytes) noexcept = 0;
+    // FIRST bytes and then LAST bytes, which don't become visible before the others. Here by two calls.
+    virtual bool write_in_order(std::uint64_t to, std::span<const iovec> from, std::size_t first,
+                                std::size_t last) noexcept;
     // AT is a multiple of eight. False: nothing has happened.
     virtual bool fetch_add(std::uint64_t /*at*/, std::uint64_t /*add*/,
                            std::uint64_t& /*original*/) noexcept {

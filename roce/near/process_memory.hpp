@@ -20,6 +20,8 @@ class ProcessMemory final : public PeerMemory {
 
     bool write(std::uint64_t to, std::span<const iovec> from, std::size_t len_bytes) noexcept override;
     bool read(std::span<const iovec> to, std::uint64_t from, std::size_t len_bytes) noexcept override;
+    bool write_in_order(std::uint64_t to, std::span<const iovec> from, std::size_t first,
+                        std::size_t last) noexcept override;
 
   private:
     const pid_t pid_;

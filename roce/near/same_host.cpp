@@ -11,6 +11,7 @@
 #include "core/sync.hpp"
 #include "roce/near/mapped_memory.hpp"
 #include "roce/near/process_memory.hpp"
+#include "roce/near/slice.hpp"
 
 namespace sluice::roce::near {
 
@@ -68,31 +69,6 @@ bool is_allowed(const DirectRequest& request, const engine::PublishedConnection&
            (!is_atomic(request.opcode) || request.remote_addr % kWordBytes == 0);
 }
 
-// A part of a list of pieces. Its room is that of the longest list.
-class Slice {
-  public:
-    Slice(std::span<const iovec> pieces, std::size_t offset, std::size_t len_bytes) noexcept {
-        for (const iovec& piece : pieces) {
-            if (len_bytes == 0) {
-                break;
-            }
-            if (offset >= piece.iov_len) {
-                offset -= piece.iov_len;
-                continue;
-            }
-            const std::size_t part = std::min(piece.iov_len - offset, len_bytes);
-            pieces_[count_++] = {.iov_base = static_cast<char*>(piece.iov_base) + offset, .iov_len = part};
-            len_bytes -= part;
-            offset = 0;
-        }
-    }
-    std::span<const iovec> pieces() const noexcept { return {pieces_.data(), count_}; }
-
-  private:
-    std::array<iovec, engine::kMaxSge> pieces_;
-    std::size_t count_ = 0;
-};
-
 // The last word, as far as it is written: programs wait for that.
 std::size_t last_bytes(std::uint64_t to, std::size_t len_bytes) noexcept {
     const std::size_t behind = (to + len_bytes) % kWordBytes;
@@ -103,11 +79,7 @@ bool write_in_order(PeerMemory& memory, std::uint64_t to, std::span<const iovec>
                     std::size_t len_bytes) noexcept {
     const std::size_t last = last_bytes(to, len_bytes);
     const std::size_t first = len_bytes - last;
-    if (first == 0) {
-        return memory.write(to, from, len_bytes);
-    }
-    return memory.write(to, Slice(from, 0, first).pieces(), first) &&
-           memory.write(to + first, Slice(from, first, last).pieces(), last);
+    return first == 0 ? memory.write(to, from, len_bytes) : memory.write_in_order(to, from, first, last);
 }
 
 } // namespace

@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <thread>
 
@@ -201,6 +203,44 @@ TEST(memory__of_another_process__is_written_and_read) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_false(memory.may_touch(there)); // it has ended
+}
+
+// Each round writes its number to every word, and its process answers when it sees that in the last one.
+TEST(memory__of_another_process_written_in_order__last_word_comes_last) {
+    if (!kernel_lets_us()) {
+        skip();
+    }
+    constexpr std::uint64_t kRounds = 2000;
+    constexpr std::size_t kWords = 1001; // of two pages and a part
+    alignas(64) static std::array<std::atomic<std::uint64_t>, kWords> words;
+    Shared& shared = make_shared();
+    const pid_t child = start(shared, [](Shared& its) {
+        be_ready(its);
+        for (std::uint64_t round = 1; round <= kRounds; ++round) {
+            while (words[kWords - 1].load(std::memory_order_acquire) != round) {
+                sched_yield();
+            }
+            need(std::ranges::all_of(words, [&](const auto& word) { return word.load() == round; }));
+            its.stage = static_cast<std::uint32_t>(round + 2);
+        }
+        pause();
+    });
+    near::ProcessMemory memory(child);
+    std::array<std::uint64_t, kWords> mine;
+    constexpr std::size_t kLast = sizeof(std::uint64_t);
+    constexpr std::size_t kFirst = sizeof mine - kLast;
+    const iovec pieces[] = {{mine.data(), 4000},
+                            {reinterpret_cast<char*>(mine.data()) + 4000, kFirst - 3992}};
+    shared.stage = 2;
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        mine.fill(round);
+        assert_true(memory.write_in_order(reinterpret_cast<std::uintptr_t>(&words), pieces, kFirst, kLast));
+        while (shared.stage != round + 2) {
+            assert_int_equal(waitpid(child, nullptr, WNOHANG), 0); // it has seen a word of another round
+            sched_yield();
+        }
+    }
+    end(child);
 }
 
 TEST(memory__of_a_process_that_may_not_be_traced__is_refused) {
