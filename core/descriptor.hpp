@@ -26,6 +26,9 @@ class Descriptor {
         }
     }
 
+    // The caller closes it.
+    int release() noexcept { return std::exchange(fd_, -1); }
+
     // -1: there is none.
     int get() const noexcept { return fd_; }
 

@@ -15,6 +15,7 @@ struct Part {
 inline constexpr Part kProviderProbe{"provider-probe", SLUICE_LIBEXEC_FROM_BIN "/provider-probe"};
 inline constexpr Part kPreload{"../layers/preload/libsluice-preload.so",
                                SLUICE_LIB_FROM_BIN "/libsluice-preload.so"};
+inline constexpr Part kHeap{"../layers/heap/libsluice-heap.so", SLUICE_LIB_FROM_BIN "/libsluice-heap.so"};
 inline constexpr Part kCheck{"../layers/check/libsluice-check.so", SLUICE_LIB_FROM_BIN "/libsluice-check.so"};
 inline constexpr Part kTrace{"../layers/trace/libsluice-trace.so", SLUICE_LIB_FROM_BIN "/libsluice-trace.so"};
 inline constexpr Part kHosts{"../layers/hosts/libsluice-sync-hosts.so",
