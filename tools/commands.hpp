@@ -57,6 +57,7 @@ ExitStatus run_top(const Options& options, const TopOptions& how);
 struct RunOptions {
     std::string device; // its type: rxe or uroce; empty: rxe, or uroce for several ranks
     bool local = false; // of uroce, the loopback device alone
+    bool shared_heap = false;
     bool pair = false;
     unsigned ranks = 0; // 0: the command itself
     unsigned timeout_seconds = 0;

@@ -29,8 +29,12 @@ bool has_libraries(const std::string& folders) {
 
 } // namespace
 
-std::vector<std::string> loader_environment() {
-    std::vector<std::string> environment{preload_with(part_for_loader(find_part(kPreload), "LD_PRELOAD"))};
+std::vector<std::string> loader_environment(HeapIs heap) {
+    std::string preloaded = part_for_loader(find_part(kPreload), "LD_PRELOAD");
+    if (heap == HeapIs::kShared) {
+        preloaded = part_for_loader(find_part(kHeap), "LD_PRELOAD") + ":" + preloaded;
+    }
+    std::vector<std::string> environment{preload_with(preloaded)};
     const std::string drop_ins = part_for_loader(find_part_or_nothing(kDropIns), "LD_LIBRARY_PATH");
     const char* const others = std::getenv("LD_LIBRARY_PATH");
     const std::string folders = others != nullptr ? others : "";

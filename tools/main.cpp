@@ -198,6 +198,8 @@ struct CommandLine {
         run->add_option("--device", how.device, "Its type, rxe unless said")
             ->check(CLI::IsMember({"rxe", "uroce"}));
         run->add_flag("--local", how.local, "With uroce's loopback device only, and none of an interface");
+        run->add_flag("--shared-heap", how.shared_heap,
+                      "With memory that other processes can map, for fast Writes to it");
         CLI::Option* const pair =
             run->add_flag("--pair", how.pair, "Two copies over uroce, with one output and one exit status");
         run->add_option("--ranks", how.ranks, "So many copies")->check(CLI::Range(1U, 64U))->excludes(pair);

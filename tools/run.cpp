@@ -84,13 +84,17 @@ void tell_where_none_is_shown(const Options& options, bool local) {
     std::cerr << "sluice: run: there is no uroce device to show: " << problem << '\n';
 }
 
-int run_with_uroce(const Options& options, std::vector<std::string> command, bool local) {
+HeapIs heap_of(const RunOptions& how) {
+    return how.shared_heap ? HeapIs::kShared : HeapIs::kPrivate;
+}
+
+int run_with_uroce(const Options& options, const RunOptions& how, std::vector<std::string> command) {
     look_first(command.front(), kShowsUroce);
-    if (local) {
+    if (how.local) {
         setenv("SLUICE_UROCE", "lo", 1);
     }
-    tell_where_none_is_shown(options, local);
-    std::vector<std::string> environment = environment_with(loader_environment());
+    tell_where_none_is_shown(options, how.local);
+    std::vector<std::string> environment = environment_with(loader_environment(heap_of(how)));
     execvpe(command.front().c_str(), pointers_to(command).data(), pointers_to(environment).data());
     const int error = errno;
     tell_why_not(command.front(), error);
@@ -111,16 +115,20 @@ int run_run(const Options& options, const RunOptions& how, const std::vector<std
     if (how.local && how.device == "rxe") {
         throw Failure(kExitUsage, "run: --local is for uroce; leave out --device rxe");
     }
+    if (how.shared_heap && how.device == "rxe") {
+        throw Failure(kExitUsage, "run: --shared-heap is for uroce; leave out --device rxe");
+    }
     if (ranks != 0 && how.device == "rxe") {
         throw Failure(kExitUsage, "run: --pair and --ranks are for uroce; leave out --device rxe");
     }
     if (ranks != 0) {
-        return run_ranks(
-            {.ranks = ranks, .timeout_seconds = how.timeout_seconds, .environment = loader_environment()},
-            command);
+        return run_ranks({.ranks = ranks,
+                          .timeout_seconds = how.timeout_seconds,
+                          .environment = loader_environment(heap_of(how))},
+                         command);
     }
-    return how.device == "uroce" || how.local ? run_with_uroce(options, command, how.local)
-                                              : run_with_rxe(command);
+    return how.device == "uroce" || how.local || how.shared_heap ? run_with_uroce(options, how, command)
+                                                                 : run_with_rxe(command);
 }
 
 } // namespace sluice::tools

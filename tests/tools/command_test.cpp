@@ -627,6 +627,21 @@ TEST(run__uroce__command_sees_a_library_behind_those_preloaded_already) {
     assert_true(alone.out.starts_with("/") && alone.out.ends_with("/libsluice-preload.so\n"));
 }
 
+TEST(run__shared_heap__command_has_both_libraries_and_memory_in_a_file) {
+    const Ran ran = run({"run", "--shared-heap", "--", "python3", "-c",
+                         "import os; block = bytearray(1 << 20); print(os.environ['LD_PRELOAD']); "
+                         "print('memfd:sluice-heap' in open('/proc/self/maps').read())"});
+    assert_string_equal(ran.err.c_str(), "");
+    assert_contains(ran.out, "/libsluice-heap.so:/");
+    assert_true(ran.out.ends_with("/libsluice-preload.so\nTrue\n"));
+}
+
+TEST(run__shared_heap_and_rxe__is_refused) {
+    const Ran ran = run({"run", "--shared-heap", "--device", "rxe", "--", "true"});
+    assert_int_equal(ran.status, 2);
+    assert_contains(ran.err, "--shared-heap is for uroce");
+}
+
 void make_program(const std::string& path, const char* content) {
     std::ofstream(path) << content;
     assert_int_equal(chmod(path.c_str(), 0755), 0);

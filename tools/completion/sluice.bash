@@ -133,7 +133,7 @@ _sluice_complete() {
                 run) words="--file --check --every-step --cut --outcome --outcomes --seed --no-ddio --timeout --help -- " ;;
             esac
             ;;
-        run) words="--device --local --pair --ranks --timeout --help -- " ;;
+        run) words="--device --local --shared-heap --pair --ranks --timeout --help -- " ;;
         check)
             words="--quick --every-request --pedantic --json --suppressions --exit-code --limit"
             words="$words --timeline --timeline-json --timeline-events --help -- "
