@@ -195,9 +195,13 @@ std::vector<std::string> PairRunner::command(const Pair& pair,
         words.emplace_back("--");
     }
     if (pair.way != Way::kOther) {
-        for (const char* const word : {sluice_.c_str(), "run", "--device", "uroce", "--"}) {
+        for (const char* const word : {sluice_.c_str(), "run", "--device", "uroce"}) {
             words.emplace_back(word);
         }
+        if (pair.shares_heap) {
+            words.emplace_back("--shared-heap");
+        }
+        words.emplace_back("--");
     }
     words.insert(words.end(), program.begin(), program.end());
     return words;

@@ -24,6 +24,8 @@ struct Pair {
     std::vector<std::string> environment{}; // NAME=VALUE, for both
     Way way = Way::kOther;
     std::uint64_t least = 0; // requests or packets that must have gone this way
+    // `sluice run --shared-heap`.
+    bool shares_heap = false;
     // The command of `sluice` behind which both run, with its options; empty: none.
     std::vector<std::string> checker{};
 };

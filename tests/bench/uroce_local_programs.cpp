@@ -26,7 +26,7 @@ using Words = std::vector<std::string>;
 using Parser = std::optional<double> (*)(std::string_view);
 
 // Where perftest's buffers lie.
-enum class Buffers { kHeap, kSharedFiles };
+enum class Buffers { kHeap, kSharedHeap, kSharedFiles };
 
 // The environment that lets UCX's UCP layer put its buffers into files of /dev/shm, and yet use uroce: the
 // posix transport is there, since it allocates, and is called slow, so that it isn't chosen.
@@ -51,7 +51,8 @@ class Programs {
         Pair pair{.server = command + file(buffers, "server"),
                   .client = command + file(buffers, "client") + Words{"127.0.0.1"},
                   .way = way,
-                  .least = static_cast<std::uint64_t>(count)};
+                  .least = static_cast<std::uint64_t>(count),
+                  .shares_heap = buffers == Buffers::kSharedHeap};
         add(name, std::move(pair), parser);
     }
     // ucx_perftest with OPTIONS, COUNT iterations. The environment says which transports there are.
@@ -92,7 +93,7 @@ class Programs {
     int times(int count) const { return report_.quick() ? std::max(count / 10, 100) : count; }
     // Mapped by each side from a file of its own, as perftest does with --mmap.
     Words file(Buffers buffers, const char* side) const {
-        if (buffers == Buffers::kHeap) {
+        if (buffers != Buffers::kSharedFiles) {
             return {};
         }
         const std::filesystem::path file = runner_.directory() / (std::string(side) + ".file");
@@ -119,6 +120,10 @@ class Programs {
     std::map<std::string, std::vector<double>> samples_;
 };
 
+std::string on_shared_heap(const std::string& name) {
+    return name + ", shared heap";
+}
+
 // Each comes a second time, so that the two show what this machine can't tell apart.
 std::string again(const std::string& name) {
     return name + ", again";
@@ -139,6 +144,8 @@ void list_latencies(Programs& programs) {
     const auto us = perftest_median_us;
     programs.perftest("write", "ib_write_lat", us, 8, kCount, Way::kDirect);
     programs.perftest("write, shared", "ib_write_lat", us, 8, kCount, Way::kDirect, Buffers::kSharedFiles);
+    programs.perftest(on_shared_heap("write"), "ib_write_lat", us, 8, kCount, Way::kDirect,
+                      Buffers::kSharedHeap);
     programs.perftest("send", "ib_send_lat", us, 8, kCount, Way::kRing);
     programs.perftest("write, udp", "ib_write_lat", us, 8, kCountOverUdp, Way::kUdp);
     programs.perftest("send, udp", "ib_send_lat", us, 8, kCountOverUdp, Way::kUdp);
@@ -152,12 +159,16 @@ void list_bandwidths(Programs& programs) {
         const Words cma = {"-d",    "memory", "-x",     "cma", "-D",
                            "zcopy", "-t",     "put_bw", "-s",  std::to_string(bytes)};
         programs.perftest(name, "ib_write_bw", perftest_mib_per_s, bytes, count, Way::kDirect);
+        programs.perftest(on_shared_heap(name), "ib_write_bw", perftest_mib_per_s, bytes, count, Way::kDirect,
+                          Buffers::kSharedHeap);
         programs.perftest(name + ", udp", "ib_write_bw", perftest_mib_per_s, bytes, count / 10, Way::kUdp);
         programs.ucx(name + ", cma", cma, ucx_mib_per_s, count, {});
         programs.ucx(again(name + ", cma"), cma, ucx_mib_per_s, count, {});
     }
     const auto rate = perftest_million_messages_per_s;
     programs.perftest("rate", "ib_write_bw", rate, 8, 1'000'000, Way::kDirect);
+    programs.perftest(on_shared_heap("rate"), "ib_write_bw", rate, 8, 1'000'000, Way::kDirect,
+                      Buffers::kSharedHeap);
     programs.perftest("rate, shared", "ib_write_bw", rate, 8, 1'000'000, Way::kDirect, Buffers::kSharedFiles);
 }
 
@@ -242,6 +253,9 @@ void tell_latencies(Report& report, const Programs& programs) {
               {Goal::kAtMost, 0.35},
               {{kChart, "us", "uroce, shared files", 8, programs["write, shared"], 0.35}});
     add_ratio(report, programs, "  against UCX put_lat, posix", in_ns("write, shared", "put, posix"));
+    add_value(report, "ib_write_lat 8 B, shared heap", programs[on_shared_heap("write")], "us",
+              {Goal::kAtMost, 0.35},
+              {{kChart, "us", "uroce, shared heap", 8, programs[on_shared_heap("write")], 0.35}});
     add_ratio(report, programs, "  over UDP / through memory", in_ns("write, udp", "write, shared"));
     add_value(report, "ib_send_lat 8 B", programs["send"], "us", {Goal::kAtMost, 0.8});
     add_ratio(report, programs, "  over UDP / through memory", in_ns("send, udp", "send"));
@@ -257,9 +271,13 @@ void tell_bandwidths(Report& report, const Programs& programs) {
         points.push_back({points[0].chart, "MiB/s", "uroce over UDP", bytes, programs[size + ", udp"]});
         add_ratio(report, programs, "ib_write_bw " + size + " / UCX put_bw, cma",
                   in_mib_per_s(size, size + ", cma"), wanted, std::move(points));
+        add_ratio(report, programs, "  the same on a shared heap",
+                  in_mib_per_s(on_shared_heap(size), size + ", cma"), wanted);
         add_ratio(report, programs, "  through memory / over UDP", in_mib_per_s(size, size + ", udp"));
     }
     add_value(report, "ib_write_bw 8 B, one queue pair, shared files", programs["rate, shared"], "M/s",
+              {Goal::kAtLeast, 5});
+    add_value(report, "ib_write_bw 8 B, one queue pair, shared heap", programs[on_shared_heap("rate")], "M/s",
               {Goal::kAtLeast, 5});
     add_value(report, "ib_write_bw 8 B, one queue pair, heap", programs["rate"], "M/s", {Goal::kAtLeast, 2});
 }
