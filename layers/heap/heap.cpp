@@ -236,13 +236,7 @@ std::size_t Heap::size_of(const void* pointer) noexcept {
 bool Heap::resize(void* pointer, std::size_t bytes) noexcept {
     const Guard guard(*this);
     need_taken(pointer, "realloc()");
-    const std::uint32_t first = page_of(pointer);
-    const std::uint32_t pages = pages_for(bytes);
-    if (pages > runs_.pages_of(first)) {
-        return false;
-    }
-    runs_.cut(first, std::max(pages, 1U));
-    return true;
+    return runs_.resize(page_of(pointer), pages_for(bytes));
 }
 
 void Heap::before_fork() noexcept {

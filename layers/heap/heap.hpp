@@ -39,7 +39,7 @@ class Heap {
     // The following take what allocate() has returned, and end the program if it wasn't that.
     void free(void* pointer) noexcept;
     std::size_t size_of(const void* pointer) noexcept;
-    // Makes it smaller, or stays as it is. False: it can't become as large in its place.
+    // False: it can't become as large in its place. Not of 0 bytes.
     bool resize(void* pointer, std::size_t bytes) noexcept;
 
   private:

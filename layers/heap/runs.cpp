@@ -118,10 +118,25 @@ void Runs::give_back(std::uint32_t first, bool is_clean) noexcept {
     put_in_list(first);
 }
 
-void Runs::cut(std::uint32_t first, std::uint32_t pages) noexcept {
+bool Runs::resize(std::uint32_t first, std::uint32_t pages) noexcept {
+    const std::uint32_t before = table_[first].pages;
+    if (pages > before) {
+        const std::uint32_t behind = first + before;
+        if (behind >= table_.size() || !table_[behind].is_free || table_[behind].pages < pages - before) {
+            return false;
+        }
+        set(first, before + take_up(behind), false, false);
+        if (const std::uint32_t rest = split(first, pages); rest != kNone) {
+            table_[rest].is_free = true;
+            table_[rest].is_clean = table_[behind].is_clean;
+            put_in_list(rest);
+        }
+        return true;
+    }
     if (const std::uint32_t rest = split(first, pages); rest != kNone) {
         give_back(rest, false);
     }
+    return true;
 }
 
 } // namespace sluice::layers::heap

@@ -41,8 +41,9 @@ class Runs {
     std::optional<Taken> take(std::uint32_t pages, std::uint32_t alignment) noexcept;
     // FIRST begins a run that is taken.
     void give_back(std::uint32_t first, bool is_clean) noexcept;
-    // Gives back all but the first PAGES, of which there are at least 1 and at most those of the run.
-    void cut(std::uint32_t first, std::uint32_t pages) noexcept;
+    // The run that FIRST begins and that is taken has PAGES then, of which there is at least 1. False: those
+    // behind it aren't free.
+    bool resize(std::uint32_t first, std::uint32_t pages) noexcept;
 
     std::uint32_t pages_of(std::uint32_t first) const noexcept { return table_[first].pages; }
     // Whether PAGE is the first one of a run that is taken.

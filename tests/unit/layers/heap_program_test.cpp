@@ -185,6 +185,22 @@ TEST(realloc__to_every_size__keeps_the_bytes) {
     assert_int_equal(malloc_usable_size(nullptr), 0);
 }
 
+// As a shell does that reads a long output.
+TEST(realloc__page_by_page__moves_a_few_times) {
+    constexpr std::size_t kStep = 4096;
+    constexpr std::size_t kMost = std::size_t{64} << 20; // to copy it each time would take half a minute
+    char* at = of_malloc(kLarge);
+    int moves = 0;
+    for (std::size_t bytes = kLarge; bytes < kMost; bytes += kStep) {
+        const char* const before = at;
+        at = seen(static_cast<char*>(std::realloc(at, bytes)));
+        moves += at != before ? 1 : 0;
+    }
+    assert_in_range(moves, 0, 5);
+    at[kMost - kStep] = 1;
+    std::free(at);
+}
+
 // As private memory.
 TEST(fork__parent_and_child_write__neither_sees_it) {
     char* const at = of_malloc(kLarge);

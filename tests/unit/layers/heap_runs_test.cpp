@@ -70,10 +70,16 @@ struct World {
         }
         lengths.erase(first);
     }
-    void cut(std::uint32_t first, std::uint32_t pages) {
-        runs.cut(first, pages);
-        for (std::uint32_t page = first + pages; page < first + lengths.at(first); ++page) {
-            taken[page] = false;
+    void resize(std::uint32_t first, std::uint32_t pages) {
+        const std::uint32_t before = lengths.at(first);
+        const bool fits = pages <= before || all_free(first + before, pages - before);
+        assert_int_equal(runs.resize(first, pages), fits);
+        if (!fits) {
+            return;
+        }
+        for (std::uint32_t page = first; page < first + std::max(before, pages); ++page) {
+            taken[page] = page < first + pages;
+            dirty[page] = true;
         }
         lengths[first] = pages;
     }
@@ -98,7 +104,7 @@ TEST(pages__taken_and_given_back_at_random__are_those_of_the_model) {
             auto chosen = world.lengths.begin();
             std::advance(chosen, random.below(world.lengths.size()));
             if (random.one_in(4)) {
-                world.cut(chosen->first, static_cast<std::uint32_t>(1 + random.below(chosen->second)));
+                world.resize(chosen->first, static_cast<std::uint32_t>(1 + random.below(chosen->second + 8)));
             } else {
                 world.give_back(chosen->first, random.one_in(2));
             }
