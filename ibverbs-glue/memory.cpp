@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string_view>
 
@@ -75,6 +76,13 @@ Error explain_registration(Error error, ibv_pd* pd, std::size_t length_bytes) {
                          "registering %zu bytes: this process may lock %llu bytes in all; raise that "
                          "with ulimit -l or in /etc/security/limits.conf (memlock)",
                          length_bytes, most_bytes);
+    }
+    if (error.os_errno() == EAGAIN) { // what the kernel answers for a group's limit, and for no other
+        return Error::format(
+            kKind, EAGAIN,
+            "registering %zu bytes: this process's control group may have no more objects of the "
+            "device; raise hca_object in rdma.max of the group, or free some",
+            length_bytes);
     }
     ibv_device_attr limits{};
     (void)ibv_query_device(pd->context, &limits);
