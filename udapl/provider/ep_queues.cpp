@@ -101,6 +101,9 @@ void EpQueues::close() noexcept {
     if (check_ != nullptr) {
         check_->forget_queue_pair(this);
     }
+    if (qp_) {
+        take_back_shared(*qp_);
+    }
     qp_.reset();
     (void)count_receives({});
     forget_posted();
@@ -186,6 +189,16 @@ void EpQueues::forget_posted() noexcept {
     }
     requests_.clear();
     receives_.clear();
+}
+
+// Buffers of a shared queue come back by their completions, which adapters take away with a queue pair that
+// is reset or destroyed.
+void EpQueues::take_back_shared(const glue::QueuePair& qp) noexcept {
+    EventQueue* const receives = setup_.srq ? receive_queue() : nullptr;
+    if (receives != nullptr) {
+        (void)qp.to_error(); // its messages take no more of them; fails where the device is gone
+        receives->forget(owner_.handle(), receives_);
+    }
 }
 
 void EpQueues::collect() noexcept {
@@ -290,6 +303,7 @@ glue::QueuePair EpQueues::replace(glue::QueuePair fresh) {
         glue::QueuePair present = *std::exchange(qp_, std::move(fresh));
         requests_.count_connection();
         receives_.count_connection();
+        take_back_shared(present);
         (void)present.to_reset();
         forget_posted();
         return present;

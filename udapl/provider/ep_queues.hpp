@@ -75,6 +75,8 @@ class EpQueues {
     EventQueue* receive_queue() const noexcept;
     bool needs_queue_pair(const EpSetup& setup) const noexcept;
     void forget_posted() noexcept;
+    // Before QP is reset or destroyed.
+    void take_back_shared(const glue::QueuePair& qp) noexcept;
     // Gives those that were counted by before; a soft one that was reported is infinite there.
     Watermarks count_receives(const Watermarks& watermarks) noexcept;
 

@@ -295,6 +295,18 @@ TEST(ep_free__its_message_not_reaped__not_outstanding_any_more) {
     pair.must_count(2, 2);
 }
 
+// Reset, its buffers are free, and as many fit as before.
+TEST(ep_reset__its_message_not_reaped__not_outstanding_any_more) {
+    const SharedPair pair;
+    pair.connect();
+    pair.post_many(3);
+    pair.send_one();
+    assert_int_equal(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+    pair.passive.must_hear(DAT_CONNECTION_EVENT_DISCONNECTED);
+    assert_int_equal(dat_ep_reset(pair.passive.ep), DAT_SUCCESS);
+    pair.must_count(2, 2);
+}
+
 TEST(evd_free__completion_not_taken__not_outstanding_any_more) {
     const SharedPair pair;
     pair.connect();
