@@ -8,6 +8,7 @@
 // need no lock between them: each publishes its own index. arm() may be called from anywhere.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <memory>
@@ -149,22 +150,22 @@ class CompletionQueue {
     }
 
     // Neither pushing nor polling may go on meanwhile. What queue pair QPN has completed isn't there any
-    // more.
-    void forget(std::uint32_t qpn) noexcept {
+    // more, but for the oldest KEPT of the queue.
+    void forget(std::uint32_t qpn, std::uint32_t kept = 0) noexcept {
         let_go();
         const std::uint32_t end = produced_.load(std::memory_order_relaxed);
-        std::uint32_t kept = consumed_.load(std::memory_order_relaxed);
-        for (std::uint32_t at = kept; at != end; ++at) {
+        std::uint32_t to = consumed_.load(std::memory_order_relaxed) + std::min(kept, size());
+        for (std::uint32_t at = to; at != end; ++at) {
             if (items_[at & mask_].qpn == qpn) {
                 continue;
             }
-            items_[kept & mask_] = items_[at & mask_];
+            items_[to & mask_] = items_[at & mask_];
             if (clock_ != nullptr) {
-                stamps_[kept & mask_] = stamps_[at & mask_];
+                stamps_[to & mask_] = stamps_[at & mask_];
             }
-            ++kept;
+            ++to;
         }
-        produced_.store(kept, std::memory_order_release);
+        produced_.store(to, std::memory_order_release);
     }
 
   private:

@@ -232,7 +232,7 @@ void Traffic::on_datagram(const ibv_wc& completion) {
 // A datagram may be lost; one that comes is one that was sent, and comes once unless faults double it.
 void Traffic::on_datagram_receive(const ibv_wc& completion) {
     if (completion.qp_num != endpoint_.datagrams->qp_num) {
-        return; // it came behind the last look at a former round's queue pair
+        fail("a completion of queue pair %#x, which a former round destroyed", completion.qp_num);
     }
     const auto slot = static_cast<unsigned>(number_of(completion.wr_id));
     if (slot >= kDatagramReceives || !datagram_slot_is_posted_[slot] || completion.status != IBV_WC_SUCCESS) {

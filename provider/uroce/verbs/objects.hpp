@@ -10,6 +10,7 @@
 #include <sluice/sluice.h>
 
 #include <memory>
+#include <thread>
 
 #include "core/verbs_values.hpp"
 #include "provider/common/number_of.hpp"
@@ -108,10 +109,16 @@ struct Cq : ibv_cq_ex {
     }
     Context& owner() const noexcept { return context_of(context); }
 
+    // Between start_poll() and end_poll(): by the caller.
+    bool is_open_here() const noexcept {
+        return opener.load(std::memory_order_relaxed) == std::this_thread::get_id();
+    }
+
     QueueLock lock; // of threads that take completions out
     Queue queue;
     Wakeup wakeup;
     const engine::Completion* current = nullptr; // from start_poll() to end_poll()
+    std::atomic<std::thread::id> opener{};       // the thread between them
     Users users{0};
     std::uint32_t completions_reported = 0;
     std::uint32_t events_reported = 0;

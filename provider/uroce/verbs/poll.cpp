@@ -140,6 +140,8 @@ int start_poll(ibv_cq_ex* ibcq, ibv_poll_cq_attr* attr) noexcept SLUICE_TSA(no_t
     const int error = show_next(cq);
     if (error != 0) {
         cq.lock.unlock();
+    } else {
+        cq.opener.store(std::this_thread::get_id(), std::memory_order_relaxed);
     }
     return error;
 }
@@ -153,6 +155,7 @@ int next_poll(ibv_cq_ex* ibcq) noexcept {
 void end_poll(ibv_cq_ex* ibcq) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     Cq& cq = cq_of(ibcq);
     step_over_current(cq);
+    cq.opener.store({}, std::memory_order_relaxed);
     cq.lock.unlock();
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Queue pairs: made, led through their states, asked and destroyed.
-#include <sched.h>
-
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "core/boundary.hpp"
@@ -276,41 +277,61 @@ engine::Address local_of(const Qp& qp, const engine::Address* start) noexcept {
     return former == engine::Address{} ? qp.owner().device.where().gid : former;
 }
 
-// Held by a thread that polls, which is short, or that has the queue open, which may be the caller.
-bool lock_soon(QueueLock& lock) noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    constexpr int kTries = 1000;
-    for (int i = 0; i < kTries; ++i) {
-        if (lock.try_lock()) {
-            return true;
-        }
-        sched_yield();
+// While this lives, no other thread takes completions out of the queue pair's queues. Made before the
+// device's lock is taken; waits for a thread that has a queue open by ibv_start_poll(), unless that is the
+// caller.
+class HeldQueues {
+  public:
+    // Each thread takes the locks of two queues in the same order.
+    explicit HeldQueues(const Qp& qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+        const auto [first, second] = std::minmax(qp.init.send_cq, qp.init.recv_cq, std::less<>());
+        hold(first);
+        hold(first != second ? second : nullptr);
     }
-    return false;
-}
-
-// Of a queue that is open between ibv_start_poll() and ibv_end_poll() nothing is taken away.
-void forget_completions(Cq& cq, std::uint32_t qpn) noexcept SLUICE_TSA(no_thread_safety_analysis) {
-    if (!lock_soon(cq.lock)) {
-        return;
-    }
-    if (cq.current == nullptr) {
-        const device::Device::ProgressSession session(cq.owner().device);
-        cq.queue.forget(qpn);
-    }
-    cq.lock.unlock();
-}
-
-// As with adapters: a program that resets a queue pair may free what its requests were about.
-void forget_completions(const Qp& qp) noexcept {
-    for (ibv_cq* const cq : {qp.init.send_cq, qp.init.recv_cq}) {
-        if (cq != nullptr) {
-            forget_completions(cq_of(cq), qp.qp.qp_num);
+    ~HeldQueues() SLUICE_TSA(no_thread_safety_analysis) {
+        for (const Held& held : queues_) {
+            if (held.cq != nullptr && !held.is_open_here) {
+                held.cq->lock.unlock();
+            }
         }
     }
-}
+    HeldQueues(const HeldQueues&) = delete;
+    HeldQueues& operator=(const HeldQueues&) = delete;
 
-// Takes the device's lock.
-int modify_locked(Qp& qp, const ibv_qp_attr& attr, int mask, const engine::Address* start) noexcept {
+    // As with adapters: a program that resets or destroys a queue pair may free what its requests were about,
+    // and finds their completions no more. With the device's lock. The one that the caller looks at stays.
+    void forget(std::uint32_t qpn) noexcept {
+        for (const Held& held : queues_) {
+            if (held.cq != nullptr) {
+                held.cq->queue.forget(qpn, held.is_open_here && held.cq->current != nullptr ? 1 : 0);
+            }
+        }
+    }
+
+  private:
+    struct Held {
+        Cq* cq = nullptr;
+        bool is_open_here = false;
+    };
+
+    void hold(ibv_cq* ibcq) noexcept SLUICE_TSA(no_thread_safety_analysis) {
+        if (ibcq == nullptr) {
+            return;
+        }
+        Held& held = queues_[count_++];
+        held = {.cq = &cq_of(ibcq), .is_open_here = cq_of(ibcq).is_open_here()};
+        if (!held.is_open_here) {
+            held.cq->lock.lock();
+        }
+    }
+
+    std::array<Held, 2> queues_{};
+    std::size_t count_ = 0;
+};
+
+// Takes the device's lock. QUEUES are held where the queue pair goes to reset.
+int modify_locked(Qp& qp, const ibv_qp_attr& attr, int mask, const engine::Address* start,
+                  std::optional<HeldQueues>& queues) noexcept {
     device::Device& device = qp.owner().device;
     const device::Device::ProgressSession session(device);
     const ibv_qp_state from = to_ibv(qp.engine->state());
@@ -337,6 +358,9 @@ int modify_locked(Qp& qp, const ibv_qp_attr& attr, int mask, const engine::Addre
         device.watch_peer(*qp.engine);
     }
     session.engine().wake(*qp.engine);
+    if (queues) {
+        queues->forget(qp.qp.qp_num);
+    }
     return 0;
 }
 
@@ -366,11 +390,11 @@ int modify_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int given_mask) noexcept {
             return error;
         }
     }
-    const int error = modify_locked(qp, *attr, mask, start);
-    if (error == 0 && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
-        forget_completions(qp);
+    std::optional<HeldQueues> queues;
+    if ((mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
+        queues.emplace(qp);
     }
-    return error;
+    return modify_locked(qp, *attr, mask, start, queues);
 }
 
 int query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init_attr) noexcept {
@@ -393,8 +417,10 @@ namespace {
 
 // How many events of QP the program has read; no more will come.
 std::uint32_t end(Qp& qp) noexcept {
+    HeldQueues queues(qp);
     const device::Device::ProgressSession session(qp.owner().device);
     leave_engine(qp, session.engine());
+    queues.forget(qp.qp.qp_num);
     return qp.events_reported - qp.owner().events.forget(&qp.qp);
 }
 

@@ -474,6 +474,23 @@ TEST(completion_queue__forgets_a_queue_pair__the_others_stay_in_order) {
     assert_false(queue.push({}));
 }
 
+TEST(completion_queue__forgets_but_for_the_oldest__that_one_stays) {
+    CompletionQueue queue(4);
+    queue.forget(5, 1); // there is none
+    assert_true(queue.empty());
+    for (std::uint64_t id = 1; id <= 4; ++id) {
+        assert_true(queue.push({.wr_id = id, .qpn = id == 3 ? 4U : 5U}));
+    }
+    const Completion* const oldest = queue.front();
+    queue.forget(5, 1);
+    assert_ptr_equal(queue.front(), oldest);
+    for (const std::uint64_t id : {1, 3}) {
+        assert_int_equal(queue.front()->wr_id, id);
+        queue.pop();
+    }
+    assert_true(queue.empty());
+}
+
 TEST(completion_queue__overflowed__has_ended_when_all_were_taken) {
     CompletionQueue queue(2);
     queue.push({.wr_id = 1});

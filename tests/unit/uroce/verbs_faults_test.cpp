@@ -198,6 +198,20 @@ TEST(destroy__queue_that_stands_still__forgotten) {
     assert_int_equal(left.wait().status, IBV_WC_SUCCESS);
 }
 
+TEST(destroy__completion_that_a_fault_holds_back__goes_with_its_queue_pair) {
+    const OpenContext first(open_with("stall-completions=1+:10ms", 0));
+    End end(first.get());
+    ibv_qp* const former = end.qp;
+    for (ibv_qp* qp : {former, end.make_qp({})}) {
+        assert_non_null(qp);
+        bring_up(qp, qp->qp_num, end.gid);
+        end.qp = qp;
+        assert_int_equal(end.send(IBV_WR_RDMA_WRITE, end.sge(0, 64), end, 4096), 0);
+    }
+    assert_int_equal(ibv_destroy_qp(former), 0);
+    assert_int_equal(end.wait().wr_id, 2);
+}
+
 TEST(open__unknown_fault__refused_with_the_words_that_there_are) {
     setenv("SLUICE_UROCE_FAULTS", "explode=1", 1);
     const auto refused = verbs::open_context(own_address().c_str());
