@@ -154,6 +154,16 @@ function(sluice_find_libraries name dir)
   endif()
 endfunction()
 
+# sluice_static_libstdcxx(TARGET): it has a C++ library in it, and programs load none for it (ADR 106). Whatever gets into
+# other people's programs unasked is always made so; a library that programs are linked with, if SLUICE_STATIC_LIBSTDCXX is on.
+# Its version script, or --exclude-libs, hides that library's functions. No exception leaves either kind.
+function(sluice_static_libstdcxx name)
+  # A sanitizer's runtime brings the program's.
+  if(NOT SLUICE_SANITIZE)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()
+
 # sluice_shared_library(NAME SOVERSION n MAP script SOURCES... [LINK libraries...] [LOADED [COMPONENT name]])
 # Exports what MAP lists and nothing else; an undefined symbol is a link error, not a surprise.
 # LOADED: by name, at run time, and by nobody's linker: without what development needs.

@@ -115,6 +115,12 @@ check_hardening() {
     expect_no_match "$name: no relocation of code" "$dynamic" TEXTREL
 }
 
+# check_libstdcxx DIR: what is unpacked there has the distribution's C++ library, but for what gets into other people's programs.
+check_libstdcxx() {
+    expect "the distribution's libstdc++, or one of its own that nobody sees, where each is right" \
+        "$sluice_root/tests/install/check_libstdcxx" "$1" dynamic
+}
+
 # A clean Debian with what our packages need lying by, and what a user's first programs need: it
 # needs no network later. One for all package formats, because making it takes a minute.
 clean_root() {
