@@ -28,7 +28,7 @@ class PrivateDirectory {
     }
 
     PrivateDirectory(PrivateDirectory&& other) noexcept
-        : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+        : lock_(std::move(other.lock_)), path_(std::exchange(other.path_, {})) {}
     PrivateDirectory& operator=(PrivateDirectory&&) = delete;
     PrivateDirectory(const PrivateDirectory&) = delete;
     PrivateDirectory& operator=(const PrivateDirectory&) = delete;
@@ -40,10 +40,12 @@ class PrivateDirectory {
     static Result<PrivateDirectory> make_by(bool (*fill)(void*, int), void* context);
 
     PrivateDirectory(std::string path, Descriptor lock) noexcept
-        : path_(std::move(path)), lock_(std::move(lock)) {}
+        : lock_(std::move(lock)), path_(std::move(path)) {}
 
-    std::string path_; // empty after a move
+    // Before the path: a Result has an Error's text where this begins, and gcc takes the address of a short
+    // string, which lies in itself, for that text.
     Descriptor lock_;
+    std::string path_; // empty after a move
 };
 
 // For FILL: a line of TEXT in a new file, readable for its owner only.

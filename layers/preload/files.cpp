@@ -334,7 +334,7 @@ class Files {
         Result<PrivateDirectory> made = PrivateDirectory::make(
             [&contents](int directory) { return write_contents(directory, contents); });
         if (!made) {
-            return made.error().clone(); // moved, gcc 12 takes its text for something never allocated
+            return std::move(made).error();
         }
         return std::make_unique<PrivateDirectory>(std::move(*made));
     }
