@@ -131,6 +131,10 @@ function(sluice_compile_small)
   # A source with options of its own would be compiled alone where others are compiled together.
   if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
     set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -Os)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+      # It takes no headers that were precompiled for speed, and warns of that in each source.
+      set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
   endif()
 endfunction()
 
