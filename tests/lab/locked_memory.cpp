@@ -29,14 +29,14 @@ void expect(bool holds, const std::string& what) {
     failures += holds ? 0 : 1;
 }
 
-const std::size_t page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+const std::size_t kPageBytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
 // Two pages more than is registered, so that it may begin anywhere in its first page.
 class Block {
   public:
     explicit Block(std::size_t bytes)
-        : at_(static_cast<char*>(std::aligned_alloc(page_bytes, bytes + 2 * page_bytes))) {
-        std::memset(at_, 1, bytes + 2 * page_bytes);
+        : at_(static_cast<char*>(std::aligned_alloc(kPageBytes, bytes + 2 * kPageBytes))) {
+        std::memset(at_, 1, bytes + 2 * kPageBytes);
     }
     ~Block() { std::free(at_); }
     Block(const Block&) = delete;
@@ -73,7 +73,7 @@ void try_limits(const ProtectionDomain& domain) {
     constexpr std::size_t kLimit = 65536;
     constexpr std::size_t kExact = std::size_t{1} << 20;
     Block block(kExact);
-    Block other(page_bytes);
+    Block other(kPageBytes);
     set_limit(0);
     expect_refused(block.add(domain, 8), "a page at a limit of 0", "may lock 0 bytes in all");
     set_limit(kLimit);
@@ -94,10 +94,10 @@ void try_limits(const ProtectionDomain& domain) {
 }
 
 void try_group(const ProtectionDomain& domain) {
-    Block block(2 * page_bytes);
-    const Result<MemoryRegion> one = block.add(domain, page_bytes);
+    Block block(2 * kPageBytes);
+    const Result<MemoryRegion> one = block.add(domain, kPageBytes);
     expect(one.ok(), "the second object is made");
-    expect_refused(block.add(domain, page_bytes), "a third one", "raise hca_object in rdma.max");
+    expect_refused(block.add(domain, kPageBytes), "a third one", "raise hca_object in rdma.max");
 }
 
 int run(const ProtectionDomain& domain, const std::string& what) {

@@ -628,9 +628,9 @@ TEST(run__uroce__command_sees_a_library_behind_those_preloaded_already) {
 }
 
 TEST(run__shared_heap__command_has_both_libraries_and_memory_in_a_file) {
-    const Ran ran = run({"run", "--shared-heap", "--", "python3", "-c",
-                         "import os; block = bytearray(1 << 20); print(os.environ['LD_PRELOAD']); "
-                         "print('memfd:sluice-heap' in open('/proc/self/maps').read())"});
+    const std::string program = "import os; block = bytearray(1 << 20); print(os.environ['LD_PRELOAD']); "
+                                "print('memfd:sluice-heap' in open('/proc/self/maps').read())";
+    const Ran ran = run({"run", "--shared-heap", "--", "python3", "-c", program});
     assert_string_equal(ran.err.c_str(), "");
     assert_contains(ran.out, "/libsluice-heap.so:/");
     assert_true(ran.out.ends_with("/libsluice-preload.so\nTrue\n"));

@@ -3,15 +3,14 @@
 // A library that asks for a handler of fork() as soon as it is loaded. The handler fills the memory that it
 // is given.
 #include <pthread.h>
-#include <string.h>
 
 #include "tests/unit/layers/heap_handler.h"
 
-struct filled_by_handler filled_by_handler;
+struct FilledByHandler filled_by_handler;
 
 static void in_child(void) {
-    if (filled_by_handler.at != NULL) {
-        memset(filled_by_handler.at, 'h', filled_by_handler.bytes);
+    for (size_t at = 0; at < filled_by_handler.bytes; at++) {
+        filled_by_handler.at[at] = 'h';
     }
 }
 

@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 // What the handler of a forked process fills with the letter h.
-__attribute__((visibility("default"))) extern struct filled_by_handler {
+__attribute__((visibility("default"))) extern struct FilledByHandler {
     char* at;
     size_t bytes;
 } filled_by_handler;
