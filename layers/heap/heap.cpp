@@ -30,14 +30,14 @@ void write_line(std::string_view text) noexcept {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
-std::size_t limit_of(int resource) noexcept {
+rlim_t limit_of(int resource) noexcept {
     rlimit limit{};
-    return getrlimit(resource, &limit) == 0 && limit.rlim_cur < kMostBytes ? limit.rlim_cur : kMostBytes;
+    return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
 // A quarter of the address space: a forked process has a second one for some time.
 std::size_t allowed_bytes(std::size_t page) noexcept {
-    return std::min(limit_of(RLIMIT_AS) / 4, limit_of(RLIMIT_FSIZE)) / page * page;
+    return std::min({kMostBytes, limit_of(RLIMIT_AS) / 4, limit_of(RLIMIT_FSIZE)}) / page * page;
 }
 
 // A longer file than allowed would be a signal (SIGXFSZ).

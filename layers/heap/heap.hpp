@@ -65,7 +65,7 @@ class Heap {
     std::atomic<char*> begin_ = nullptr; // never changes once it is set
     std::size_t bytes_ = 0;
     int file_ = -1;
-    int copied_[2] = {-1, -1}; // a pipe, whose end of file says that the child has its copy
+    int copied_[2] = {-1, -1}; // a pipe; its end of file says that the child has its copy
     Runs runs_;
 };
 

@@ -113,6 +113,17 @@ bool all_are(const char* at, std::size_t bytes, char value) {
     return std::all_of(at, at + bytes, [value](char byte) { return byte == value; });
 }
 
+TEST(heap__without_a_limit__has_room_for_64_gib) {
+    rlimit limit{};
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    if (limit.rlim_cur != RLIM_INFINITY) {
+        skip();
+    }
+    std::free(of_malloc(kLarge));
+    const Range heap = heap_of();
+    assert_int_equal(heap.end - heap.first, std::uintptr_t{64} << 30);
+}
+
 TEST(malloc__of_a_page_or_more__is_in_the_file) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     for (const std::size_t bytes : {page, page + 1, kLarge, std::size_t{64} << 20}) {
