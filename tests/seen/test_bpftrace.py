@@ -22,7 +22,7 @@ LIBRARIES = {"/usr/lib/x86_64-linux-gnu/libsluice.so.1": os.path.realpath(libslu
              "/usr/lib/x86_64-linux-gnu/libsluice-sync.so.1": os.path.realpath(libsync)}
 ATTACHED = "everything is attached"
 CLEANS = 50
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = int(os.environ.get("BPFTRACE_LIMIT_SECONDS", "60"))  # of each step
 
 
 def can():
@@ -65,15 +65,24 @@ class Script:
             raise AssertionError(f"bpftrace ended: {self.text()}")
         return self.ready in self.text()
 
+    def work_done(self):
+        """What a process that sleeps has used of the CPU. None: it is at work, or has ended."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return fields[11:13] if fields[0] == "S" else None
+
     def end(self):
-        # A signal that doesn't meet bpftrace in its wait is forgotten: another one is needed.
-        for _ in range(LIMIT_SECONDS):
-            self.process.send_signal(signal.SIGINT)
+        # A signal that doesn't meet bpftrace in its wait is forgotten: another one is needed. But one that comes while it prints what
+        # it has counted ends it at once: so it has slept for a second before, or, where it prints all the time, has had time.
+        for second in range(LIMIT_SECONDS):
+            before = self.work_done()
+            if second % (LIMIT_SECONDS // 4) == 0:
+                self.process.send_signal(signal.SIGINT)
             try:
                 self.process.wait(1)
                 break
             except subprocess.TimeoutExpired:
-                pass
+                if before is not None and before == self.work_done():
+                    self.process.send_signal(signal.SIGINT)
         else:
             raise AssertionError("bpftrace doesn't end")
         # What it couldn't do is no matter: it has said what there was.
