@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/coherence/batch.hpp"
-#include "udapl/provider/old_pages.hpp"
+#include "core/old_pages/old_pages.hpp"
 #include "udapl/provider/simulated_line.hpp"
 
 namespace sluice::dapl {

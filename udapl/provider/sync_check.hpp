@@ -18,7 +18,7 @@
 #include "core/sync.hpp"
 #include "ibverbs-glue/queue_pair.hpp"
 #include "udapl/provider/dto.hpp"
-#include "udapl/provider/old_pages.hpp"
+#include "core/old_pages/old_pages.hpp"
 #include "udapl/provider/simulated_memory.hpp"
 #include "udapl/provider/sync_timeline.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "udapl/provider/old_pages.hpp"
+#include "core/old_pages/old_pages.hpp"
 
 #include <dlfcn.h>
 #include <ucontext.h>
@@ -13,9 +13,9 @@
 
 #include "core/fault_chain.hpp"
 #include "core/report/timeline.hpp"
-#include "udapl/provider/page_states.hpp"
+#include "core/old_pages/page_states.hpp"
 
-namespace sluice::dapl::old_pages {
+namespace sluice::old_pages {
 
 namespace {
 
@@ -334,4 +334,4 @@ bool take(Touch& touch) noexcept {
     return true;
 }
 
-} // namespace sluice::dapl::old_pages
+} // namespace sluice::old_pages

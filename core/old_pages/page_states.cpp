@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "udapl/provider/page_states.hpp"
+#include "core/old_pages/page_states.hpp"
 
 #include <sys/mman.h>
 
 #include <array>
 
-namespace sluice::dapl::old_pages {
+namespace sluice::old_pages {
 
 namespace {
 
@@ -85,4 +85,4 @@ void open_page(Page& page) noexcept {
     }
 }
 
-} // namespace sluice::dapl::old_pages
+} // namespace sluice::old_pages

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace sluice::dapl::old_pages {
+namespace sluice::old_pages {
 
 constexpr std::uintptr_t kPageBytes = 4096; // on machines with others nothing is closed
 
@@ -36,4 +36,4 @@ void open_page(Page& page) noexcept;
 // What it is in when no other thread is about to change it.
 State settled(const Page& page) noexcept;
 
-} // namespace sluice::dapl::old_pages
+} // namespace sluice::old_pages

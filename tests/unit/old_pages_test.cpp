@@ -2,7 +2,7 @@
 //
 // Pages with old lines by themselves: which accesses are recorded, and that everything goes on as without
 // them.
-#include "udapl/provider/old_pages.hpp"
+#include "core/old_pages/old_pages.hpp"
 
 #include <sys/mman.h>
 
@@ -14,7 +14,7 @@
 
 #include "tests/cmocka.hpp"
 
-using namespace sluice::dapl;
+namespace old_pages = sluice::old_pages;
 using old_pages::kLineBytes;
 using old_pages::kPageBytes;
 using sluice::coherence::LineRun;

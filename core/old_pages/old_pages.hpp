@@ -27,9 +27,9 @@
 
 #include "core/coherence/cacheflush.hpp"
 #include "core/report/stack.hpp"
-#include "udapl/provider/page_states.hpp"
+#include "core/old_pages/page_states.hpp"
 
-namespace sluice::dapl::old_pages {
+namespace sluice::old_pages {
 
 constexpr std::uintptr_t kLineBytes = 64; // a page's lines are the bits of a word
 
@@ -62,4 +62,4 @@ struct Touch {
 // Takes one that was recorded; one thread at a time. False: there is none.
 bool take(Touch& touch) noexcept;
 
-} // namespace sluice::dapl::old_pages
+} // namespace sluice::old_pages
