@@ -174,8 +174,12 @@ std::optional<Use> find_use(const ibv_context* context, Uses&& uses) {
     return std::nullopt;
 }
 
-// Its completions go with a queue pair.
+// A completion that was taken ahead goes or stays as it would in the device's own queue: a program that polls
+// behind the end sees all of them or none, as without us (ADR 68).
 void forget_ahead(Queue& queue, std::uint32_t pair_number) noexcept {
+    if (queue.context->keeps_completions) {
+        return;
+    }
     const LockGuard lock(queue.mutex);
     std::erase_if(queue.ahead, [&](const ibv_wc& completion) { return completion.qp_num == pair_number; });
 }
@@ -286,6 +290,8 @@ void take_state(QueuePair& pair, ibv_qp_state state) noexcept {
     }
     if (state == IBV_QPS_RESET) {
         drop_all_requests(pair);
+        forget_ahead(*pair.send_queue, pair.number);
+        forget_ahead(*pair.receive_queue, pair.number);
         pair.failure = IBV_WC_SUCCESS;
         pair.failure_seen_by = nullptr;
     }
@@ -301,8 +307,6 @@ void take_end(QueuePair& pair, Place place) noexcept {
         receives = pair.receives.owed();
     }
     take_state(pair, IBV_QPS_RESET);
-    forget_ahead(*pair.send_queue, pair.number);
-    forget_ahead(*pair.receive_queue, pair.number);
     pair.send_queue->pairs.fetch_sub(1);
     pair.receive_queue->pairs.fetch_sub(1);
     if (was_at_work) {

@@ -54,6 +54,7 @@ struct Operations {
 struct Context {
     const ibv_context* verbs = nullptr;
     std::string device;
+    bool keeps_completions = false; // of a queue pair that ends
     Operations real;
 };
 

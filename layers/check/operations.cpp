@@ -13,6 +13,7 @@
 #include "layers/check/registry.hpp"
 #include "layers/check/touches.hpp"
 #include "layers/check/waits.hpp"
+#include "layers/hooks/next.hpp"
 
 namespace sluice::layers::check {
 
@@ -214,6 +215,19 @@ void exchange_extended(verbs_context* context, Function verbs_context::*member, 
     }
 }
 
+// The kernel's rxe and siw leave a queue pair's completions in their queues when it is reset or destroyed;
+// adapters and uroce take them away (ADR 68).
+bool keeps_completions(ibv_context* context) noexcept {
+    constexpr std::uint32_t kRxe = 0xffffff;
+    constexpr std::uint32_t kSiw = 0x626d74;
+    static constinit hooks::Next<int(ibv_context*, ibv_device_attr*)> query("ibv_query_device");
+    const int saved_errno = errno;
+    ibv_device_attr attr{};
+    const bool is_known = query.call(-1, context, &attr) == 0;
+    errno = saved_errno;
+    return is_known && (attr.vendor_id == kRxe || attr.vendor_id == kSiw);
+}
+
 void exchange_all(ibv_context& context, Operations& kept) noexcept {
     exchange(context.ops.poll_cq, kept.poll_cq, &poll_cq);
     exchange(context.ops.req_notify_cq, kept.req_notify_cq, &req_notify_cq);
@@ -253,6 +267,7 @@ void take_over(ibv_context* context) noexcept {
         const auto known = std::make_shared<Context>();
         known->verbs = context;
         known->device = context->device != nullptr ? context->device->name : "?";
+        known->keeps_completions = keeps_completions(context);
         exchange_all(*context, known->real);
         Registry::instance().contexts.put(context, known);
         return {};

@@ -36,5 +36,7 @@ void one_left(void);
 void flags_in_turns(void);
 void flags_too_late(void);
 void given_up_and_begun(void);
+void left_by_a_reset_pair(void);
+void left_by_a_destroyed_pair(void);
 
 #endif

@@ -92,7 +92,10 @@ static void connect_to(struct ends* ends, struct end* end, const struct end* pee
                                .retry_cnt = 7,
                                .rnr_retry = 7, // without end
                                .ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64}};
-    must(ibv_query_gid(ends->verbs, 1, 0, &attr.ah_attr.grh.dgid) == 0, "ibv_query_gid");
+    const char* const index = getenv("LAB_GID_INDEX");
+    attr.ah_attr.grh.sgid_index = (uint8_t)(index != NULL ? strtol(index, NULL, 10) : 0);
+    must(ibv_query_gid(ends->verbs, 1, attr.ah_attr.grh.sgid_index, &attr.ah_attr.grh.dgid) == 0,
+         "ibv_query_gid");
     errno = ibv_modify_qp(end->qp, &attr,
                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -124,7 +127,7 @@ struct ends open_ends(struct options options) {
 }
 
 static void close_end(struct end* end) {
-    must(ibv_destroy_qp(end->qp) == 0, "ibv_destroy_qp");
+    must(end->qp == NULL || ibv_destroy_qp(end->qp) == 0, "ibv_destroy_qp");
     must(ibv_destroy_cq(end->sent) == 0, "ibv_destroy_cq");
     must(ibv_destroy_cq(end->received) == 0, "ibv_destroy_cq");
     must(ibv_destroy_comp_channel(end->channel) == 0, "ibv_destroy_comp_channel");

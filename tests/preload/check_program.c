@@ -265,7 +265,9 @@ static const struct {
              {"one_left", one_left},
              {"flags_in_turns", flags_in_turns},
              {"flags_too_late", flags_too_late},
-             {"given_up_and_begun", given_up_and_begun}};
+             {"given_up_and_begun", given_up_and_begun},
+             {"left_by_a_reset_pair", left_by_a_reset_pair},
+             {"left_by_a_destroyed_pair", left_by_a_destroyed_pair}};
 
 int main(int argc, char** argv) {
     for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof cases[0]; ++i) {
