@@ -4,6 +4,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "layers/check/connections.hpp"
+#include "layers/check/private_data.hpp"
 #include "layers/hooks/next.hpp"
 
 namespace check = sluice::layers::check;
@@ -17,7 +18,9 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
     static constinit Next<int(rdma_event_channel*, rdma_cm_event**)> real("rdma_get_cm_event");
     const int error = real.call(-1, channel, event);
     if (error == 0) {
-        check::take_connection_event(**event, check::here());
+        const check::Place place = check::here();
+        check::take_connection_event(**event, place);
+        check::private_data::give(**event, place);
     }
     return error;
 }
@@ -26,6 +29,7 @@ int rdma_ack_cm_event(rdma_cm_event* event) {
     static constinit Next<int(rdma_cm_event*)> real("rdma_ack_cm_event");
     if (event != nullptr) {
         check::forget_connection_event(*event); // it is freed by the call
+        check::private_data::take_back(*event, check::here());
     }
     return real.call(-1, event);
 }

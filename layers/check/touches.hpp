@@ -10,6 +10,7 @@
 #pragma once
 
 #include "layers/check/objects.hpp"
+#include "layers/check/pages/touch.hpp"
 
 namespace sluice::layers::check::touches {
 
@@ -19,6 +20,9 @@ std::uint64_t next_tag() noexcept;
 void take(const QueuePair& pair, Request& request) noexcept;
 // All that are left. One load where there is none.
 void tell_all() noexcept;
+
+// Of pages that are no request's. TELL says whether a touch is one of these.
+void set_teller(bool (*tell)(const pages::Touch& touch) noexcept) noexcept;
 
 void keep_failed(const QueuePair& pair, const Request& request, Place polled) noexcept;
 // Those whose memory REQUEST has a part of.
