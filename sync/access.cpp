@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <string>
 
@@ -17,6 +18,8 @@ namespace {
 // Of <linux/mman.h> since 5.14, which is newer than the oldest headers that we build with.
 constexpr int kPopulateRead = 22;
 constexpr int kPopulateWrite = 23;
+
+constinit std::atomic<void (*)(Range range) noexcept> opener = nullptr;
 
 Error not_mapped(Range range) noexcept {
     return error_about(range, ErrorKind::kInvalidArgument, "a page isn't mapped, or can't be read", EFAULT);
@@ -74,9 +77,16 @@ Result<void> check_listed(std::string_view maps, Range range, Access access) noe
     return at >= end ? Result<void>{} : not_mapped(range);
 }
 
+void set_opener(void (*open)(Range range) noexcept) noexcept {
+    opener = open;
+}
+
 Result<void> check_access(Range range, Access access) {
     if (range.length == 0) {
         return {};
+    }
+    if (const auto open = opener.load(std::memory_order_relaxed); open != nullptr) {
+        open(range);
     }
     const int why = populate(range, access);
     if (why == 0) {

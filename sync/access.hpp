@@ -33,6 +33,10 @@ Error error_in_segment(std::uint64_t index, const Error& error) noexcept;
 // call, and where that can't tell it reads /proc/self/maps.
 Result<void> check_access(Range range, Access access);
 
+// OPEN is called before the kernel is asked about a range: pages of it may be closed to the program for a
+// while, by somebody who isn't the program. Null: there is nobody.
+void set_opener(void (*open)(Range range) noexcept) noexcept;
+
 // The same by the text of /proc/self/maps, which knows mappings, and not what became of their files.
 Result<void> check_listed(std::string_view maps, Range range, Access access) noexcept;
 

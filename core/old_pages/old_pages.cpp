@@ -2,6 +2,7 @@
 #include "core/old_pages/old_pages.hpp"
 
 #include <dlfcn.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -12,8 +13,8 @@
 #include <utility>
 
 #include "core/fault_chain.hpp"
-#include "core/report/timeline.hpp"
 #include "core/old_pages/page_states.hpp"
+#include "core/report/timeline.hpp"
 
 namespace sluice::old_pages {
 
@@ -67,6 +68,25 @@ bool is_old(std::uintptr_t address) noexcept {
     return (old_at(page_of(address)) & bit_of(address)) != 0;
 }
 
+bool is_old_word(const Page& page, std::uintptr_t address) noexcept {
+    const unsigned words = page.words[address % kPageBytes / kLineBytes].load(std::memory_order_relaxed);
+    return (words >> (address % kLineBytes / kWordBytes) & 1U) != 0;
+}
+
+// Whether an access to an old line is one that is asked for.
+bool is_asked_for(const Page& page, std::uintptr_t address, bool is_store) noexcept {
+    return !page.is_of_loads.load(std::memory_order_relaxed) || (!is_store && is_old_word(page, address));
+}
+
+// By the kernel, since another thread may close the page at this moment, and a fault in a handler is the end.
+// False: that has happened.
+bool read_word(std::uintptr_t address, std::uint64_t& word) noexcept {
+    const iovec to{.iov_base = &word, .iov_len = sizeof word};
+    const iovec from{.iov_base = reinterpret_cast<void*>(address & ~(kWordBytes - 1)),
+                     .iov_len = sizeof word};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof word);
+}
+
 // The old lines around ADDRESS, which is in one.
 LineRun old_around(std::uintptr_t address) noexcept {
     constexpr std::uintptr_t kMost = std::uintptr_t{1} << 20; // to each side
@@ -91,6 +111,13 @@ void record(const Touch& touch) noexcept {
     Record& place = records[number % kRecords];
     place.touch = touch;
     place.is_ready.store(true, std::memory_order_release); // partner: take()
+}
+
+// An access to PAGE, which is open now.
+void record_with_word(const Page& page, Touch touch) noexcept {
+    if (!page.is_of_loads.load(std::memory_order_relaxed) || read_word(touch.address, touch.word)) {
+        record(touch);
+    }
 }
 
 bool is_known_to_thread(const Page& page) noexcept {
@@ -129,6 +156,11 @@ report::Stack stack_of(const Fault& fault) noexcept {
     return stack.count != 0 ? stack : all;
 }
 
+void open_until_next_event(Page& page) noexcept {
+    page.old.store(0, std::memory_order_relaxed); // so that they are new then
+    (void)open_as(page, State::kOpen);
+}
+
 // For the instruction that has faulted. Elsewhere until the next event.
 void open_for_a_step(Page& page, [[maybe_unused]] ucontext_t& context) noexcept {
 #if defined(__x86_64__)
@@ -142,21 +174,30 @@ void open_for_a_step(Page& page, [[maybe_unused]] ucontext_t& context) noexcept 
         return;
     }
 #endif
-    page.old.store(0, std::memory_order_relaxed); // so that they are new then
-    (void)open_as(page, State::kOpen);
+    open_until_next_event(page);
 }
 
 void on_closed(Page& page, const Fault& fault, ucontext_t& context) noexcept {
-    const bool is_found = is_old(fault.address) && is_known_to_thread(page);
+    const bool is_found = is_old(fault.address) && is_known_to_thread(page) &&
+                          is_asked_for(page, fault.address, fault.is_store);
     if (!is_found) {
-        open_for_a_step(page, context);
+        // What is stored there may be a large copy, whose steps would take too long.
+        if (fault.is_store && page.is_of_loads.load(std::memory_order_relaxed)) {
+            open_until_next_event(page);
+        } else {
+            open_for_a_step(page, context);
+        }
         return;
     }
-    if (!page.is_touched.exchange(true, std::memory_order_acq_rel)) {
-        record({fault.address, old_around(fault.address), fault.is_store, report::timeline_now_ns(),
-                stack_of(fault)});
-    }
+    const bool is_first = !page.is_touched.exchange(true, std::memory_order_acq_rel);
     (void)open_as(page, State::kOpen);
+    if (is_first) {
+        record_with_word(page, {.address = fault.address,
+                                .old = old_around(fault.address),
+                                .is_store = fault.is_store,
+                                .time_ns = report::timeline_now_ns(),
+                                .stack = stack_of(fault)});
+    }
 }
 
 // False: the fault isn't ours.
@@ -216,6 +257,25 @@ bool install() noexcept {
     return fault_chain.take_front().ok() && step_chain.take_front().ok();
 }
 
+// The first of BYTES in the page AT of which an access is recorded, or the line that it is in. 0: there is
+// none.
+std::uintptr_t first_asked_for(const Page& page, std::uintptr_t at, LineRun bytes, bool is_store) noexcept {
+    std::uint64_t old = page.old.load(std::memory_order_relaxed) & bits_of(at, bytes);
+    if (!page.is_of_loads.load(std::memory_order_relaxed)) {
+        return old != 0 ? at + static_cast<unsigned>(__builtin_ctzll(old)) * kLineBytes : 0;
+    }
+    for (; old != 0 && !is_store; old &= old - 1) {
+        const std::uintptr_t line = at + static_cast<unsigned>(__builtin_ctzll(old)) * kLineBytes;
+        for (std::uintptr_t word = std::max(line, bytes.first & ~(kWordBytes - 1));
+             word < line + kLineBytes && word <= bytes.last; word += kWordBytes) {
+            if (is_old_word(page, word)) {
+                return word;
+            }
+        }
+    }
+    return 0;
+}
+
 // The program gives BYTES to the kernel.
 void on_buffer(const void* address, std::size_t length, int is_store) {
     if (length == 0) {
@@ -228,14 +288,21 @@ void on_buffer(const void* address, std::size_t length, int is_store) {
         if (page == nullptr || settled(*page) == State::kOpen) {
             continue;
         }
-        const std::uint64_t old = page->old.load(std::memory_order_relaxed) & bits_of(at, bytes);
-        if (old == 0 || !is_known_to_thread(*page)) {
+        const std::uintptr_t touched = first_asked_for(*page, at, bytes, is_store != 0);
+        const bool is_found = touched != 0 && is_known_to_thread(*page);
+        if (!is_found) {
             page->old.store(0, std::memory_order_relaxed); // closed again at the next event
-        } else if (!page->is_touched.exchange(true, std::memory_order_acq_rel)) {
-            const std::uintptr_t line = at + static_cast<unsigned>(__builtin_ctzll(old)) * kLineBytes;
-            record({line, old_around(line), is_store != 0, report::timeline_now_ns(), report::capture()});
         }
+        const bool is_first = is_found && !page->is_touched.exchange(true, std::memory_order_acq_rel);
+        const LineRun old = is_first ? old_around(touched) : LineRun{};
         open_page(*page);
+        if (is_first) {
+            record_with_word(*page, {.address = touched,
+                                     .old = old,
+                                     .is_store = is_store != 0,
+                                     .time_ns = report::timeline_now_ns(),
+                                     .stack = report::capture()});
+        }
     }
 }
 
@@ -267,6 +334,18 @@ void for_each_page(LineRun bytes, const Visit& visit) noexcept {
     }
 }
 
+void set_lines(Page& page, std::uint64_t old, std::uint32_t event) noexcept {
+    const std::uint64_t before = page.old.exchange(old, std::memory_order_relaxed);
+    if ((old & ~before) == 0) {
+        return;
+    }
+    page.event.store(event, std::memory_order_relaxed);
+    page.is_touched.store(false, std::memory_order_relaxed);
+    if (may_close(old) && install()) {
+        (void)close_from(page, State::kOpen);
+    }
+}
+
 } // namespace
 
 std::uint32_t begin_event() noexcept {
@@ -278,19 +357,26 @@ void end_event(std::uint32_t number) noexcept {
 }
 
 void set_old(std::uintptr_t page, std::uint64_t old, std::uint32_t event) noexcept {
+    if (Page* const entry = old != 0 ? find_or_add(page) : find(page)) {
+        entry->is_of_loads.store(false, std::memory_order_relaxed);
+        set_lines(*entry, old, event);
+    }
+}
+
+void set_old_words(std::uintptr_t page, const OldWords& words, std::uint32_t event) noexcept {
+    std::uint64_t old = 0;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        old |= std::uint64_t{words[i] != 0} << i;
+    }
     Page* const entry = old != 0 ? find_or_add(page) : find(page);
     if (entry == nullptr) {
         return;
     }
-    const std::uint64_t before = entry->old.exchange(old, std::memory_order_relaxed);
-    if ((old & ~before) == 0) {
-        return;
+    entry->is_of_loads.store(true, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        entry->words[i].store(words[i], std::memory_order_relaxed);
     }
-    entry->event.store(event, std::memory_order_relaxed);
-    entry->is_touched.store(false, std::memory_order_relaxed);
-    if (may_close(old) && install()) {
-        (void)close_from(*entry, State::kOpen);
-    }
+    set_lines(*entry, old, event);
 }
 
 void open(LineRun bytes) noexcept {

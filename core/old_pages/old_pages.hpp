@@ -23,15 +23,23 @@
 // by one at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "core/coherence/cacheflush.hpp"
-#include "core/report/stack.hpp"
 #include "core/old_pages/page_states.hpp"
+#include "core/report/stack.hpp"
 
 namespace sluice::old_pages {
 
 constexpr std::uintptr_t kLineBytes = 64; // a page's lines are the bits of a word
+constexpr std::uintptr_t kWordBytes = 8;
+// Whether this CPU's faults say which of them they are.
+#if defined(__x86_64__)
+constexpr bool kKnowsLoads = true;
+#else
+constexpr bool kKnowsLoads = false;
+#endif
 
 // The calling thread is about to have an event: what is found to be old from now on is marked by the number.
 std::uint32_t begin_event() noexcept;
@@ -41,6 +49,10 @@ void end_event(std::uint32_t number) noexcept;
 // The lines OLD of PAGE are old, and no others. Closes the page if some of them weren't before, and if it
 // may.
 void set_old(std::uintptr_t page, std::uint64_t old, std::uint32_t event) noexcept;
+// The same where some words of a line are old, and others are what they were: a bit for each word of each
+// line. Only loads are recorded, of these words.
+using OldWords = std::array<std::uint8_t, 64>;
+void set_old_words(std::uintptr_t page, const OldWords& words, std::uint32_t event) noexcept;
 // Before we access BYTES ourselves.
 void open(coherence::LineRun bytes) noexcept;
 // These lines aren't old any more.
@@ -56,6 +68,7 @@ struct Touch {
     std::uintptr_t address = 0;
     coherence::LineRun old = {}; // those around it
     bool is_store = false;
+    std::uint64_t word = 0;    // what the accessed word holds, where loads alone are recorded
     std::uint64_t time_ns = 0; // as the coherence timeline has it
     report::Stack stack;
 };

@@ -154,7 +154,14 @@ void Host::move(coherence::LineRun run, bool drop) noexcept {
     const Result<void> moved = at_boundary("Host::move", [&]() -> Result<void> {
         Look look;
         look.stack = &stack;
+        if (is_watched()) {
+            report_loads();
+        }
         Result<void> done = move_mapped(run, drop, look, stack);
+        if (drop) {
+            old_pages::forget(run);
+        }
+        old_pages::close_again(run);
         // A call that brings news was made for these, and its range may only be wider; or a part was cleaned.
         const bool is_meant = !look.has_news || report::depth() == report::Depth::kPedantic;
         if (is_meant && !look.missed.empty()) {
@@ -253,6 +260,7 @@ void Host::write_back_locked(const SharedFile& file, std::uint64_t offset) {
     }
     own.write_back();
     forget_dirty_locked(place_.host, file, offset);
+    note_written_locked(file, offset);
     for (unsigned host = 0; host < place_.hosts; ++host) {
         const Line other = file.line(host, offset);
         // Never before ours, which would hide that two hosts have stored to the line.

@@ -23,9 +23,11 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "core/coherence/cacheflush.hpp"
+#include "core/old_pages/old_pages.hpp"
 #include "core/random.hpp"
 #include "core/report/finding.hpp"
 #include "core/report/timeline.hpp"
@@ -90,6 +92,8 @@ class Host {
     void look_at_line_locked(const SharedFile& file, std::uint64_t offset, Look& look)
         SLUICE_TSA(requires_capability(mutex_));
     void note_dirty_locked(const Publications::Publication& now) SLUICE_TSA(requires_capability(mutex_));
+    void note_written_locked(const SharedFile& file, std::uint64_t offset)
+        SLUICE_TSA(requires_capability(mutex_));
     void forget_dirty_locked(unsigned host, const SharedFile& file, std::uint64_t offset)
         SLUICE_TSA(requires_capability(mutex_));
     void watch();
@@ -112,6 +116,22 @@ class Host {
         std::uint32_t times = 0;        // that this process has seen it; 0: it isn't so
         bool is_told = false;
     };
+
+    // A line of the program's that another host has written and published, which this thread's host has from
+    // before.
+    struct OldLine {
+        std::string path; // of the file
+        std::uint64_t offset;
+        std::array<Line::Word, kLineBytes / sizeof(Line::Word)> words; // as the host has them
+    };
+    Result<void> close_old(const report::Stack& observed);
+    void close_old_locked(std::string_view maps, const report::Stack& observed)
+        SLUICE_TSA(requires_capability(mutex_));
+    void close_old_page_locked(const SharedFile& file, std::uintptr_t page, std::uint64_t offset,
+                               std::uint32_t event) SLUICE_TSA(requires_capability(mutex_));
+    void report_loads();
+    void report_load_locked(const old_pages::Touch& load, const OldLine& line)
+        SLUICE_TSA(requires_capability(mutex_));
 
     // For the coherence timeline (ADR 104), which is_watched() is needed for.
     static report::Occasion occasion_of(const report::Stack& stack, const std::string& call);
@@ -139,6 +159,8 @@ class Host {
     std::optional<Publications> publications_ SLUICE_TSA(guarded_by(mutex_)); // none: nobody wants to know
     std::map<std::tuple<std::string, std::uint64_t, unsigned>, StoredFlag>
         stored_flags_ SLUICE_TSA(guarded_by(mutex_)); // by file, offset and host
+    std::unordered_map<std::uintptr_t, OldLine> old_lines_ SLUICE_TSA(guarded_by(mutex_)); // by address
+    report::Stack observed_ SLUICE_TSA(guarded_by(mutex_)); // where that was known last
     std::map<std::string, report::RegionTimeline> timelines_ SLUICE_TSA(guarded_by(mutex_)); // by file
 };
 

@@ -113,6 +113,10 @@ void Host::report_stored_flag(const Unpublished& flag, const report::Stack& stac
 }
 
 void Host::leave() noexcept {
+    (void)at_boundary("Host::leave", [&]() -> Result<void> {
+        report_loads();
+        return {};
+    });
     const LockGuard guard(mutex_);
     shared_.lock();
     publications_->leave_locked(place_.host);

@@ -121,21 +121,33 @@ void Host::after_observe(const std::uint64_t* flag, std::uint64_t value) noexcep
     const report::Stack stack = report::capture();
     log_failure(at_boundary("Host::after_observe", [&]() -> Result<void> {
         std::optional<Unpublished> stored;
+        bool is_news = false;
         Result<void> visited =
             visit_mapped(line_of(flag), [&](const SharedFile& file, std::uint64_t first,
                                             std::uint64_t) SLUICE_TSA(requires_capability(mutex_)) {
                 const std::uint64_t in_line = reinterpret_cast<std::uintptr_t>(flag) % kLineBytes;
                 shared_.lock();
                 publications_->count_observation_locked(place_.host);
-                publications_->observe_locked(where_of(file, first + in_line), value);
+                is_news = publications_->observe_locked(where_of(file, first + in_line), value);
                 stored = find_stored_flag_locked(file, first + in_line);
                 shared_.unlock();
             });
         if (stored) {
             report_stored_flag(*stored, stack);
         }
+        if (is_news && visited) {
+            visited = close_old(stack);
+        }
         return visited;
     }));
+}
+
+// As the program has cleaned it.
+void Host::note_written_locked(const SharedFile& file, std::uint64_t offset) {
+    if (publications_) {
+        publications_->note_written_locked(place_.host, where_of(file, offset),
+                                           hash_of(file.line(place_.host, offset)));
+    }
 }
 
 void Host::forget_dirty_locked(unsigned host, const SharedFile& file, std::uint64_t offset) {

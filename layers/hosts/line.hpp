@@ -41,6 +41,11 @@ class Line {
         return has_news;
     }
     bool is_dirty_at(std::size_t word) const noexcept { return load(image_ + word) != load(former_ + word); }
+    // Whether memory holds something else than this host had, and has.
+    bool is_old_at(std::size_t word) const noexcept {
+        const Word former = load(former_ + word);
+        return load(memory_ + word) != former && load(image_ + word) == former;
+    }
     // What memory holds.
     std::array<Word, kLineBytes / sizeof(Word)> memory_words() const noexcept { return words_at(memory_); }
     // What the host's image holds.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/keyed_hash.hpp"
+#include "layers/hosts/line.hpp"
 #include "layers/hosts/place.hpp"
 #include "layers/hosts/shared_lock.hpp"
 
@@ -33,6 +34,10 @@ std::uint64_t key_of(std::uint64_t kind, Publications::Where where) noexcept {
 
 std::uint64_t key_of_line(unsigned host, Publications::Where line) noexcept {
     return key_of(host, line);
+}
+
+std::uint64_t key_of_written(Publications::Where line) noexcept {
+    return key_of(kMostHosts + 1, line);
 }
 
 std::uint64_t key_of_flag(Publications::Where flag) noexcept {
@@ -61,6 +66,13 @@ struct Publications::Shared {
         std::uint32_t place;
     };
 
+    struct Written { // last, by a host that has cleaned it
+        std::uint64_t key;
+        std::uint64_t hash;
+        std::uint32_t number; // of the host's first publication behind that
+        std::uint32_t host;
+    };
+
     struct OfHost {
         std::uint32_t publications;
         std::uint32_t observations;
@@ -71,6 +83,7 @@ struct Publications::Shared {
 
     std::array<Flag, kFlags> flags;
     std::array<Dirty, kLines> lines;
+    std::array<Written, kLines> written;
     std::array<OfHost, kMostHosts> hosts;
 
     Dirty& line(std::uint64_t key) noexcept { return lines[key % kLines]; }
@@ -151,21 +164,46 @@ void Publications::end_locked(const Publication& now, Where flag, std::uint64_t 
     entry.values[entry.next++ % kRemembered] = {value, now.number, now.host};
 }
 
+// The host's next publication will be behind it.
+void Publications::note_written_locked(unsigned host, Where line, std::uint64_t hash) {
+    const std::uint64_t key = key_of_written(line);
+    shared().written[key % kLines] = {key, hash, shared().hosts[host].publications + 1, host};
+}
+
+bool Publications::has_flag_locked(Where line) {
+    for (std::uint64_t at = 0; at < kLineBytes; at += sizeof(std::uint64_t)) {
+        const std::uint64_t key = key_of_flag({line.file, line.offset + at});
+        if (shared().flags[key % kFlags].key == key) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool Publications::is_published_locked(Where line, std::uint64_t hash) {
+    const std::uint64_t key = key_of_written(line);
+    const Shared::Written& entry = shared().written[key % kLines];
+    return entry.key == key && entry.hash == hash && entry.host < kMostHosts &&
+           entry.number <= observed[entry.host] && !has_flag_locked(line);
+}
+
 // The oldest that fits: of a value that comes again, this may be the one.
-void Publications::observe_locked(Where flag, std::uint64_t value) {
+bool Publications::observe_locked(Where flag, std::uint64_t value) {
     const std::uint64_t key = key_of_flag(flag);
     const Shared::Flag& entry = shared().flags[key % kFlags];
     if (entry.key != key) {
-        return;
+        return false;
     }
     const Shared::Value* oldest = nullptr;
     for (const Shared::Value& each : entry.values) {
         const bool fits = each.number != 0 && each.value == value && each.host < kMostHosts;
         oldest = fits && (oldest == nullptr || each.number < oldest->number) ? &each : oldest;
     }
-    if (oldest != nullptr) {
-        observed[oldest->host] = std::max(observed[oldest->host], oldest->number);
+    if (oldest == nullptr || oldest->number <= observed[oldest->host]) {
+        return false;
     }
+    observed[oldest->host] = oldest->number;
+    return true;
 }
 
 bool Publications::is_missed_locked(unsigned host, Where line, std::uint64_t hash) {

@@ -46,11 +46,17 @@ class Publications {
     void note_dirty_locked(const Publication& now, Where line, std::uint64_t hash);
     // The line went to memory.
     void note_clean_locked(unsigned host, Where line);
+    // The host has cleaned it, and it holds what HASH says.
+    void note_written_locked(unsigned host, Where line, std::uint64_t hash);
     // FLAG has VALUE in memory.
     void end_locked(const Publication& now, Where flag, std::uint64_t value);
 
-    // This thread has observed that FLAG has VALUE.
-    void observe_locked(Where flag, std::uint64_t value);
+    // This thread has observed that FLAG has VALUE. Whether it knows of a publication by that of which it
+    // didn't know.
+    bool observe_locked(Where flag, std::uint64_t value);
+    // Whether a host has cleaned that line, and what HASH says, before a publication that this thread has
+    // observed; and the line has no flag.
+    bool is_published_locked(Where line, std::uint64_t hash);
     // This process takes that line from memory, while it is dirty on HOST and holds what HASH says there.
     // Whether it was so when HOST published what this thread has observed since, and this is the first look
     // behind that.
@@ -62,6 +68,7 @@ class Publications {
     struct Shared;
     explicit Publications(MappedFile file) noexcept : file_(std::move(file)) {}
     Shared& shared() noexcept;
+    bool has_flag_locked(Where line);
 
     MappedFile file_;
     std::unordered_map<std::uint64_t, std::uint32_t>

@@ -281,6 +281,13 @@ Line SharedFile::line(unsigned host, std::uint64_t offset) const noexcept {
     return {view->memory.first() + at, view->images[host].first() + at, view->formers[host].first() + at};
 }
 
+bool SharedFile::is_our_mapping(std::uintptr_t address) const noexcept {
+    return std::ranges::any_of(views_, [&](const auto& view) {
+        const auto first = reinterpret_cast<std::uintptr_t>(view->images[place_.host].first());
+        return address >= first && address - first < view->part.length;
+    });
+}
+
 bool SharedFile::is_writable(std::uint64_t offset) const noexcept {
     const View* const view = view_of(offset);
     return view != nullptr && view->is_writable;

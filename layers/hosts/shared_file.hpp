@@ -49,6 +49,8 @@ class SharedFile {
     bool has_lost(std::uint64_t first, std::uint64_t last) const;
     // has_line() must be true.
     Line line(unsigned host, std::uint64_t offset) const noexcept;
+    // Whether our own mapping of the host's image is there, and not the program's.
+    bool is_our_mapping(std::uintptr_t address) const noexcept;
     // False: this process may only read the file.
     bool is_writable(std::uint64_t offset) const noexcept;
     // The parts that this process has covered, to draw lines from.

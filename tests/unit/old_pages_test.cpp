@@ -58,6 +58,14 @@ struct Memory {
         old_pages::set_old(address(page * kPageBytes), lines, event);
         old_pages::end_event(event);
     }
+    // The first two words of the second line are as they were, and the third is old.
+    void make_word_old() const {
+        old_pages::OldWords words{};
+        words[1] = 0x4;
+        const std::uint32_t event = old_pages::begin_event();
+        old_pages::set_old_words(address(), words, event);
+        old_pages::end_event(event);
+    }
     bool is_closed(std::size_t page = 0) const { return old_pages::is_closed(address(page * kPageBytes)); }
 
     std::size_t length;
@@ -178,6 +186,54 @@ TEST(buffer__given_to_libc__as_an_access) {
     touch_buffer(memory.bytes, 2 * kLineBytes, 0);
     must_be_touched(memory, kLineBytes, kLineBytes, 2 * kLineBytes);
 }
+
+#if defined(__x86_64__)
+constexpr std::size_t kOldWord = kLineBytes + 2 * old_pages::kWordBytes;
+
+TEST(load__of_an_old_word__recorded_with_what_it_holds) {
+    const Memory memory;
+    memory.make_word_old();
+    assert_int_equal(memory.volatile_bytes()[kOldWord + 3], 7);
+    old_pages::Touch touch;
+    assert_true(old_pages::take(touch));
+    assert_int_equal(touch.address, memory.address(kOldWord + 3));
+    assert_int_equal(touch.word, 0x0707070707070707U);
+    assert_false(memory.is_closed());
+}
+
+TEST(load__of_another_word_of_the_line__not_recorded) {
+    const Memory memory;
+    memory.make_word_old();
+    assert_int_equal(memory.volatile_bytes()[kLineBytes], 7);
+    must_be_untouched();
+    assert_true(memory.is_closed());
+}
+
+TEST(store__to_an_old_word__not_recorded) {
+    const Memory memory;
+    memory.make_word_old();
+    memory.volatile_bytes()[kOldWord] = 9;
+    must_be_untouched();
+    assert_int_equal(memory.volatile_bytes()[kOldWord], 9);
+    memory.make_word_old(); // the next event
+    assert_true(memory.is_closed());
+}
+
+TEST(buffer__with_an_old_word__as_a_load) {
+    const Memory memory;
+    memory.make_word_old();
+    touch_buffer(memory.bytes + kLineBytes, old_pages::kWordBytes, 0);
+    must_be_untouched();
+    memory.make_word_old();
+    touch_buffer(memory.bytes, kPageBytes, 1);
+    must_be_untouched();
+    memory.make_word_old();
+    touch_buffer(memory.bytes, kPageBytes, 0);
+    old_pages::Touch touch;
+    assert_true(old_pages::take(touch));
+    assert_int_equal(touch.address, memory.address(kOldWord));
+}
+#endif
 
 sigjmp_buf landing;
 volatile int caught = 0;

@@ -138,6 +138,41 @@ TEST(processes_of_a_host__joined_and_left__all_have_left_when_the_last_has) {
     });
 }
 
+TEST(line__cleaned_before_the_observed_publication__published) {
+    in_a_thread([](Run& run) {
+        run.writer->note_written_locked(kWriter, kRecord, 5);
+        run.publish(1, 0);
+        assert_false(run.reader->is_published_locked(kRecord, 5)); // nothing was observed
+        assert_true(run.reader->observe_locked(kFlag, 1));
+        assert_true(run.reader->is_published_locked(kRecord, 5));
+        assert_false(run.reader->is_published_locked(kRecord, 6)); // it was evicted since
+        assert_false(run.reader->observe_locked(kFlag, 1));        // that is known
+    });
+}
+
+TEST(line__cleaned_behind_the_observed_publication__not_published) {
+    in_a_thread([](Run& run) {
+        run.publish(1, 0);
+        run.writer->note_written_locked(kWriter, kRecord, 5);
+        run.observe(1);
+        assert_false(run.reader->is_published_locked(kRecord, 5));
+        run.publish(2, 0);
+        assert_false(run.reader->is_published_locked(kRecord, 5));
+        run.observe(2);
+        assert_true(run.reader->is_published_locked(kRecord, 5));
+    });
+}
+
+TEST(line__with_a_flag__not_published) {
+    in_a_thread([](Run& run) {
+        constexpr Publications::Where kLineOfFlag{7, 0};
+        run.writer->note_written_locked(kWriter, kLineOfFlag, 5);
+        run.publish(1, 0);
+        run.observe(1);
+        assert_false(run.reader->is_published_locked(kLineOfFlag, 5));
+    });
+}
+
 TEST(observations__of_one_host__counted_for_that_host_alone) {
     in_a_thread([](Run& run) {
         run.writer->count_observation_locked(kWriter);
