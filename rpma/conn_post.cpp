@@ -12,6 +12,7 @@
 #include "rpma/conn.hpp"
 #include "rpma/include/sluice/rpma.h"
 #include "rpma/log.hpp"
+#include "rpma/refusals.hpp"
 
 namespace sluice::rpma {
 
@@ -122,7 +123,11 @@ Answer Conn::write(const Remote& to, const Local& from, const Report& report) no
 }
 
 Answer Conn::write_pieces(const Remote& to, std::span<const Local> from, const Report& report) noexcept {
-    if (report.flags == 0 || from.size() > is_->queues_->max_pieces()) {
+    if (report.flags == 0) {
+        return Answer::kInvalid;
+    }
+    if (const std::size_t most = is_->queues_->max_pieces(); from.size() > most) {
+        refusals::tell_too_many_pieces(from.size(), most);
         return Answer::kInvalid;
     }
     std::array<ibv_sge, RPMA_MAX_PIECES> pieces;
@@ -181,8 +186,11 @@ Answer Conn::send_with_immediate(const Local& from, std::uint32_t immediate, con
 // themselves.
 Answer Conn::atomic_write(const Remote& to, const char* value, const Report& report) noexcept {
     constexpr std::size_t kBytes = RPMA_ATOMIC_WRITE_ALIGNMENT;
-    if (report.flags == 0 || !to.region->contains(to.offset, kBytes) ||
-        to.region->address(to.offset) % RPMA_ATOMIC_WRITE_ALIGNMENT != 0) {
+    if (report.flags == 0 || !to.region->contains(to.offset, kBytes)) {
+        return Answer::kInvalid;
+    }
+    if (const std::uint64_t address = to.region->address(to.offset); address % kBytes != 0) {
+        refusals::tell_misaligned(address);
         return Answer::kInvalid;
     }
     constexpr Features kFlushes = kFlushVisibility | kFlushPersistent;
