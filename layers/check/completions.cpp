@@ -81,6 +81,7 @@ void end_shared_receive(QueuePair& pair, const Completion& completion, Place pla
 void end_receive(QueuePair& pair, const Completion& completion, Place place) noexcept {
     if (completion.status == IBV_WC_SUCCESS) {
         pair.arrivals.fetch_add(1, std::memory_order_relaxed);
+        pair.arrived_last.store(place, std::memory_order_relaxed);
     }
     if (pair.shared != nullptr) {
         end_shared_receive(pair, completion, place);

@@ -41,6 +41,17 @@ void tell_q_key(const QueuePair& pair, const QueuePair& to, const SendParts& par
          });
 }
 
+// Right where a program wakes itself, or has itself among its peers.
+void tell_itself(const QueuePair& pair, Place place) noexcept {
+    tell("datagram-to-itself",
+         {{"the datagram was posted", place}, {"a datagram came before", pair.arrived_last.load()}}, [&] {
+             return Told{"a datagram of " + name_of(pair),
+                         "it goes to the queue pair that sends it, which has received others: a completion's "
+                         "qp_num is the receiver's own number",
+                         "answer to src_qp of the completion"};
+         });
+}
+
 // The longest of the receives that may be outstanding, and where it was posted. A null place: there is none.
 struct Room {
     std::uint64_t bytes = 0;
@@ -87,6 +98,11 @@ void check_datagram(const QueuePair& pair, const SendParts& parts, Place place) 
         const std::shared_ptr<QueuePair> to =
             parts.address_handle != nullptr ? receiver_of(pair, parts) : nullptr;
         if (to == nullptr) {
+            return {};
+        }
+        if (to.get() == &pair && report::depth() == report::Depth::kPedantic &&
+            pair.arrived_last.load() != nullptr) {
+            tell_itself(pair, place);
             return {};
         }
         const std::int64_t q_key = to->q_key.load();

@@ -290,6 +290,10 @@ void take_state(QueuePair& pair, ibv_qp_state state) noexcept {
     }
     if (state == IBV_QPS_RESET) {
         drop_all_requests(pair);
+        {
+            const LockGuard lock(pair.mutex);
+            pair.refused_list = {};
+        }
         forget_ahead(*pair.send_queue, pair.number);
         forget_ahead(*pair.receive_queue, pair.number);
         pair.failure = IBV_WC_SUCCESS;

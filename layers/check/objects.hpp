@@ -143,6 +143,15 @@ struct SharedQueue { // of receives
     Requests requests;
 };
 
+// A list of requests of which the last post has accepted a part.
+struct RefusedList {
+    const ibv_send_wr* first = nullptr; // null: none was refused since the last post
+    const ibv_send_wr* bad = nullptr;
+    std::size_t accepted = 0;
+    Request request; // the first
+    std::optional<std::uint64_t> checksum;
+};
+
 struct QueuePair {
     ibv_qp* object = nullptr;
     const ibv_pd* pd = nullptr;
@@ -164,8 +173,9 @@ struct QueuePair {
     std::atomic<const void*> failure_seen_by = nullptr; // the thread that polled the first failure of a send
     std::atomic<Place> failure_seen = nullptr;          // and where
     std::atomic<ibv_wc_status> failure = IBV_WC_SUCCESS;
-    std::atomic<std::uint64_t> arrivals = 0; // receives that were polled with success
-    std::atomic<int> reads_at_a_time = -1;   // as it was connected; -1: nobody knows
+    std::atomic<std::uint64_t> arrivals = 0;   // receives that were polled with success
+    std::atomic<Place> arrived_last = nullptr; // where that was
+    std::atomic<int> reads_at_a_time = -1;     // as it was connected; -1: nobody knows
     std::atomic<Place> reads_agreed = nullptr;
     std::atomic<std::int64_t> q_key = -1; // -1: nobody knows
     std::atomic<Place> q_key_set = nullptr;
@@ -179,6 +189,7 @@ struct QueuePair {
     std::shared_ptr<struct Building> building; // between wr_start() and wr_complete()
     Requests sends;
     Requests receives;
+    RefusedList refused_list;
 };
 
 // The events of an id of librdmacm.

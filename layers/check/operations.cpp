@@ -7,6 +7,7 @@
 #include "core/boundary.hpp"
 #include "layers/check/completions.hpp"
 #include "layers/check/datagram_rules.hpp"
+#include "layers/check/list_rules.hpp"
 #include "layers/check/operation_rules.hpp"
 #include "layers/check/post_rules.hpp"
 #include "layers/check/posting.hpp"
@@ -54,12 +55,15 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
     }
     const LockGuard sending(pair->sending);
     const LockGuard lock(pair->mutex);
+    check_list(*pair, list, place);
     const std::size_t count = prepare_all(
         *pair, list, place, [](auto& to, const auto& work, Place where) { prepare_send(to, work, where); });
     const touches::ForDevice calling;
     const int error = pair->context->real.post_send(qp, list, bad);
     if (error != 0 && bad != nullptr) {
-        take_back_sends(*pair, count - std::min(count, count_until(list, *bad)), error);
+        const std::size_t accepted = std::min(count, count_until(list, *bad));
+        take_back_sends(*pair, count - accepted, error);
+        take_refused_list(*pair, list, *bad, accepted);
     }
     check_room(*pair->send_queue, place);
     return error;

@@ -172,6 +172,52 @@ void list_refused(void) {
     free_buffer(&refused);
 }
 
+// A list whose second request is refused, and then the same list once more, as it is or filled anew.
+static void post_in_part_and_again(void (*meanwhile)(struct ends* ends, struct buffer* from)) {
+    struct ends ends = open_ends(usual);
+    struct buffer from = make_buffer(&ends);
+    struct buffer to[2] = {make_buffer(&ends), make_buffer(&ends)};
+    struct ibv_sge piece = piece_of(&from);
+    struct ibv_send_wr list[2] = {{.wr_id = 1, .next = &list[1], .opcode = IBV_WR_SEND},
+                                  {.wr_id = 2, .opcode = (enum ibv_wr_opcode)120}};
+    struct ibv_send_wr* bad = NULL;
+    for (int i = 0; i < 2; ++i) {
+        list[i].send_flags = IBV_SEND_SIGNALED;
+        list[i].sg_list = &piece;
+        list[i].num_sge = 1;
+        post_receive(&ends.b, 8 + i, &to[i]);
+    }
+    must(ibv_post_send(ends.a.qp, list, &bad) != 0 && bad == &list[1], "a list that is refused");
+    await(ends.a.sent, 1);
+    await(ends.b.received, 8);
+    meanwhile(&ends, &from);
+    must(ibv_post_send(ends.a.qp, list, &bad) != 0 && bad == &list[1], "a list that is refused again");
+    await(ends.a.sent, 1);
+    await(ends.b.received, 9);
+    free_buffer(&from);
+    free_buffer(&to[0]);
+    free_buffer(&to[1]);
+    close_ends(&ends);
+}
+
+static void fill_anew(struct ends* ends, struct buffer* from) {
+    (void)ends;
+    from->memory[0] = 'x';
+}
+
+void list_filled_anew(void) {
+    post_in_part_and_again(fill_anew);
+}
+
+static void do_nothing(struct ends* ends, struct buffer* from) {
+    (void)ends;
+    (void)from;
+}
+
+void list_posted_again(void) {
+    post_in_part_and_again(do_nothing);
+}
+
 // One at a time, until the queue is full; three times.
 void queue_full(void) {
     struct ends ends = open_ends(usual);

@@ -15,6 +15,8 @@ void shared_ended_before_the_poll(void);
 void one_buffer_in_turns(void);
 void inline_changed(void);
 void list_refused(void);
+void list_filled_anew(void);
+void list_posted_again(void);
 void queue_full(void);
 void ended_before_the_poll(void);
 void ended_before_the_steps(void);

@@ -244,6 +244,8 @@ static const struct {
              {"one_buffer_in_turns", one_buffer_in_turns},
              {"inline_changed", inline_changed},
              {"list_refused", list_refused},
+             {"list_filled_anew", list_filled_anew},
+             {"list_posted_again", list_posted_again},
              {"queue_full", queue_full},
              {"ended_before_the_poll", ended_before_the_poll},
              {"ended_before_the_steps", ended_before_the_steps},
