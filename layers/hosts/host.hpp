@@ -59,7 +59,7 @@ class Host {
         SLUICE_TSA(no_thread_safety_analysis) { // set once, before others know it
         return publications_.has_value();
     }
-    void before_publish() noexcept;
+    void before_publish(const std::uint64_t* flag) noexcept;
     static void before_observe() noexcept;
     void after_publish(const std::uint64_t* flag, std::uint64_t value) noexcept;
     void after_observe(const std::uint64_t* flag, std::uint64_t value) noexcept;
@@ -92,6 +92,8 @@ class Host {
     void look_at_line_locked(const SharedFile& file, std::uint64_t offset, Look& look)
         SLUICE_TSA(requires_capability(mutex_));
     void note_dirty_locked(const Publications::Publication& now) SLUICE_TSA(requires_capability(mutex_));
+    void visit_flag(const std::uint64_t* flag,
+                    const std::function<void(const SharedFile& file, std::uint64_t offset)>& visit) noexcept;
     void note_written_locked(const SharedFile& file, std::uint64_t offset)
         SLUICE_TSA(requires_capability(mutex_));
     void forget_dirty_locked(unsigned host, const SharedFile& file, std::uint64_t offset)

@@ -35,6 +35,10 @@ coherence::LineRun line_of(const std::uint64_t* flag) noexcept {
     return {line, line};
 }
 
+bool is_in_memory(const SharedFile& file, std::uint64_t line, std::uint64_t in_line, std::uint64_t value) {
+    return file.has_line(line) && file.line(0, line).memory_words().at(in_line / sizeof(Line::Word)) == value;
+}
+
 void log_failure(const Result<void>& result) noexcept {
     if (!result) {
         SLUICE_LOG(kWarning, "hosts", "a flag isn't looked at: %s", result.error().text());
@@ -83,7 +87,21 @@ void Host::note_dirty_locked(const Publications::Publication& now) {
     }
 }
 
-void Host::before_publish() noexcept {
+// VISIT(file, offset) under the lock of all.
+void Host::visit_flag(
+    const std::uint64_t* flag,
+    const std::function<void(const SharedFile& file, std::uint64_t offset)>& visit) noexcept {
+    log_failure(at_boundary("Host::visit_flag", [&] {
+        return visit_mapped(line_of(flag), [&](const SharedFile& file, std::uint64_t first,
+                                               std::uint64_t) SLUICE_TSA(requires_capability(mutex_)) {
+            shared_.lock();
+            visit(file, first + reinterpret_cast<std::uintptr_t>(flag) % kLineBytes);
+            shared_.unlock();
+        });
+    }));
+}
+
+void Host::before_publish(const std::uint64_t* flag) noexcept {
     const report::Stack stack = report::capture();
     log_failure(at_boundary("Host::before_publish", [&]() -> Result<void> {
         const std::string frames = report::frames_of(stack);
@@ -97,19 +115,16 @@ void Host::before_publish() noexcept {
         }
         return {};
     }));
+    visit_flag(flag,
+               [&](const SharedFile& file, std::uint64_t offset) SLUICE_TSA(requires_capability(mutex_)) {
+                   publications_->note_pending_locked(publication, where_of(file, offset));
+               });
 }
 
 // Its line went to memory with it.
 void Host::after_publish(const std::uint64_t* flag, std::uint64_t value) noexcept {
-    log_failure(at_boundary("Host::after_publish", [&] {
-        return visit_mapped(line_of(flag), [&](const SharedFile& file, std::uint64_t first,
-                                               std::uint64_t) SLUICE_TSA(requires_capability(mutex_)) {
-            const std::uint64_t in_line = reinterpret_cast<std::uintptr_t>(flag) % kLineBytes;
-            shared_.lock();
-            publications_->end_locked(publication, where_of(file, first + in_line), value);
-            shared_.unlock();
-        });
-    }));
+    visit_flag(flag, [&](const SharedFile& file, std::uint64_t offset) SLUICE_TSA(requires_capability(
+                         mutex_)) { publications_->end_locked(publication, where_of(file, offset), value); });
 }
 
 void Host::before_observe() noexcept {
@@ -128,7 +143,8 @@ void Host::after_observe(const std::uint64_t* flag, std::uint64_t value) noexcep
                 const std::uint64_t in_line = reinterpret_cast<std::uintptr_t>(flag) % kLineBytes;
                 shared_.lock();
                 publications_->count_observation_locked(place_.host);
-                is_news = publications_->observe_locked(where_of(file, first + in_line), value);
+                is_news = publications_->observe_locked(where_of(file, first + in_line), value,
+                                                        is_in_memory(file, first, in_line, value));
                 stored = find_stored_flag_locked(file, first + in_line);
                 shared_.unlock();
             });

@@ -31,7 +31,8 @@ Host& host_of(const Ops& ops) noexcept {
 }
 
 constexpr coherence::FlagWatch kWatch{
-    .before_publish = [](const Ops& ops, const std::uint64_t*) noexcept { host_of(ops).before_publish(); },
+    .before_publish = [](const Ops& ops,
+                         const std::uint64_t* flag) noexcept { host_of(ops).before_publish(flag); },
     .after_publish = [](const Ops& ops, const std::uint64_t* flag,
                         std::uint64_t value) noexcept { host_of(ops).after_publish(flag, value); },
     .before_observe = [](const Ops&) noexcept { Host::before_observe(); },

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kFlags = 1024;
 constexpr std::size_t kLines = 16384;
 constexpr std::size_t kPlaces = 8;
-constexpr std::size_t kRemembered = 8; // values of a flag
+constexpr std::size_t kRemembered = 64; // values of a flag, as a writer may be far ahead
 
 // The last publication of each host that this thread has observed.
 thread_local std::array<std::uint32_t, kMostHosts> observed = {};
@@ -56,6 +56,7 @@ struct Publications::Shared {
     struct Flag {
         std::uint64_t key;
         std::uint64_t next;
+        Value pending; // without its value; number 0: none
         std::array<Value, kRemembered> values;
     };
 
@@ -86,6 +87,7 @@ struct Publications::Shared {
     std::array<Written, kLines> written;
     std::array<OfHost, kMostHosts> hosts;
 
+    Flag& flag(Where where) noexcept;
     Dirty& line(std::uint64_t key) noexcept { return lines[key % kLines]; }
 };
 
@@ -154,13 +156,23 @@ void Publications::note_clean_locked(unsigned host, Where line) {
     }
 }
 
-void Publications::end_locked(const Publication& now, Where flag, std::uint64_t value) {
-    const std::uint64_t key = key_of_flag(flag);
-    Shared::Flag& entry = shared().flags[key % kFlags];
+Publications::Shared::Flag& Publications::Shared::flag(Where where) noexcept {
+    const std::uint64_t key = key_of_flag(where);
+    Flag& entry = flags[key % kFlags];
     if (entry.key != key) {
         entry = {};
         entry.key = key;
     }
+    return entry;
+}
+
+void Publications::note_pending_locked(const Publication& now, Where flag) {
+    shared().flag(flag).pending = {0, now.number, now.host};
+}
+
+void Publications::end_locked(const Publication& now, Where flag, std::uint64_t value) {
+    Shared::Flag& entry = shared().flag(flag);
+    entry.pending = {};
     entry.values[entry.next++ % kRemembered] = {value, now.number, now.host};
 }
 
@@ -187,8 +199,9 @@ bool Publications::is_published_locked(Where line, std::uint64_t hash) {
            entry.number <= observed[entry.host] && !has_flag_locked(line);
 }
 
-// The oldest that fits: of a value that comes again, this may be the one.
-bool Publications::observe_locked(Where flag, std::uint64_t value) {
+// The oldest that fits: of a value that comes again, this may be the one. What memory holds, and no
+// publication that has ended, is of the one that goes on.
+bool Publications::observe_locked(Where flag, std::uint64_t value, bool is_in_memory) {
     const std::uint64_t key = key_of_flag(flag);
     const Shared::Flag& entry = shared().flags[key % kFlags];
     if (entry.key != key) {
@@ -199,6 +212,8 @@ bool Publications::observe_locked(Where flag, std::uint64_t value) {
         const bool fits = each.number != 0 && each.value == value && each.host < kMostHosts;
         oldest = fits && (oldest == nullptr || each.number < oldest->number) ? &each : oldest;
     }
+    const bool is_pending = oldest == nullptr && is_in_memory && entry.pending.number != 0;
+    oldest = is_pending && entry.pending.host < kMostHosts ? &entry.pending : oldest;
     if (oldest == nullptr || oldest->number <= observed[oldest->host]) {
         return false;
     }

@@ -48,12 +48,14 @@ class Publications {
     void note_clean_locked(unsigned host, Where line);
     // The host has cleaned it, and it holds what HASH says.
     void note_written_locked(unsigned host, Where line, std::uint64_t hash);
+    // FLAG will have a value of that.
+    void note_pending_locked(const Publication& now, Where flag);
     // FLAG has VALUE in memory.
     void end_locked(const Publication& now, Where flag, std::uint64_t value);
 
-    // This thread has observed that FLAG has VALUE. Whether it knows of a publication by that of which it
-    // didn't know.
-    bool observe_locked(Where flag, std::uint64_t value);
+    // This thread has observed that FLAG has VALUE, which memory still holds or doesn't. Whether it knows of
+    // a publication by that of which it didn't know.
+    bool observe_locked(Where flag, std::uint64_t value, bool is_in_memory);
     // Whether a host has cleaned that line, and what HASH says, before a publication that this thread has
     // observed; and the line has no flag.
     bool is_published_locked(Where line, std::uint64_t hash);

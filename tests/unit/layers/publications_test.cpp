@@ -40,7 +40,9 @@ struct Run {
         }
         writer->end_locked(now, kFlag, value);
     }
-    void observe(std::uint64_t value) { reader->observe_locked(kFlag, value); }
+    void observe(std::uint64_t value, bool is_in_memory = true) {
+        reader->observe_locked(kFlag, value, is_in_memory);
+    }
     bool is_missed(std::uint64_t hash) { return reader->is_missed_locked(kWriter, kRecord, hash); }
 
     std::string directory;
@@ -138,15 +140,41 @@ TEST(processes_of_a_host__joined_and_left__all_have_left_when_the_last_has) {
     });
 }
 
+// The flag is in memory, and the writer isn't back from its call.
+TEST(record__observed_while_it_is_published__missed) {
+    in_a_thread([](Run& run) {
+        run.publish(1, 5);
+        const Publications::Publication now = run.writer->begin_locked(kWriter, "frame 0x1 main writer\n");
+        run.writer->note_dirty_locked(now, kRecord, 6);
+        run.writer->note_pending_locked(now, kFlag);
+        run.observe(2, false); // of one that nobody remembers
+        assert_false(run.is_missed(6));
+        run.observe(2, true);
+        assert_true(run.is_missed(6));
+    });
+}
+
+// The writer is ahead of the reader, who looks late.
+TEST(record__published_many_times_since__missed) {
+    in_a_thread([](Run& run) {
+        run.publish(1, 5);
+        for (std::uint64_t value = 2; value <= 40; ++value) {
+            run.publish(value, 5);
+        }
+        run.observe(1);
+        assert_true(run.is_missed(5));
+    });
+}
+
 TEST(line__cleaned_before_the_observed_publication__published) {
     in_a_thread([](Run& run) {
         run.writer->note_written_locked(kWriter, kRecord, 5);
         run.publish(1, 0);
         assert_false(run.reader->is_published_locked(kRecord, 5)); // nothing was observed
-        assert_true(run.reader->observe_locked(kFlag, 1));
+        assert_true(run.reader->observe_locked(kFlag, 1, true));
         assert_true(run.reader->is_published_locked(kRecord, 5));
         assert_false(run.reader->is_published_locked(kRecord, 6)); // it was evicted since
-        assert_false(run.reader->observe_locked(kFlag, 1));        // that is known
+        assert_false(run.reader->observe_locked(kFlag, 1, true));  // that is known
     });
 }
 
