@@ -7,6 +7,7 @@
 #include "layers/check/operations.hpp"
 #include "layers/check/registry.hpp"
 #include "layers/check/touches.hpp"
+#include "layers/check/vain_polls.hpp"
 #include "layers/check/waits.hpp"
 
 namespace sluice::layers::check {
@@ -61,6 +62,7 @@ int start_poll(ibv_cq_ex* polled, ibv_poll_cq_attr* how) noexcept SLUICE_TSA(no_
     queue->polled = place;
     const touches::ForDevice calling;
     const int error = queue->real->start_poll(polled, how);
+    take_poll(*queue, error == 0 ? 1 : 0);
     if (error == 0) {
         take_current(*queue, polled);
         return 0;

@@ -122,6 +122,8 @@ struct Queue { // of completions
     std::atomic<std::uint32_t> lost_with_pairs = 0; // requests of queue pairs that were destroyed
     std::atomic<std::uint32_t> polls_in_vain = 0;   // since then
     std::atomic<Place> pair_ended = nullptr;        // where that happened last
+    std::atomic<std::uint32_t> vain_polls = 0;      // one after the other, since the last post
+    std::atomic<const void*> last_poster = nullptr; // the thread that has sent requests last
     std::atomic<std::uint32_t> pairs = 0;           // that use it
     std::atomic<std::uint32_t> connected = 0;       // of these: that may get messages
     std::unique_ptr<const ibv_cq_ex> real;          // its functions, where it has more than one

@@ -13,6 +13,7 @@
 #include "layers/check/posting.hpp"
 #include "layers/check/registry.hpp"
 #include "layers/check/touches.hpp"
+#include "layers/check/vain_polls.hpp"
 #include "layers/check/waits.hpp"
 #include "layers/hooks/next.hpp"
 
@@ -140,6 +141,7 @@ int poll_cq(ibv_cq* cq, int most, ibv_wc* completions) noexcept {
     touches::tell_all();
     const LockGuard lock(queue->mutex);
     const int count = take_ahead_or_poll(*queue, most, completions);
+    take_poll(*queue, count);
     queue->is_left_full.store(count > 0 && count == most, std::memory_order_relaxed);
     if (count > 0) {
         const Place place = here();

@@ -7,6 +7,7 @@
 #include "layers/check/buffers.hpp"
 #include "layers/check/operation_rules.hpp"
 #include "layers/check/post_rules.hpp"
+#include "layers/check/vain_polls.hpp"
 #include "layers/check/waits.hpp"
 
 namespace sluice::layers::check {
@@ -113,6 +114,7 @@ void prepare_send(QueuePair& pair, const SendParts& parts, Place place) noexcept
     }
     check_reclaim(pair, request);
     take_post(*pair.send_queue);
+    take_sending(*pair.send_queue);
     take_post(*pair.receive_queue);
     pair.sends.count_owed(request);
     if (request.has_completion) {

@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/old_pages/old_pages.hpp"
 #include "core/report/finding.hpp"
 #include "core/sync.hpp"
 #include "ibverbs-glue/queue_pair.hpp"
 #include "udapl/provider/dto.hpp"
-#include "core/old_pages/old_pages.hpp"
 #include "udapl/provider/simulated_memory.hpp"
 #include "udapl/provider/sync_timeline.hpp"
 
