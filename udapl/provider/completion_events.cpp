@@ -90,12 +90,13 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
 
 // Whether DTO, which is over, makes an EVENT.
 [[gnu::always_inline]] inline bool CompletionEvents::describe(const Dto& dto, DtoStatus status,
-                                                              bool is_receive, Event& event) const noexcept {
+                                                              bool is_receive, Event& event) noexcept {
     const bool is_success = status == DtoStatus::kSuccess;
     if (dto.is(Dto::kBind)) [[unlikely]] {
         report_bound(dto, is_success); // also a silent one: a region may come free
     }
     if (dto.is(Dto::kMarker) || (is_success && dto.is(PostFlags::kSilent))) {
+        silent_ += dto.is(Dto::kMarker) ? 0U : 1U;
         return false;
     }
     const bool is_quiet = is_success && source_.model() != NotifyModel::kEach &&

@@ -19,6 +19,9 @@ class CompletionEvents {
     // Whether COMPLETION makes an EVENT. Its record comes free.
     bool read(const ibv_wc& completion, Event& event) noexcept;
 
+    // How many transfers have ended that were to make no event.
+    std::uint32_t silent() const noexcept { return silent_; }
+
     // Reports if RING waits until nothing of it is on its way, and nothing is.
     void check_idle(DtoRing& ring) noexcept;
     // Reports if RING holds more than its watermarks; more than the soft one, once.
@@ -31,12 +34,13 @@ class CompletionEvents {
 
   private:
     bool read_shared(Dto& record, const ibv_wc& completion, Event& event) noexcept;
-    bool describe(const Dto& dto, DtoStatus status, bool is_receive, Event& event) const noexcept;
+    bool describe(const Dto& dto, DtoStatus status, bool is_receive, Event& event) noexcept;
     void note(const Dto& dto, DtoStatus status) noexcept;
     void request_report(DtoRing& ring, std::uint32_t connection) noexcept;
 
     const IaContext& ia_;
     const CompletionSource& source_;
+    std::uint32_t silent_ = 0;
 };
 
 } // namespace sluice::dapl

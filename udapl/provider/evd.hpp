@@ -89,6 +89,7 @@ class Evd final : public EventSink, private EventListener, private AsyncEventTar
     std::optional<EvdAnswer> end_of_wait_locked(std::size_t threshold, Event& event) noexcept
         SLUICE_TSA(requires_capability(queue_.lock()));
     int end_wait_locked() noexcept SLUICE_TSA(requires_capability(queue_.lock()));
+    void look_at_threshold(std::size_t threshold, std::uint32_t silent_before) noexcept;
     int fall_asleep_locked() noexcept SLUICE_TSA(requires_capability(queue_.lock()));
     EvdAnswer sleep(std::uint64_t deadline, int channel, std::size_t threshold, Event& event,
                     int& left) noexcept SLUICE_TSA(no_thread_safety_analysis); // but for the sleep itself

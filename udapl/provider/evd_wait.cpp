@@ -4,6 +4,7 @@
 // sleep arms the completion queue, and has its channel for itself from then on.
 #include "udapl/provider/deadline.hpp"
 #include "udapl/provider/evd.hpp"
+#include "udapl/provider/threshold_check.hpp"
 
 namespace sluice::dapl {
 
@@ -63,18 +64,35 @@ int Evd::queue_locked(const ibv_wc& completion) noexcept {
 EvdAnswer Evd::wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left) noexcept {
     const auto needed = static_cast<std::size_t>(threshold);
     int channel = -1;
+    std::uint32_t silent_before = 0;
     {
         const LockGuard guard(queue_.lock());
         if (const EvdAnswer refused = begin_wait_locked(threshold); refused != EvdAnswer::kDone) {
             return refused;
         }
+        silent_before = queue_.silent_locked();
         if (const std::optional<EvdAnswer> end = end_of_wait_locked(needed, event)) {
             left = end_wait_locked();
             return *end;
         }
         channel = fall_asleep_locked();
     }
-    return sleep(deadline_ns(timeout_us), channel, needed, event, left);
+    const EvdAnswer answer = sleep(deadline_ns(timeout_us), channel, needed, event, left);
+    if (answer == EvdAnswer::kTimedOut && needed > 1) {
+        look_at_threshold(needed, silent_before);
+    }
+    return answer;
+}
+
+void Evd::look_at_threshold(std::size_t threshold, std::uint32_t silent_before) noexcept {
+    std::size_t there = 0;
+    std::uint32_t silent = 0;
+    {
+        const LockGuard guard(queue_.lock());
+        there = queue_.ring_locked().notifying();
+        silent = queue_.silent_locked() - silent_before;
+    }
+    check_threshold(threshold, there, silent);
 }
 
 // The loop's thread isn't woken by the channel while another sleeps on it.

@@ -72,6 +72,10 @@ class EventQueue final : private DescriptorHandler, private Timer {
     // The waiter sleeps on the channel, and the loop doesn't serve it until it is armed without a waiter; -1:
     // there is none.
     int lend_channel_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    // How many transfers have ended that were to make no event.
+    std::uint32_t silent_locked() const noexcept SLUICE_TSA(requires_capability(mutex_)) {
+        return events_.silent();
+    }
     void take_notification_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
 
     // Completions come to nobody's program: their buffers go back. For good.

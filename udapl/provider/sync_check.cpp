@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/sync_check.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <new>
@@ -11,6 +9,7 @@
 #include <string_view>
 
 #include "core/boundary.hpp"
+#include "udapl/provider/program_stack.hpp"
 
 namespace sluice::dapl {
 
@@ -28,29 +27,6 @@ std::string name_of(const SyncCheck::Region& region, LineRun bytes) {
     const std::uintptr_t end = std::min<std::uintptr_t>(bytes.last - region.address + 1, region.length);
     return "LMR " + std::to_string(region.context) + ", bytes " + std::to_string(first - region.address) +
            " to " + std::to_string(end);
-}
-
-// Whether the program's author isn't interested in what is at ADDRESS: this library, the registry before it,
-// and libc, which accesses memory for the program. A finding is known by where the program is.
-bool is_between(const void* address) noexcept {
-    Dl_info own{};
-    Dl_info info{};
-    if (dladdr(reinterpret_cast<const void*>(&is_between), &own) == 0 || dladdr(address, &info) == 0) {
-        return false;
-    }
-    std::string_view name = info.dli_fname;
-    name = name.substr(name.rfind('/') + 1);
-    return info.dli_fbase == own.dli_fbase || name.starts_with("libdat") || name.starts_with("libc.so");
-}
-
-report::Stack of_program(const report::Stack& stack) noexcept {
-    report::Stack rest;
-    for (const void* each : stack.frames()) {
-        if (rest.count != 0 || !is_between(each)) {
-            rest.addresses[rest.count++] = each;
-        }
-    }
-    return rest.count != 0 ? rest : stack;
 }
 
 // A program that ends has no further call in which to report.
