@@ -69,8 +69,8 @@ bool is_old(std::uintptr_t address) noexcept {
 }
 
 bool is_old_word(const Page& page, std::uintptr_t address) noexcept {
-    const unsigned words = page.words[address % kPageBytes / kLineBytes].load(std::memory_order_relaxed);
-    return (words >> (address % kLineBytes / kWordBytes) & 1U) != 0;
+    const std::size_t word = address % kPageBytes / kWordBytes;
+    return (page.words[word / 64].load(std::memory_order_relaxed) >> (word % 64) & 1U) != 0;
 }
 
 // Whether an access to an old line is one that is asked for.
@@ -373,8 +373,12 @@ void set_old_words(std::uintptr_t page, const OldWords& words, std::uint32_t eve
         return;
     }
     entry->is_of_loads.store(true, std::memory_order_relaxed);
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        entry->words[i].store(words[i], std::memory_order_relaxed);
+    for (std::size_t i = 0; i < entry->words.size(); ++i) {
+        std::uint64_t of_eight = 0;
+        for (std::size_t line = 0; line < 8; ++line) {
+            of_eight |= std::uint64_t{words[i * 8 + line]} << (8 * line);
+        }
+        entry->words[i].store(of_eight, std::memory_order_relaxed);
     }
     set_lines(*entry, old, event);
 }

@@ -20,7 +20,7 @@ enum class State : std::uint8_t { kOpen, kOpening, kClosing, kClosed, kStepped }
 struct Page {
     std::atomic<std::uintptr_t> address{0};
     std::atomic<std::uint64_t> old{0};
-    std::array<std::atomic<std::uint8_t>, 64> words = {}; // of each old line, those that are old
+    std::array<std::atomic<std::uint64_t>, 8> words = {}; // of each old line those that are old, in a byte
     std::atomic<bool> is_of_loads{false};                 // stores to it are right
     std::atomic<std::uint32_t> event{0};
     std::atomic<bool> is_touched{false};

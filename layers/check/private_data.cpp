@@ -44,6 +44,7 @@ bool has_private_data(const rdma_cm_event& event) noexcept {
 class Copies {
   public:
     static Copies& instance() noexcept {
+        // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): else all is lost
         static auto* const copies = new Copies;
         return *copies;
     }

@@ -29,6 +29,7 @@ struct Failed {
 class Kept {
   public:
     static Kept& instance() noexcept {
+        // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): else all is lost
         static auto* const kept = new Kept;
         return *kept;
     }

@@ -12,7 +12,7 @@ namespace sluice::layers::check {
 namespace {
 
 // A program that only looks from time to time posts, or polls something else, in between.
-constexpr std::uint32_t kWaits = 1000;
+constexpr std::uint32_t kWaits = 100;
 
 bool is_wanted() noexcept {
     return report::depth() == report::Depth::kPedantic;
