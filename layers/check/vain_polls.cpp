@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "layers/check/vain_polls.hpp"
 
-#include <algorithm>
+#include <chrono>
 
 #include "layers/check/describe.hpp"
 #include "layers/check/finding.hpp"
@@ -11,8 +11,12 @@ namespace sluice::layers::check {
 
 namespace {
 
-// A program that only looks from time to time posts, or polls something else, in between.
-constexpr std::uint32_t kWaits = 100;
+// A program that only looks from time to time posts in between. On a busy machine few polls take long.
+constexpr std::uint32_t kLeastPolls = 10;
+constexpr std::chrono::milliseconds kLong(50);
+constexpr std::uint32_t kTold = std::uint32_t{1} << 31;
+
+thread_local std::chrono::steady_clock::time_point vain_since;
 
 bool is_wanted() noexcept {
     return report::depth() == report::Depth::kPedantic;
@@ -56,6 +60,15 @@ void look_for_unsignalled(Queue& queue, Place place) {
     }
 }
 
+// Whether it is time to tell, after POLLS before this one.
+bool is_long(std::uint32_t polls) noexcept {
+    const auto now = std::chrono::steady_clock::now();
+    if (polls == 0) {
+        vain_since = now;
+    }
+    return polls >= kLeastPolls && polls < kTold && now - vain_since >= kLong;
+}
+
 } // namespace
 
 void take_sending(Queue& queue) noexcept {
@@ -73,7 +86,8 @@ void take_poll(Queue& queue, int count) noexcept {
                          queue.last_poster.load(std::memory_order_relaxed) == this_thread();
     if (!is_vain) {
         queue.vain_polls.store(0, std::memory_order_relaxed);
-    } else if (queue.vain_polls.fetch_add(1, std::memory_order_relaxed) + 1 == kWaits) {
+    } else if (is_long(queue.vain_polls.fetch_add(1, std::memory_order_relaxed))) {
+        queue.vain_polls.store(kTold, std::memory_order_relaxed);
         (void)at_boundary("check", [&]() -> Result<void> {
             look_for_unsignalled(queue, here());
             return {};
