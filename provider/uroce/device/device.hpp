@@ -191,7 +191,8 @@ class Device final : public Neighbour,
         Wakeup* next_ = nullptr;
         bool waits_ = false;
     };
-    // With the lock held: before it is given back. Once, however often it is asked for until then.
+    // With the lock held: before it is given back, in the order of the calls, since programs look at queues
+    // in the order of their events. Once, however often it is asked for until then.
     void wake_later(Wakeup& wakeup) noexcept;
     // As many queues are armed: each for a program that may sleep soon.
     void queue_armed() noexcept;
@@ -332,7 +333,8 @@ class Device final : public Neighbour,
     std::atomic<std::uint64_t> last_look_{0};    // at the link, by a poll; in ticks()
     std::atomic<std::uint64_t> last_traffic_{0}; // that a poll has found there, or that has left
     std::atomic<int> armed_queues_{0};
-    Wakeup* wakeups_ = nullptr;                 // in any order
+    Wakeup* wakeups_ = nullptr;                 // the oldest first
+    Wakeup** wakeups_end_ = &wakeups_;          // where the next one goes
     GidWatcher* watchers_ = nullptr;            // in any order
     bool queues_failed_ = false;                // a completion queue has overflowed
     const engine::Moment* link_time_ = nullptr; // of the packets that the link hands over

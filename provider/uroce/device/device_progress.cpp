@@ -265,14 +265,18 @@ void Device::arm_timer() noexcept {
 void Device::wake_later(Wakeup& wakeup) noexcept {
     if (!wakeup.waits_) {
         wakeup.waits_ = true;
-        wakeup.next_ = wakeups_;
-        wakeups_ = &wakeup;
+        wakeup.next_ = nullptr;
+        *wakeups_end_ = &wakeup;
+        wakeups_end_ = &wakeup.next_;
     }
 }
 
 void Device::wake_programs() noexcept {
     while (wakeups_ != nullptr) {
         Wakeup& wakeup = *std::exchange(wakeups_, wakeups_->next_);
+        if (wakeups_ == nullptr) {
+            wakeups_end_ = &wakeups_;
+        }
         wakeup.waits_ = false;
         wakeup.wake_(wakeup);
     }

@@ -31,6 +31,16 @@ bool readable(int fd) {
     return poll(&entry, 1, 0) == 1;
 }
 
+// Reads one event, that must be of CQ.
+void read_event(ibv_comp_channel* channel, ibv_cq* cq) {
+    assert_true(readable(channel->fd));
+    ibv_cq* got = nullptr;
+    void* its_context = nullptr;
+    assert_int_equal(ibv_get_cq_event(channel, &got, &its_context), 0);
+    assert_ptr_equal(got, cq);
+    ibv_ack_cq_events(got, 1);
+}
+
 // Two ends of one context, of which the left completes into a channel.
 struct Watched {
     Watched()
@@ -41,15 +51,7 @@ struct Watched {
     int write(unsigned flags = IBV_SEND_SIGNALED) {
         return left.send(IBV_WR_RDMA_WRITE, left.sge(0, 8), right, 0, flags);
     }
-    // Reads one event, that must be of CQ.
-    void expect_event(ibv_cq* cq) const {
-        assert_true(readable(channel->fd));
-        ibv_cq* got = nullptr;
-        void* its_context = nullptr;
-        assert_int_equal(ibv_get_cq_event(channel.get(), &got, &its_context), 0);
-        assert_ptr_equal(got, cq);
-        ibv_ack_cq_events(got, 1);
-    }
+    void expect_event(ibv_cq* cq) const { read_event(channel.get(), cq); }
 
     OpenContext context;
     Channel channel;
@@ -67,6 +69,27 @@ TEST(completion_event__armed__comes_once) {
     assert_int_equal(pair.write(), 0);
     pair.expect_event(pair.left.cq);
     assert_false(readable(pair.channel->fd));
+}
+
+// The receive is done before the send that brings it, and programs that share a channel between queues rely
+// on such an order.
+TEST(completion_events__of_two_queues__come_in_the_order_of_completions) {
+    const OpenContext context(open_uroce());
+    const Channel channel(make_channel(context.get()));
+    End from(context.get(), {.channel = channel.get()});
+    End to(context.get(), {.channel = channel.get()});
+    connect(from, to);
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(to.receive(to.sge(0, 64)), 0);
+        for (ibv_cq* cq : {from.cq, to.cq}) {
+            assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+        }
+        assert_int_equal(from.send(IBV_WR_SEND, from.sge(0, 8), to), 0);
+        read_event(channel.get(), to.cq);
+        read_event(channel.get(), from.cq);
+        assert_int_equal(to.wait().opcode, IBV_WC_RECV);
+        assert_int_equal(from.wait().opcode, IBV_WC_SEND);
+    }
 }
 
 TEST(completion_event__solicited_only__comes_for_those_and_for_errors) {
