@@ -10,7 +10,8 @@
 refused=0 # programs that failed without the device
 
 # uses UNIT LEAST: since the last call, two processes at least have moved LEAST bytes each, or LEAST messages: an atomic operation
-# is a message whose operands are in headers. What a process does to the other one's memory is taken for the other's, too.
+# is a message whose operands are in headers; or have opened LEAST connections. The connection manager's own messages, of 256 bytes
+# each, don't count. What a process does to the other one's memory is taken for the other's, too.
 uses() {
     "$sluice" stat --json | python3 -c '
 import json, os, sys
@@ -22,10 +23,15 @@ for use in json.load(sys.stdin)["uses"]:
         counters.setdefault(use["pid"], []).append(use["counters"])
 both = lambda path: path["bytes_sent"] + path["bytes_received"]
 def own(use):
+    manager = use["cm"]["messages_sent"] + use["cm"]["messages_received"]
+    if unit == "connections":
+        return use["cm"]["connections_opened"]
     if unit == "messages":
-        return use["transport"]["messages_sent"] + use["transport"]["messages_received"]
-    return sum(both(path) for name, path in use["path"].items() if name != "direct")
+        return use["transport"]["messages_sent"] + use["transport"]["messages_received"] - manager
+    return sum(both(path) for name, path in use["path"].items() if name != "direct") - 256 * manager
 def direct(use):
+    if unit == "connections":
+        return 0
     return use["path"]["direct"]["requests"] if unit == "messages" else both(use["path"]["direct"])
 shared = sum(direct(use) for uses in counters.values() for use in uses)
 moved = sorted(sum(map(own, uses)) + shared for uses in counters.values())
@@ -191,3 +197,6 @@ pair_of_libfabric() {
     server_ends
 }
 run_at() { SLUICE_UROCE=$1 timeout 60 "$sluice" run --device uroce -- "${@:2}"; }
+
+# shellcheck source=tests/clients/rpma.sh
+. "$(dirname "$0")/../clients/rpma.sh"

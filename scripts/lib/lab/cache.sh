@@ -98,3 +98,16 @@ fetch_packages() {
         return "$kExitOffline"
     }
 }
+
+# fetch_unpacked DIR PACKAGE...: what is in these packages of this machine's architecture, for what must not be installed.
+fetch_unpacked() {
+    local dir=$1 arch package
+    shift
+    arch=$(dpkg --print-architecture)
+    update_lists "$arch"
+    fetch_packages "$arch" "$dir" "$@"
+    for package in "$dir"/*.deb; do
+        dpkg-deb -x "$package" "$dir"
+        rm "$package"
+    done
+}

@@ -9,17 +9,5 @@ openfabrics_dapl() {
     local packages key
     mapfile -t packages < <("$sluice_root/scripts/packages" list peer-dapl)
     key=$(printf '%s\n' "${packages[@]}" | sha256sum | head -c 8)
-    artefact "dapl-$key" "OpenFabrics' uDAPL" fetch_openfabrics_dapl "${packages[@]}"
-}
-
-fetch_openfabrics_dapl() {
-    local dir=$1 arch package
-    shift
-    arch=$(dpkg --print-architecture)
-    update_lists "$arch"
-    fetch_packages "$arch" "$dir" "$@"
-    for package in "$dir"/*.deb; do
-        dpkg-deb -x "$package" "$dir"
-        rm "$package"
-    done
+    artefact "dapl-$key" "OpenFabrics' uDAPL" fetch_unpacked "${packages[@]}"
 }
