@@ -83,6 +83,13 @@ case_perftest_atomics() {
     done
 }
 
+case_perftest_each_cm() {
+    local test
+    for test in write_bw send_bw read_bw atomic_bw; do
+        pair_over_cm "ib_$test" -R -n 50 -F -- "ib_$test" -R -n 50 -F "$server_address"
+    done
+}
+
 # For as long as somebody says, instead of as often.
 case_perftest_seconds() {
     local test
@@ -110,6 +117,7 @@ case_qperf_memory() {
         moves bytes 100 pair_of_qperf "$test"
     done
 }
+case_qperf_latency() { pair_of_qperf rc_lat; }
 case_qperf_atomics() {
     local test
     for test in rc_compare_swap_mr ver_rc_fetch_add; do
@@ -145,6 +153,8 @@ case_ucx_large() {
     done
 }
 
+case_fio_once() { fio_pair write write 4; }
+
 # Between hosts nothing but packets goes.
 case_mpi_hosts() {
     need_mpi_of_hosts
@@ -176,11 +186,19 @@ ring_of_hosts() {
     grep -q '^time for 10 loops = .*(4 processes, 10000 bytes)' "$work/mpi.out" || fail "no ring"
 }
 
-# Both processes have the device of an interface: libfabric leaves lo out.
-case_libfabric_interfaces() {
+need_interface() {
     need fi_pingpong ip
+    ! ip link show eth0 >/dev/null 2>&1 || return 0 # made by the last one in this namespace
     { ip link add eth0 type veth peer name eth1 && ip address add 10.0.0.1/24 dev eth0 && ip link set eth0 up && ip link set eth1 up; } ||
         fail "no pair of interfaces can be made here"
+}
+case_libfabric_msg() {
+    need_interface
+    pair_of_libfabric -p verbs -e msg
+}
+# Both processes have the device of an interface: libfabric leaves lo out.
+case_libfabric_interfaces() {
+    need_interface
     # ofi_rxm looks for completions, then whether its peer has closed, and loses what came between. It looks for the latter 100 times
     # a second, and on a busy machine that is often enough to happen; with this, once a second.
     export FI_OFI_RXM_CM_PROGRESS_INTERVAL=1000000

@@ -7,17 +7,15 @@
 
 rpma_port=7204
 
-# need_rpma: that it is there, and theirs, not ours.
+# need_rpma: that it is there, and theirs, not ours. All are built in one way.
 need_rpma() {
-    local program library
-    [ -x "${TEST_RPMA:-}/01-connection/rpma-client" ] || {
+    local program=${TEST_RPMA:-}/01-connection/rpma-client library
+    [ -x "$program" ] || {
         printf "skipped: the original librpma isn't there; clients.build_rpma has the reason\n"
         exit 77
     }
-    for program in "$TEST_RPMA"/[0-9]*/rpma-*; do
-        library=$(ldd "$program" | sed -n 's/^.*librpma\.so\.0 => \([^ ]*\) .*/\1/p')
-        [ "$library" -ef "$TEST_RPMA/lib/librpma.so.0" ] || fail "$program runs with '$library'"
-    done
+    library=$(uroce_at "$server_address" ldd "$program" | sed -n 's/^.*librpma\.so\.0 => \([^ ]*\) .*/\1/p')
+    [ -n "${WITHOUT_DEVICE:-}" ] || [ "$library" -ef "$TEST_RPMA/lib/librpma.so.0" ] || fail "it runs with '$library'"
 }
 
 # says SIDE LINE...
@@ -179,4 +177,13 @@ case_rpma_original() {
     moves bytes 1024 rpma_write_with_immediate
     moves bytes 56 rpma_crowd
     rpma_idle_end
+}
+
+# Those whose order of completions and events has been wrong, or may be.
+case_rpma_original_few() {
+    need_rpma
+    rpma_connection
+    rpma_hello 09scch-flush-to-persistent-GPSPM
+    rpma_counts 08-messages-ping-pong
+    rpma_counts 12scch-receive-completion-queue 'SERVER: ' 'CLIENT: '
 }
