@@ -67,6 +67,9 @@ class Host {
     void leave() noexcept;
 
   private:
+    // Bytes of a mapping, when a flag is published or observed: more would take too long.
+    static constexpr std::uint64_t kMostLookedAt = std::uint64_t{16} << 20;
+
     Host(Place place, SharedLock lock);
     static Result<Host*> make();
 

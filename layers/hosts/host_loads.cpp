@@ -16,7 +16,6 @@ namespace sluice::layers::hosts {
 
 namespace {
 
-constexpr std::uint64_t kMostLookedAt = std::uint64_t{16} << 20; // of a mapping
 constexpr std::size_t kMostOldLines = 65536;
 constexpr std::uintptr_t kPageLines = old_pages::kPageBytes / kLineBytes;
 

@@ -19,9 +19,6 @@ namespace {
 thread_local Publications::Publication publication = {};
 thread_local bool is_observing = false;
 
-// What is looked at when a flag is published: more would take too long.
-constexpr std::uint64_t kMostLookedAt = std::uint64_t{16} << 20;
-
 Publications::Where where_of(const SharedFile& file, std::uint64_t offset) {
     return {std::hash<std::string>()(file.name()), offset};
 }
