@@ -181,7 +181,7 @@ void on_closed(Page& page, const Fault& fault, ucontext_t& context) noexcept {
     const bool is_found = is_old(fault.address) && is_known_to_thread(page) &&
                           is_asked_for(page, fault.address, fault.is_store);
     if (!is_found) {
-        // What is stored there may be a large copy, whose steps would take too long.
+        // The store may be part of a large copy: to step through it would take too long.
         if (fault.is_store && page.is_of_loads.load(std::memory_order_relaxed)) {
             open_until_next_event(page);
         } else {

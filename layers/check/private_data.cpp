@@ -18,7 +18,7 @@ namespace sluice::layers::check::private_data {
 
 namespace {
 
-constexpr std::size_t kMost = 256; // events whose private data is known
+constexpr std::size_t kMost = 256; // events with private data that are known
 
 struct Copy {
     std::byte* page = nullptr;

@@ -69,6 +69,8 @@ class Host {
   private:
     // Bytes of a mapping, when a flag is published or observed: more would take too long.
     static constexpr std::uint64_t kMostLookedAt = std::uint64_t{16} << 20;
+    using Words = std::array<Line::Word, kLineBytes / sizeof(Line::Word)>; // of a line
+    static std::uint64_t hash_of(const Words& words) noexcept;
 
     Host(Place place, SharedLock lock);
     static Result<Host*> make();
@@ -127,7 +129,7 @@ class Host {
     struct OldLine {
         std::string path; // of the file
         std::uint64_t offset;
-        std::array<Line::Word, kLineBytes / sizeof(Line::Word)> words; // as the host has them
+        Words words; // as the host has them
     };
     Result<void> close_old(const report::Stack& observed);
     void close_old_locked(std::string_view maps, const report::Stack& observed)

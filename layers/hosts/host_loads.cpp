@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "core/file_tree.hpp"
-#include "core/keyed_hash.hpp"
 #include "core/mappings.hpp"
 #include "layers/hosts/host.hpp"
 #include "sync/access.hpp"
@@ -21,10 +20,6 @@ constexpr std::uintptr_t kPageLines = old_pages::kPageBytes / kLineBytes;
 
 std::size_t word_of(std::uintptr_t address) noexcept {
     return address % kLineBytes / sizeof(Line::Word);
-}
-
-std::uint64_t hash_of(const std::array<Line::Word, kLineBytes / sizeof(Line::Word)>& words) noexcept {
-    return KeyedHash(3, 4)(words);
 }
 
 // The mapping's rights are those to which a page is opened again.

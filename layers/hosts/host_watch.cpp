@@ -23,10 +23,6 @@ Publications::Where where_of(const SharedFile& file, std::uint64_t offset) {
     return {std::hash<std::string>()(file.name()), offset};
 }
 
-std::uint64_t hash_of(const Line& line) noexcept {
-    return KeyedHash(3, 4)(line.words());
-}
-
 coherence::LineRun line_of(const std::uint64_t* flag) noexcept {
     const auto line = reinterpret_cast<std::uintptr_t>(flag) & ~(kLineBytes - 1);
     return {line, line};
@@ -53,6 +49,10 @@ std::uint64_t end_of_first_run(const std::vector<std::uint64_t>& lines) noexcept
 
 } // namespace
 
+std::uint64_t Host::hash_of(const Words& words) noexcept {
+    return KeyedHash(3, 4)(words);
+}
+
 void Host::watch() {
     Result<Publications> made = Publications::open(place_.directory);
     if (!made) {
@@ -77,7 +77,7 @@ void Host::note_dirty_locked(const Publications::Publication& now) {
                     continue;
                 }
                 if (const Line line = file.line(place_.host, offset); line.is_dirty()) {
-                    publications_->note_dirty_locked(now, where_of(file, offset), hash_of(line));
+                    publications_->note_dirty_locked(now, where_of(file, offset), hash_of(line.words()));
                 }
             }
         }
@@ -159,7 +159,7 @@ void Host::after_observe(const std::uint64_t* flag, std::uint64_t value) noexcep
 void Host::note_written_locked(const SharedFile& file, std::uint64_t offset) {
     if (publications_) {
         publications_->note_written_locked(place_.host, where_of(file, offset),
-                                           hash_of(file.line(place_.host, offset)));
+                                           hash_of(file.line(place_.host, offset).words()));
     }
 }
 
@@ -177,7 +177,7 @@ void Host::look_at_line_locked(const SharedFile& file, std::uint64_t offset, Loo
     for (unsigned host = 0; host < place_.hosts; ++host) {
         const Line line = file.line(host, offset);
         if (host == place_.host || !line.is_dirty() ||
-            !publications_->is_missed_locked(host, where_of(file, offset), hash_of(line))) {
+            !publications_->is_missed_locked(host, where_of(file, offset), hash_of(line.words()))) {
             continue;
         }
         if (look.missed.empty()) {
