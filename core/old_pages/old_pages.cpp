@@ -73,6 +73,18 @@ bool is_old_word(const Page& page, std::uintptr_t address) noexcept {
     return (page.words[word / 64].load(std::memory_order_relaxed) >> (word % 64) & 1U) != 0;
 }
 
+struct Fault {
+    std::uintptr_t address = 0;
+    const void* code = nullptr; // where the program is; null where that isn't known
+    bool is_store = false;
+};
+
+// A fault that names only its page tells of an old line where the page has no others.
+bool is_old_access(const Page& page, const Fault& fault) noexcept {
+    const bool is_known = kKnowsAddresses || ~page.old.load(std::memory_order_relaxed) == 0;
+    return is_known && is_old(fault.address);
+}
+
 // Whether an access to an old line is one that is asked for.
 bool is_asked_for(const Page& page, std::uintptr_t address, bool is_store) noexcept {
     return !page.is_of_loads.load(std::memory_order_relaxed) || (!is_store && is_old_word(page, address));
@@ -126,12 +138,6 @@ bool is_known_to_thread(const Page& page) noexcept {
     return of_thread.event != 0 && since >= 0;
 }
 
-struct Fault {
-    std::uintptr_t address = 0;
-    const void* code = nullptr; // where the program is; null where that isn't known
-    bool is_store = false;
-};
-
 Fault describe(const siginfo_t& info, [[maybe_unused]] const ucontext_t& context) noexcept {
     Fault fault{.address = reinterpret_cast<std::uintptr_t>(info.si_addr)};
 #if defined(__x86_64__)
@@ -178,7 +184,7 @@ void open_for_a_step(Page& page, [[maybe_unused]] ucontext_t& context) noexcept 
 }
 
 void on_closed(Page& page, const Fault& fault, ucontext_t& context) noexcept {
-    const bool is_found = is_old(fault.address) && is_known_to_thread(page) &&
+    const bool is_found = is_old_access(page, fault) && is_known_to_thread(page) &&
                           is_asked_for(page, fault.address, fault.is_store);
     if (!is_found) {
         // The store may be part of a large copy: to step through it would take too long.

@@ -40,6 +40,13 @@ constexpr bool kKnowsLoads = true;
 #else
 constexpr bool kKnowsLoads = false;
 #endif
+// Whether they say which byte was accessed. On s390x they name the page: there such an access is recorded
+// only where all lines of the page are old.
+#if defined(__s390x__)
+constexpr bool kKnowsAddresses = false;
+#else
+constexpr bool kKnowsAddresses = true;
+#endif
 
 // The calling thread is about to have an event: what is found to be old from now on is marked by the number.
 std::uint32_t begin_event() noexcept;

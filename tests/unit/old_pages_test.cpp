@@ -73,6 +73,11 @@ struct Memory {
     std::uint8_t* bytes;
 };
 
+// What a fault at AT names.
+std::size_t named(std::size_t at) {
+    return old_pages::kKnowsAddresses ? at : at & ~(kPageBytes - 1);
+}
+
 void must_be_touched(const Memory& memory, std::size_t at, std::size_t first, std::size_t end,
                      bool is_store = false) {
     old_pages::Touch touch;
@@ -100,7 +105,7 @@ TEST(load__of_an_old_line__recorded_once_and_goes_on) {
     memory.make_old(0x3, 1);
     assert_true(memory.is_closed(0));
     assert_int_equal(memory.volatile_bytes()[100], 7);
-    must_be_touched(memory, 100, 0, kPageBytes + 2 * kLineBytes);
+    must_be_touched(memory, named(100), 0, kPageBytes + 2 * kLineBytes);
     assert_false(memory.is_closed(0));
     assert_int_equal(memory.volatile_bytes()[300], 7);
     must_be_untouched();
@@ -110,7 +115,7 @@ TEST(store__to_an_old_line__recorded_as_one) {
     const Memory memory;
     memory.make_old(kAll);
     memory.volatile_bytes()[kLineBytes] = 9;
-    must_be_touched(memory, kLineBytes, 0, kPageBytes, true);
+    must_be_touched(memory, named(kLineBytes), 0, kPageBytes, true);
     assert_int_equal(memory.volatile_bytes()[kLineBytes], 9);
 }
 
@@ -164,6 +169,7 @@ TEST(lines__forgotten__the_others_are_closed_again) {
     assert_false(memory.is_closed());
 }
 
+#if !defined(__s390x__)
 TEST(page__touched__closed_again_by_new_lines_alone) {
     const Memory memory;
     memory.make_old(0x1);
@@ -174,6 +180,7 @@ TEST(page__touched__closed_again_by_new_lines_alone) {
     memory.make_old(0x3);
     assert_true(memory.is_closed());
 }
+#endif
 
 TEST(buffer__given_to_libc__as_an_access) {
     const Memory memory;
