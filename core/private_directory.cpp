@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -36,14 +39,17 @@ class Opened {
         struct stat status {};
         is_ours_ = fd_.get() >= 0 && fstat(fd_.get(), &status) == 0 && status.st_uid == geteuid() &&
                    (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+        changed_at_ = status.st_mtime;
     }
 
     bool is_ours() const noexcept { return is_ours_; }
     int fd() const noexcept { return fd_.get(); }
+    time_t changed_at() const noexcept { return changed_at_; }
 
   private:
     Descriptor fd_;
     bool is_ours_;
+    time_t changed_at_;
 };
 
 bool is_entry(const dirent& entry) noexcept {
@@ -51,34 +57,36 @@ bool is_entry(const dirent& entry) noexcept {
     return name != "." && name != "..";
 }
 
-// All that FOLDER has but the lock, which is last.
-void empty_folder(int folder, int depth) noexcept {
+// All that FOLDER has but the lock, which is last. False: something is left.
+bool empty_folder(int folder, int depth) noexcept {
     const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const Listing listing(again < 0 ? nullptr : fdopendir(again));
     if (listing == nullptr) {
         if (again >= 0) {
             close(again);
         }
-        return;
+        return false;
     }
+    bool is_empty = true;
     while (const dirent* entry = readdir(listing.get())) {
         const char* const name = entry->d_name;
         if (!is_entry(*entry) || std::string_view(name) == kLock || unlinkat(folder, name, 0) == 0) {
             continue;
         }
         const Opened below(folder, name);
-        if (below.is_ours() && depth > 0) {
-            empty_folder(below.fd(), depth - 1);
-            unlinkat(folder, name, AT_REMOVEDIR);
-        }
+        is_empty = below.is_ours() && depth > 0 && empty_folder(below.fd(), depth - 1) &&
+                   unlinkat(folder, name, AT_REMOVEDIR) == 0 && is_empty;
     }
+    return is_empty;
 }
 
-// DIRECTORY is what BASE has under that name.
+// DIRECTORY is what BASE has under that name. Where it can't be emptied (no descriptor is to be had), it
+// keeps its lock, which nobody holds any more: the next process removes it.
 void remove_opened(const Opened& directory, int base, const char* name) noexcept {
-    empty_folder(directory.fd(), kDepth);
-    unlinkat(directory.fd(), kLock, 0);
-    unlinkat(base, name, AT_REMOVEDIR);
+    if (empty_folder(directory.fd(), kDepth)) {
+        unlinkat(directory.fd(), kLock, 0);
+        unlinkat(base, name, AT_REMOVEDIR);
+    }
 }
 
 void remove_all(const std::string& path) noexcept {
@@ -98,18 +106,54 @@ Descriptor make_lock(int directory) noexcept {
     return lock;
 }
 
-// Ours, and the process that made it has ended.
+// Ours, and the process that made it has ended. Without a lock, it was killed before there was one, or is
+// about to make it.
+bool is_stale(const Opened& directory) noexcept {
+    constexpr time_t kTimeForLock = 60; // seconds
+    const Descriptor lock(openat(directory.fd(), kLock, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (lock.get() < 0) {
+        return errno == ENOENT && time(nullptr) - directory.changed_at() > kTimeForLock;
+    }
+    return flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
 void remove_if_stale(int base, const char* name) noexcept {
     const Opened directory(base, name);
-    if (!directory.is_ours()) {
-        return;
-    }
-    const Descriptor lock(openat(directory.fd(), kLock, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (lock.get() >= 0 && flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+    if (directory.is_ours() && is_stale(directory)) {
         SLUICE_LOG(kInfo, "uroce", "removing %s, which a process that was killed left behind", name);
         remove_opened(directory, base, name);
     }
 }
+
+// A new directory under BASE; it is removed again unless it is kept.
+class NewDirectory {
+  public:
+    explicit NewDirectory(const char* base)
+        : path_(std::string(base) + "/" + std::string(kNamePrefix) + "XXXXXX"),
+          is_made_(mkdtemp(path_.data()) != nullptr), directory_(AT_FDCWD, path_.c_str()) {}
+    ~NewDirectory() {
+        if (is_made_ && directory_.is_ours()) {
+            remove_opened(directory_, AT_FDCWD, path_.c_str());
+        } else if (is_made_) {
+            rmdir(path_.c_str());
+        }
+    }
+    NewDirectory(const NewDirectory&) = delete;
+    NewDirectory& operator=(const NewDirectory&) = delete;
+
+    bool is_ours() const noexcept { return is_made_ && directory_.is_ours(); }
+    int fd() const noexcept { return directory_.fd(); }
+    const std::string& path() const noexcept { return path_; }
+    std::string keep() noexcept {
+        is_made_ = false;
+        return std::move(path_);
+    }
+
+  private:
+    std::string path_;
+    bool is_made_;
+    Opened directory_;
+};
 
 // The directories of this process. A program may end without having closed its devices; their destructors
 // don't run then.
@@ -169,9 +213,9 @@ void remove_stale(const std::string& base) {
 bool write_line(int directory, const char* name, const std::string& text) noexcept {
     const Descriptor file(
         openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    const std::string line = text + "\n";
-    return file.get() >= 0 &&
-           write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    char end[] = {'\n'};
+    const iovec line[] = {{const_cast<char*>(text.data()), text.size()}, {end, sizeof end}};
+    return file.get() >= 0 && writev(file.get(), line, 2) == static_cast<ssize_t>(text.size() + sizeof end);
 }
 
 bool replace_line(int directory, const char* name, const std::string& text) {
@@ -188,20 +232,12 @@ Result<PrivateDirectory> PrivateDirectory::make_by(bool (*fill)(void*, int), voi
             continue;
         }
         remove_stale(base);
-        std::string path = std::string(base) + "/" + std::string(kNamePrefix) + "XXXXXX";
-        if (mkdtemp(path.data()) == nullptr) {
-            continue;
+        NewDirectory made(base);
+        Descriptor lock = made.is_ours() ? make_lock(made.fd()) : Descriptor();
+        if (lock.get() >= 0 && fill(context, made.fd())) {
+            Present::instance().add(made.path());
+            return PrivateDirectory(made.keep(), std::move(lock));
         }
-        const Opened directory(AT_FDCWD, path.c_str());
-        if (!directory.is_ours()) {
-            continue;
-        }
-        Descriptor lock = make_lock(directory.fd());
-        if (lock.get() >= 0 && fill(context, directory.fd())) {
-            Present::instance().add(path);
-            return PrivateDirectory(std::move(path), std::move(lock));
-        }
-        remove_opened(directory, AT_FDCWD, path.c_str());
     }
     return Error(ErrorKind::kPermission,
                  "no directory to put a device's description in: make one of $XDG_RUNTIME_DIR, $TMPDIR, /tmp "
