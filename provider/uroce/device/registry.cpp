@@ -231,21 +231,23 @@ Result<Device*> Registry::make_locked(const LocalAddress& where, Device::Report 
     if (entries_.size() == kMaxDevices) {
         return Error(ErrorKind::kInsufficientResources, "256 uroce devices are open; close one first");
     }
-    DeviceCounters& counters = counter_file_locked().acquire(where);
-    Result<std::unique_ptr<Device>> made =
-        make_device(where, *this, counters, counters_->rows(counters), report);
+    if (tables_ == nullptr) {
+        auto tables = std::make_unique<Tables>();
+        tables->first.reserve(kMaxDevices);
+        tables->second.reserve(kMaxDevices);
+        tables_ = std::move(tables);
+    }
+    CounterFile& file = counter_file_locked();
+    const auto give_back = [&file](DeviceCounters* counters) { file.release(*counters); };
+    std::unique_ptr<DeviceCounters, decltype(give_back)> counters(&file.acquire(where), give_back);
+    Result<std::unique_ptr<Device>> made = make_device(where, *this, *counters, file.rows(*counters), report);
     if (!made) {
-        counters_->release(counters);
         return std::move(made).error();
     }
     std::unique_ptr<Device> device = *std::move(made);
     device->start_following();
-    if (tables_ == nullptr) {
-        tables_ = std::make_unique<Tables>();
-        tables_->first.reserve(kMaxDevices);
-        tables_->second.reserve(kMaxDevices);
-    }
-    entries_.push_back({device.get(), 1});
+    (void)counters.release();              // release() gives them back
+    entries_.push_back({device.get(), 1}); // there is room
     publish_locked();
     return device.release();
 }

@@ -5,8 +5,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <new>
 
 #include "core/facade.hpp"
@@ -186,7 +188,11 @@ Result<void> ensure_abi(void* library) {
 using OpenDevice = ibv_context* (*)(ibv_device*);
 
 Result<OpenDevice> find_libibverbs() {
+    errno = 0;
     void* library = dlopen(abi::kLibrary, RTLD_LAZY); // stays loaded: contexts need it
+    if (library == nullptr && errno == ENOMEM) {
+        return Error(ErrorKind::kInsufficientResources, "no memory to load libibverbs", ENOMEM);
+    }
     if (library == nullptr) {
         return Error::format(ErrorKind::kNotFound, 0, "uroce needs libibverbs (package libibverbs1): %s",
                              dlerror());
@@ -286,15 +292,17 @@ Result<ibv_context*> open_context(const char* name_or_address) {
         return std::move(where).error();
     }
     device::Registry& registry = device::Registry::instance();
-    Result<device::Device*> device = registry.acquire(*where, report_event);
-    if (!device) {
-        return std::move(device).error();
+    const Result<device::Device*> acquired = registry.acquire(*where, report_event);
+    if (!acquired) {
+        return acquired.error().clone();
     }
-    Result<ibv_context*> context = open_shared(**device, *open);
+    const auto give_back = [&registry](device::Device* device) { registry.release(*device); };
+    std::unique_ptr<device::Device, decltype(give_back)> device(*acquired, give_back);
+    Result<ibv_context*> context = open_shared(*device, *open);
     if (!context) {
-        registry.release(**device);
         return context;
     }
+    (void)device.release(); // the context has it
     SLUICE_LOG(kDebug, "uroce", "opened %s on %s", where->name.c_str(), socket::to_text(where->gid).data());
     return context;
 }
