@@ -56,7 +56,7 @@ class Memberships {
 };
 
 struct Context {
-    Context(ibv_context& context, device::Device& its_device, int async_fd) noexcept
+    Context(ibv_context& context, device::Device& its_device, int async_fd)
         : base(context), device(its_device), events(async_fd), gid_watch(events) {}
 
     // Reports each change of the device's GID table.
