@@ -294,6 +294,8 @@ class Device final : public Neighbour,
     void advance_if_due() noexcept;
     void read_link(const engine::Moment& now) noexcept;
     void take_link() noexcept;
+    class HeldLink;
+    class Trimming;
     Result<void> hear_locked(const engine::Address& group) SLUICE_TSA(requires_capability(changing_groups_));
     void leave_unheard_groups_locked() noexcept SLUICE_TSA(requires_capability(changing_groups_));
     void flush_link() noexcept;

@@ -7,8 +7,33 @@
 
 namespace sluice::uroce::device {
 
+// The link is nobody else's as long as this lives.
+class Device::HeldLink {
+  public:
+    explicit HeldLink(Device& device) noexcept : device_(device) { device.take_link(); }
+    ~HeldLink() { device_.link_taken_.store(false, std::memory_order_release); } // partner: take_link()
+    HeldLink(const HeldLink&) = delete;
+    HeldLink& operator=(const HeldLink&) = delete;
+
+  private:
+    Device& device_;
+};
+
+// At its end, however that comes, the link hears no group for which there is no queue pair.
+class Device::Trimming {
+  public:
+    explicit Trimming(Device& device) noexcept : device_(device) {}
+    ~Trimming() SLUICE_TSA(no_thread_safety_analysis) { device_.leave_unheard_groups_locked(); }
+    Trimming(const Trimming&) = delete;
+    Trimming& operator=(const Trimming&) = delete;
+
+  private:
+    Device& device_; // its groups are locked
+};
+
 Result<void> Device::attach(engine::QueuePair& qp, const engine::Address& group) {
     const LockGuard guard(changing_groups_);
+    const Trimming trimming(*this);
     Result<void> heard = hear_locked(group);
     if (!heard) {
         return heard;
@@ -27,10 +52,11 @@ Result<void> Device::hear_locked(const engine::Address& group) {
     if (link_ == nullptr) {
         return Error(ErrorKind::kNotSupported, "this device has no way to multicast groups");
     }
-    take_link();
-    Result<int> joined = link_->join(group);
-    link_taken_.store(false, std::memory_order_release);
     has_groups_.store(true, std::memory_order_relaxed);
+    Result<int> joined = [&] {
+        const HeldLink held(*this);
+        return link_->join(group);
+    }();
     if (!joined) {
         return joined.error().kind() == ErrorKind::kExists ? Result<void>() : std::move(joined).error();
     }
@@ -59,16 +85,13 @@ void Device::leave_unheard_groups_locked() noexcept {
     if (link_ == nullptr) {
         return;
     }
-    take_link();
-    {
-        const ProgressSession session(*this);
-        link_->leave_groups(
-            [](const void* groups, const engine::Address& group) noexcept {
-                return static_cast<const engine::MulticastGroups*>(groups)->hears(group);
-            },
-            &session.engine().groups());
-    }
-    link_taken_.store(false, std::memory_order_release);
+    const HeldLink held(*this);
+    const ProgressSession session(*this);
+    link_->leave_groups(
+        [](const void* groups, const engine::Address& group) noexcept {
+            return static_cast<const engine::MulticastGroups*>(groups)->hears(group);
+        },
+        &session.engine().groups());
 }
 
 // Who has it, gives it back when the device's next holder has delivered: the caller isn't that.
