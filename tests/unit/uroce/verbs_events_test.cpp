@@ -4,7 +4,13 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
 
 #include "tests/unit/uroce/opened.hpp"
 #include "tests/unit/uroce/stranger.hpp"
@@ -222,28 +228,76 @@ TEST(async_event__unread__goes_with_its_queue_pair) {
     assert_false(readable(pair.second->async_fd));
 }
 
-TEST(async_events__hundreds__none_is_lost) {
-    const OpenContext context(open_uroce());
-    EndOptions options;
-    options.with_srq = true;
-    End end(context.get(), options);
-    constexpr std::size_t kCount = 600; // more than the descriptor holds
-    std::vector<ibv_qp*> qps;
-    for (std::size_t i = 0; i < kCount; ++i) {
-        qps.push_back(end.make_qp(options));
-        bring_up(qps.back(), 2, end.gid);
-        assert_int_equal(modify(qps.back(), {}, IBV_QPS_ERR, IBV_QP_STATE), 0);
+// Queue pairs of one shared queue, each of which has had its last request.
+struct Ended {
+    static constexpr std::size_t kCount = 600; // more than the descriptor holds
+
+    Ended() : context(open_uroce()), end(context.get(), kOptions) {}
+    ~Ended() {
+        for (ibv_qp* qp : qps) {
+            assert_int_equal(ibv_destroy_qp(qp), 0);
+        }
     }
-    for (std::size_t i = 0; i < kCount; ++i) {
-        ibv_async_event event = next_event(context.get());
+    Ended(const Ended&) = delete;
+    Ended& operator=(const Ended&) = delete;
+    // The context tells which it is.
+    void end_all() {
+        for (std::size_t i = 0; i < kCount; ++i) {
+            qps.push_back(end.make_qp(kOptions));
+            qps.back()->qp_context = reinterpret_cast<void*>(i);
+            bring_up(qps.back(), 2, end.gid);
+            assert_int_equal(modify(qps.back(), {}, IBV_QPS_ERR, IBV_QP_STATE), 0);
+        }
+    }
+
+    static constexpr EndOptions kOptions = {.with_srq = true};
+    OpenContext context;
+    End end;
+    std::vector<ibv_qp*> qps;
+};
+
+TEST(async_events__hundreds__none_is_lost) {
+    Ended ended;
+    ended.end_all();
+    for (ibv_qp* const qp : ended.qps) {
+        ibv_async_event event = next_event(ended.context.get());
         assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
-        assert_ptr_equal(event.element.qp, qps[i]);
+        assert_ptr_equal(event.element.qp, qp);
         ibv_ack_async_event(&event);
     }
+    assert_false(readable(ended.context->async_fd));
+}
+
+TEST(async_events__two_readers__each_comes_to_one) {
+    Ended ended;
+    ibv_context* const context = ended.context.get();
+    assert_int_equal(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
+    const int all_read = eventfd(0, EFD_CLOEXEC);
+    assert_true(all_read >= 0);
+    std::array<std::atomic<int>, Ended::kCount> seen{};
+    std::atomic<std::size_t> total = 0;
+    const auto read_events = [&] {
+        std::array<pollfd, 2> waited = {{{context->async_fd, POLLIN, 0}, {all_read, POLLIN, 0}}};
+        while (poll(waited.data(), waited.size(), -1) > 0 && waited[1].revents == 0) {
+            ibv_async_event event{};
+            if (ibv_get_async_event(context, &event) != 0) {
+                continue; // the other one was first
+            }
+            ++seen[reinterpret_cast<std::size_t>(event.element.qp->qp_context)];
+            ibv_ack_async_event(&event);
+            if (++total == Ended::kCount) {
+                (void)eventfd_write(all_read, 1);
+            }
+        }
+    };
+    std::thread first(read_events);
+    std::thread second(read_events);
+    ended.end_all();
+    first.join();
+    second.join();
+    assert_true(std::ranges::all_of(seen, [](const std::atomic<int>& times) { return times == 1; }));
     assert_false(readable(context->async_fd));
-    for (ibv_qp* qp : qps) {
-        assert_int_equal(ibv_destroy_qp(qp), 0);
-    }
+    close(all_read);
 }
 
 TEST(completion_queue__too_small__fails_with_all_its_queue_pairs) {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A call whose requests for memory and the like fail one after another: each time it answers with a code that
+// says so, or does without, leaves no descriptor and no memory behind, and can be made again.
+#pragma once
+
+#include <dirent.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "tests/unit/shortage.hpp"
+
+// Last: its macros are common words.
+#include "tests/cmocka.hpp"
+
+namespace sluice::test {
+
+constexpr int kMostRequests = 5000;
+
+// What a process has, as far as it counts that.
+struct Held {
+    std::size_t descriptors = open_descriptors();
+    long allocations = live_allocations.load();
+
+  private:
+    static std::size_t open_descriptors() {
+        std::size_t count = 0;
+        DIR* const directory = opendir("/proc/self/fd");
+        assert_non_null(directory);
+        while (readdir(directory) != nullptr) {
+            ++count;
+        }
+        closedir(directory);
+        return count;
+    }
+};
+
+struct Sweep {
+    const char* what;
+    std::function<int()> make; // 0, and something for UNDO, or a code
+    std::function<void()> undo;
+    std::function<bool(int code)> is_shortage;
+    bool asks_for_nothing = false;
+    bool keeps_memory = false; // for a while, as a connection's end does
+    int stride = 1;            // 2: every other request fails
+
+    void run() const {
+        make_and_undo();
+        int failures = 0;
+        int number = 0;
+        while (must_hold(number, failures)) {
+            number += stride;
+            assert_true(number < kMostRequests);
+        }
+        print_message("%s: %d of %d requests lead to a code\n", what, failures, number);
+        assert_int_equal(failures == 0, asks_for_nothing);
+    }
+
+  private:
+    void make_and_undo() const {
+        assert_int_equal(make(), 0);
+        undo();
+    }
+    // False: there is no such request.
+    bool fail_at(int number, int& code) const {
+        until_failure = number;
+        code = make();
+        const bool was_reached = until_failure < 0;
+        until_failure = -1;
+        return was_reached;
+    }
+    // What is kept for the next time comes with the first rounds.
+    bool must_hold(int number, int& failures) const {
+        constexpr int kRounds = 5;
+        for (int round = 0; round < kRounds; ++round) {
+            const Held before;
+            int code = 0;
+            const bool was_reached = fail_at(number, code);
+            if (code == 0) {
+                undo();
+            } else if (!was_reached || !is_shortage(code)) {
+                complain(number, code, "this code says something else");
+            }
+            failures += code != 0 && round == 0 ? 1 : 0;
+            make_and_undo();
+            const Held after;
+            if (after.descriptors != before.descriptors) {
+                complain(number, code, "descriptors are left");
+            }
+            if (keeps_memory || after.allocations <= before.allocations) {
+                return was_reached;
+            }
+        }
+        complain(number, 0, "memory is left");
+    }
+    [[noreturn]] void complain(int number, int code, const char* why) const {
+        print_failed_stack();
+        fail_msg("%s answers 0x%x where %s fails (%d): %s", what, static_cast<unsigned>(code), last_failure,
+                 number, why);
+        std::abort();
+    }
+};
+
+} // namespace sluice::test
