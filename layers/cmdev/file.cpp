@@ -28,7 +28,7 @@ Result<void> watch(int epoll, int fd) noexcept {
 
 } // namespace
 
-File::File(Descriptor kernels, Descriptor bell, int fd) noexcept
+File::File(Descriptor kernels, Descriptor bell, int fd)
     : kernels_(std::move(kernels)), bell_(std::move(bell)), fd_(fd) {}
 
 Result<std::shared_ptr<File>> File::make(Descriptor kernels) {
@@ -44,11 +44,13 @@ Result<std::shared_ptr<File>> File::make(Descriptor kernels) {
     if (!watched) {
         return std::move(watched).error();
     }
-    const int fd = fcntl(all.get(), F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) {
+    Descriptor fd(fcntl(all.get(), F_DUPFD_CLOEXEC, 0));
+    if (fd.get() < 0) {
         return Error::from_errno(errno, "no descriptor for an event channel; raise `ulimit -n`");
     }
-    return std::shared_ptr<File>(new File(std::move(kernels), std::move(bell), fd));
+    std::shared_ptr<File> made(new File(std::move(kernels), std::move(bell), fd.get()));
+    (void)fd.release(); // the program closes it
+    return made;
 }
 
 File::~File() {
@@ -64,17 +66,19 @@ Result<sluice_cm_channel*> File::channel_of(ibv_context* context) {
             return each.channel;
         }
     }
+    of_devices_.reserve(of_devices_.size() + 1);
     sluice_cm_channel* channel = nullptr;
     Result<void> done =
         glue::from_rc(sluice_cm_create_channel(context, &channel), "making a channel of a device's");
     if (!done) {
         return std::move(done).error();
     }
-    of_devices_.push_back({context, channel});
     done = watch(fd_, sluice_cm_channel_fd(channel));
     if (!done) {
+        (void)sluice_cm_destroy_channel(channel);
         return std::move(done).error();
     }
+    of_devices_.push_back({context, channel}); // there is room
     return channel;
 }
 

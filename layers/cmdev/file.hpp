@@ -54,7 +54,7 @@ class File {
         sluice_cm_channel* channel;
     };
 
-    File(Descriptor kernels, Descriptor bell, int fd) noexcept;
+    File(Descriptor kernels, Descriptor bell, int fd);
     void silence_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
 
     const Descriptor kernels_;

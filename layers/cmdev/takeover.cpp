@@ -43,9 +43,9 @@ Result<int> open_file(Descriptor kernels) {
     if (!file) {
         return std::move(file).error();
     }
-    const int fd = (*file)->fd();
+    Descriptor fd((*file)->fd());
     files::add(*std::move(file));
-    return fd;
+    return fd.release(); // the program closes it
 }
 
 int fail(const Error& error) noexcept {

@@ -303,7 +303,7 @@ class Files {
         }
     }
 
-    static bool is_kernels(std::string_view path, const Parts& parts) noexcept {
+    static bool is_kernels(std::string_view path, const Parts& parts) {
         const auto end = static_cast<std::size_t>(parts.entry.end() - path.begin());
         return access(std::string(path.substr(0, end)).c_str(), F_OK) == 0;
     }
