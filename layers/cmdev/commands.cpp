@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "core/log.hpp"
 #include "ibverbs-glue/adaptors.hpp"
@@ -423,6 +424,12 @@ Result<bool> report_or_drop(const Request& request, std::uint64_t to, Event& eve
     return reported;
 }
 
+std::optional<Event> translate_and_acknowledge(sluice_cm_event& source) {
+    const std::unique_ptr<sluice_cm_event, decltype(&sluice_cm_ack_event)> taken(&source,
+                                                                                 sluice_cm_ack_event);
+    return translate(source);
+}
+
 Result<bool> take_event_of(sluice_cm_channel* channel, const Request& request, std::uint64_t to) {
     for (;;) {
         sluice_cm_event* source = nullptr;
@@ -430,8 +437,7 @@ Result<bool> take_event_of(sluice_cm_channel* channel, const Request& request, s
         if (rc != 0) {
             return rc == EAGAIN ? Result<bool>(false) : Error::from_errno(rc, "taking an event of uroce's");
         }
-        std::optional<Event> event = translate(*source);
-        sluice_cm_ack_event(source);
+        std::optional<Event> event = translate_and_acknowledge(*source);
         Result<bool> reported = event ? report_or_drop(request, to, *event) : Result<bool>(false);
         if (!reported || *reported) {
             return reported;

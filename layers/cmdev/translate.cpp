@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "layers/cmdev/id.hpp"
 
@@ -86,7 +87,8 @@ std::shared_ptr<SharedId> take_request(const sluice_cm_event& source) {
     if (listener->id.is_destroyed) {
         return nullptr;
     }
-    Result<std::shared_ptr<SharedId>> request = make_request(listener->id, source);
+    Result<std::shared_ptr<SharedId>> request =
+        at_boundary("taking a request", [&] { return make_request(listener->id, source); });
     if (!request) {
         SLUICE_LOG(kWarning, "preload", "a request for a connection is refused: %s", request.error().text());
         return nullptr;
