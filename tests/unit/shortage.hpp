@@ -2,7 +2,8 @@
 //
 // What a process asks for and doesn't get, on order: memory, mappings, descriptors, threads, what the kernel
 // needs memory for. It fails for the calls of this thread, in whatever library. It puts itself in front of
-// libc's functions, so that one source of a program includes it.
+// libc's functions, so that one source of a program includes it; with SLUICE_SHORTAGE_WITHOUT_FILES not of
+// open(), which a preloaded layer stands in front of.
 #pragma once
 
 #include <dlfcn.h>
@@ -33,8 +34,11 @@ inline thread_local const char* last_failure = ""; // the function that has fail
 inline thread_local void* failed_stack[32] = {};   // and the calls that led there
 inline thread_local int failed_depth = 0;
 
+// Where it is set, only what it answers with true counts: requests of a library that is under test.
+inline bool (*is_counted)() noexcept = nullptr;
+
 inline bool fails_now(const char* function, int error = ENOMEM) noexcept {
-    if (until_failure < 0 || until_failure-- != 0) {
+    if (until_failure < 0 || (is_counted != nullptr && !is_counted()) || until_failure-- != 0) {
         return false;
     }
     last_failure = function;
@@ -123,6 +127,7 @@ SLUICE_IN_FRONT int ftruncate(int fd, off_t length) noexcept {
 SLUICE_IN_FRONT int ftruncate64(int fd, off64_t length) noexcept {
     return ftruncate(fd, length);
 }
+#if !defined(SLUICE_SHORTAGE_WITHOUT_FILES)
 SLUICE_IN_FRONT int openat(int directory, const char* path, int flags, ...) {
     va_list rest;
     va_start(rest, flags);
@@ -137,6 +142,7 @@ SLUICE_IN_FRONT int open(const char* path, int flags, ...) {
     va_end(rest);
     return static_cast<int>(sluice::test::asked("open", EMFILE, SYS_openat, AT_FDCWD, path, flags, mode));
 }
+#endif
 SLUICE_IN_FRONT int socket(int family, int type, int protocol) noexcept {
     return static_cast<int>(sluice::test::asked("socket", EMFILE, SYS_socket, family, type, protocol));
 }
