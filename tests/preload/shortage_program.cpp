@@ -82,12 +82,14 @@ void must(int result) {
     }
 }
 
-void sweep(const char* what, const std::function<int()>& make, const std::function<void()>& undo) {
+void sweep(const char* what, const std::function<int()>& make, const std::function<void()>& undo,
+           int step = 1) {
     Sweep{.what = what,
           .make = [&] { return error_of(make()); },
           .undo = undo,
           .is_shortage = is_shortage,
-          .keeps_memory = true}
+          .keeps_memory = true,
+          .step = step}
         .run();
 }
 
@@ -190,7 +192,7 @@ TEST(ids__nothing_to_be_had__told_and_possible_again) {
     sweep(
         "rdma_create_event_channel",
         [&] { return (events = rdma_create_event_channel()) != nullptr ? 0 : -1; },
-        [&] { rdma_destroy_event_channel(events); });
+        [&] { rdma_destroy_event_channel(events); }, sluice::test::stride(7)); // which looks for devices
     const Channel channel;
     rdma_cm_id* id = nullptr;
     sweep(
@@ -331,6 +333,47 @@ TEST(connections__nothing_to_be_had__told_and_possible_again) {
             end();
         });
     destroy(active);
+}
+
+// Whichever of both channels has something; it is acknowledged, and the id of a request kept.
+rdma_cm_event_type next_of(const Channel& first, const Channel& second, rdma_cm_id*& passive) {
+    std::array<pollfd, 2> waiting{{{first.events->fd, POLLIN, 0}, {second.events->fd, POLLIN, 0}}};
+    assert_true(poll(waiting.data(), waiting.size(), -1) > 0);
+    rdma_cm_event* event = nullptr;
+    must(rdma_get_cm_event((waiting[0].revents != 0 ? first : second).events, &event));
+    const rdma_cm_event_type type = event->event;
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        passive = event->id;
+    }
+    must(rdma_ack_cm_event(event));
+    return type;
+}
+
+// A listener's thread may have no memory for a request: it is refused, or sent again.
+TEST(threads__nothing_to_be_had__connections_come_or_are_refused) {
+    Listening listening(7474);
+    const Channel channel;
+    int refused = 0;
+    sluice::test::sweep_elsewhere("a connection", [&] {
+        rdma_cm_id* active = channel.make_id();
+        rdma_cm_id* passive = nullptr;
+        resolve_all(channel, active, listening.address);
+        must(make_qp(active));
+        rdma_conn_param param{};
+        param.retry_count = param.rnr_retry_count = 7;
+        must(rdma_connect(active, &param));
+        rdma_cm_event_type event = next_of(channel, listening.channel, passive);
+        if (event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            must(make_qp(passive));
+            must(rdma_accept(passive, &param));
+            event = next_of(channel, listening.channel, passive);
+        }
+        assert_true(event == RDMA_CM_EVENT_ESTABLISHED || event == RDMA_CM_EVENT_REJECTED);
+        refused += event == RDMA_CM_EVENT_REJECTED ? 1 : 0;
+        destroy(active);
+        destroy(passive);
+    });
+    print_message("%d were refused\n", refused);
 }
 
 } // namespace

@@ -30,6 +30,9 @@ namespace sluice::test {
 
 // How many requests succeed before one fails; negative: none fails.
 inline thread_local int until_failure = -1;
+// The same for what all threads ask for but those that are here.
+inline std::atomic<int> until_failure_elsewhere{-1};
+inline thread_local bool is_here = false;
 inline thread_local const char* last_failure = ""; // the function that has failed
 inline thread_local void* failed_stack[32] = {};   // and the calls that led there
 inline thread_local int failed_depth = 0;
@@ -37,7 +40,19 @@ inline thread_local int failed_depth = 0;
 // Where it is set, only what it answers with true counts: requests of a library that is under test.
 inline bool (*is_counted)() noexcept = nullptr;
 
+inline bool fails_elsewhere(int error) noexcept {
+    if (is_here || until_failure_elsewhere.load() < 0 || (is_counted != nullptr && !is_counted()) ||
+        until_failure_elsewhere.fetch_sub(1) != 0) {
+        return false;
+    }
+    errno = error;
+    return true;
+}
+
 inline bool fails_now(const char* function, int error = ENOMEM) noexcept {
+    if (fails_elsewhere(error)) {
+        return true;
+    }
     if (until_failure < 0 || (is_counted != nullptr && !is_counted()) || until_failure-- != 0) {
         return false;
     }

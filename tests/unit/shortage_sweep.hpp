@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 
@@ -17,6 +18,12 @@
 namespace sluice::test {
 
 constexpr int kMostRequests = 5000;
+
+// For calls with hundreds of requests: TEST_SHORTAGE_STRIDE is 1 by night.
+inline int stride(int by_day) {
+    const char* const given = std::getenv("TEST_SHORTAGE_STRIDE");
+    return given != nullptr ? std::max(1, std::atoi(given)) : by_day;
+}
 
 // What a process has, as far as it counts that.
 struct Held {
@@ -43,14 +50,14 @@ struct Sweep {
     std::function<bool(int code)> is_shortage;
     bool asks_for_nothing = false;
     bool keeps_memory = false; // for a while, as a connection's end does
-    int stride = 1;            // 2: every other request fails
+    int step = 1;              // 2: every other request fails
 
     void run() const {
         make_and_undo();
         int failures = 0;
         int number = 0;
         while (must_hold(number, failures)) {
-            number += stride;
+            number += step;
             assert_true(number < kMostRequests);
         }
         print_message("%s: %d of %d requests lead to a code\n", what, failures, number);
@@ -100,5 +107,22 @@ struct Sweep {
         std::abort();
     }
 };
+
+// What other threads ask for while STEP runs fails, one request after another. STEP must not notice.
+template<typename Step>
+void sweep_elsewhere(const char* what, const Step& step) {
+    is_here = true;
+    bool was_reached = true;
+    int number = 0;
+    for (; was_reached; ++number) {
+        assert_true(number < kMostRequests);
+        until_failure_elsewhere = number;
+        step();
+        was_reached = until_failure_elsewhere.exchange(-1) < 0;
+        step();
+    }
+    is_here = false;
+    print_message("%s: %d requests of other threads\n", what, number - 1);
+}
 
 } // namespace sluice::test

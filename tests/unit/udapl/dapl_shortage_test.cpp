@@ -2,8 +2,6 @@
 //
 // Nothing to be had: each allocation, mapping, descriptor and thread that a call asks for fails once. The
 // call answers with DAT_INSUFFICIENT_RESOURCES or does without, leaves nothing behind, and can be made again.
-#include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -23,12 +21,12 @@ bool is_shortage(int status) {
 }
 
 void sweep(const char* what, const std::function<DAT_RETURN()>& make, const std::function<DAT_RETURN()>& undo,
-           int stride = 1) {
+           int step = 1) {
     Sweep{.what = what,
           .make = [&] { return static_cast<int>(make()); },
           .undo = [&] { assert_int_equal(undo(), DAT_SUCCESS); },
           .is_shortage = is_shortage,
-          .stride = stride}
+          .step = step}
         .run();
 }
 
@@ -54,7 +52,7 @@ DAT_RETURN after(const Before& before, const Call& call) {
 // What CREATE makes; nothing was given before.
 template<typename Destroy>
 DAT_HANDLE made_in_the_end(const char* what, const std::function<DAT_RETURN(DAT_HANDLE*)>& create,
-                           const Destroy& destroy, int stride = 1) {
+                           const Destroy& destroy, int step = 1) {
     DAT_HANDLE made = DAT_HANDLE_NULL;
     const auto make = [&] {
         made = DAT_HANDLE_NULL;
@@ -63,7 +61,7 @@ DAT_HANDLE made_in_the_end(const char* what, const std::function<DAT_RETURN(DAT_
         return status;
     };
     sweep(
-        what, make, [&] { return destroy(made); }, stride);
+        what, make, [&] { return destroy(made); }, step);
     assert_int_equal(make(), DAT_SUCCESS);
     return made;
 }
@@ -74,10 +72,8 @@ void warm_up() {
     pair.connect();
 }
 
-// It takes a thousand requests and 50 ms: TEST_SHORTAGE_STRIDE is 1 by night.
+// Each time takes a thousand requests and 50 ms.
 TEST(adapter__no_memory__told_and_nothing_is_left) {
-    const char* const given = std::getenv("TEST_SHORTAGE_STRIDE");
-    const int stride = given != nullptr ? std::max(1, std::atoi(given)) : 13;
     warm_up();
     std::string name = own_device(2);
     { const Opened before(name); } // what is kept of a device
@@ -89,7 +85,7 @@ TEST(adapter__no_memory__told_and_nothing_is_left) {
             async_evd = DAT_HANDLE_NULL;
             return dat_ia_open(name.data(), 8, &async_evd, made);
         },
-        close, stride);
+        close, sluice::test::stride(13));
     assert_int_equal(close(ia), DAT_SUCCESS);
 }
 

@@ -17,6 +17,7 @@
 #include "tests/unit/shortage.hpp"
 #include "tests/unit/shortage_sweep.hpp"
 #include "tests/unit/uroce/opened.hpp"
+#include "tests/unit/uroce/other_process.hpp"
 
 using namespace sluice::uroce::test;
 using sluice::test::kMostRequests;
@@ -33,8 +34,9 @@ bool is_shortage(int error) {
     return std::ranges::find(kErrors, error) != kErrors.end();
 }
 
-void sweep(const char* what, const std::function<int()>& make, const std::function<void()>& undo) {
-    Sweep{.what = what, .make = make, .undo = undo, .is_shortage = is_shortage}.run();
+void sweep(const char* what, const std::function<int()>& make, const std::function<void()>& undo,
+           int step = 1) {
+    Sweep{.what = what, .make = make, .undo = undo, .is_shortage = is_shortage, .step = step}.run();
 }
 
 // One that gives a pointer, and sets errno.
@@ -81,7 +83,7 @@ int fail_first_open(int number, const char* address, int& error) {
 TEST(first_device__nothing_to_be_had__told_and_possible_again) {
     const std::string address = own_address();
     int ended = 0;
-    for (int number = 0; ended == 0; ++number) {
+    for (int number = 0; ended == 0; number += sluice::test::stride(3)) {
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
@@ -102,7 +104,7 @@ TEST(device__nothing_to_be_had__told_and_possible_again) {
     ibv_context* context = nullptr;
     sweep(
         "open_context", [&] { return open_device(context, address.c_str()); },
-        [&] { assert_int_equal(ibv_close_device(context), 0); });
+        [&] { assert_int_equal(ibv_close_device(context), 0); }, sluice::test::stride(3));
 }
 
 TEST(objects__nothing_to_be_had__told_and_possible_again) {
@@ -180,6 +182,93 @@ TEST(connections__nothing_to_be_had__told_and_possible_again) {
         right.reset();
     };
     sweep("ibv_modify_qp", connect_both, destroy_both);
+}
+
+// A queue pair for each round.
+void serve_rounds(const Talk& talk) {
+    const OpenContext context(open_uroce());
+    while (talk.hear<char>() == 'n') {
+        End end(context.get());
+        const Card client = talk.swap_cards(end);
+        bring_up(end.qp, client.qpn, client.gid);
+        talk.tell('r');
+        assert_int_equal(talk.hear<char>(), 'd');
+    }
+}
+
+struct ToNeighbour {
+    ToNeighbour() : server(serve_rounds), talk(server.talk()), context(open_uroce()) {}
+
+    void begin() {
+        end = std::make_unique<End>(context.get());
+        talk.tell('n');
+        card = talk.swap_cards(*end);
+        assert_int_equal(talk.hear<char>(), 'r');
+    }
+    int write_once() {
+        const int error = up(end->qp, card.qpn, card.gid);
+        if (error != 0) {
+            return error;
+        }
+        ibv_sge list = end->sge(0, 4096);
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.send_flags = IBV_SEND_SIGNALED;
+        wr.sg_list = &list;
+        wr.num_sge = 1;
+        wr.wr.rdma = {.remote_addr = card.addr, .rkey = card.rkey};
+        assert_int_equal(end->post(wr), 0);
+        assert_int_equal(end->wait().status, IBV_WC_SUCCESS);
+        return 0;
+    }
+    void finish() {
+        talk.tell('d');
+        end.reset();
+    }
+    void close() const {
+        talk.tell('e');
+        assert_int_equal(server.wait_for_end(), 0);
+    }
+
+    OtherProcess server;
+    Talk talk;
+    OpenContext context;
+    std::unique_ptr<End> end;
+    Card card{};
+};
+
+// What can't be shared with the peer's process goes over UDP.
+TEST(neighbours__nothing_to_be_had__reached_all_the_same) {
+    ToNeighbour peer;
+    const auto make = [&] {
+        const int failure = std::exchange(until_failure, -1);
+        peer.begin();
+        until_failure = failure;
+        const int error = peer.write_once();
+        const int rest = std::exchange(until_failure, -1);
+        if (error != 0) {
+            peer.finish();
+        }
+        until_failure = rest;
+        return error;
+    };
+    Sweep{.what = "a write to a neighbour",
+          .make = make,
+          .undo = [&] { peer.finish(); },
+          .is_shortage = is_shortage,
+          .keeps_memory = true}
+        .run();
+    peer.close();
+}
+
+TEST(threads_of_devices__nothing_to_be_had__neighbours_are_reached) {
+    sluice::test::sweep_elsewhere("a neighbour", [] {
+        ToNeighbour peer;
+        peer.begin();
+        assert_int_equal(peer.write_once(), 0);
+        peer.finish();
+        peer.close();
+    });
 }
 
 TEST(messages__nothing_to_be_had__need_nothing) {
