@@ -7,8 +7,11 @@
 #include <dirent.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <functional>
+#include <utility>
 
 #include "tests/unit/shortage.hpp"
 
@@ -22,7 +25,7 @@ constexpr int kMostRequests = 5000;
 // For calls with hundreds of requests: TEST_SHORTAGE_STRIDE is 1 by night.
 inline int stride(int by_day) {
     const char* const given = std::getenv("TEST_SHORTAGE_STRIDE");
-    return given != nullptr ? std::max(1, std::atoi(given)) : by_day;
+    return given != nullptr ? std::max(1, static_cast<int>(std::strtol(given, nullptr, 10))) : by_day;
 }
 
 // What a process has, as far as it counts that.
@@ -42,6 +45,20 @@ struct Held {
         return count;
     }
 };
+
+inline bool is_errno_of_shortage(int error) {
+    constexpr std::array kErrors = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOBUFS, ENOSPC};
+    return std::ranges::find(kErrors, error) != kErrors.end();
+}
+
+// Runs CALL with what fails, and everything before it without.
+template<typename Before, typename Call>
+auto after(const Before& before, const Call& call) {
+    const int failure = std::exchange(until_failure, -1);
+    before();
+    until_failure = failure;
+    return call();
+}
 
 struct Sweep {
     const char* what;

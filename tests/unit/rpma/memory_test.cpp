@@ -12,6 +12,7 @@
 #include "tests/unit/shortage_sweep.hpp"
 
 using namespace sluice::rpma::test;
+using sluice::test::after;
 using sluice::test::Sweep;
 using sluice::test::until_failure;
 
@@ -28,15 +29,6 @@ void sweep(const char* what, const std::function<int()>& make, const std::functi
 void sweep_of_connections(const char* what, const std::function<int()>& make,
                           const std::function<void()>& undo) {
     Sweep{.what = what, .make = make, .undo = undo, .is_shortage = is_shortage, .keeps_memory = true}.run();
-}
-
-// Runs CALL with what fails, and everything before it without.
-template<typename Before, typename Call>
-int after(const Before& before, const Call& call) {
-    const int failure = std::exchange(until_failure, -1);
-    before();
-    until_failure = failure;
-    return call();
 }
 
 template<typename Handle, typename Make>

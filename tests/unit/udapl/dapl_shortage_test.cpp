@@ -11,6 +11,7 @@
 #include "tests/unit/udapl/dapl_pair.hpp"
 
 using namespace sluice::dapl::test;
+using sluice::test::after;
 using sluice::test::Sweep;
 using sluice::test::until_failure;
 
@@ -38,15 +39,6 @@ void sweep_of_connections(const char* what, const std::function<DAT_RETURN()>& m
           .is_shortage = is_shortage,
           .keeps_memory = true}
         .run();
-}
-
-// Runs CALL with what fails, and everything before it without.
-template<typename Before, typename Call>
-DAT_RETURN after(const Before& before, const Call& call) {
-    const int failure = std::exchange(until_failure, -1);
-    before();
-    until_failure = failure;
-    return call();
 }
 
 // What CREATE makes; nothing was given before.

@@ -20,6 +20,7 @@
 #include "tests/unit/uroce/other_process.hpp"
 
 using namespace sluice::uroce::test;
+using sluice::test::is_errno_of_shortage;
 using sluice::test::kMostRequests;
 using sluice::test::last_failure;
 using sluice::test::print_failed_stack;
@@ -29,14 +30,9 @@ namespace verbs = sluice::uroce::verbs;
 
 namespace {
 
-bool is_shortage(int error) {
-    constexpr std::array kErrors = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOBUFS, ENOSPC};
-    return std::ranges::find(kErrors, error) != kErrors.end();
-}
-
 void sweep(const char* what, const std::function<int()>& make, const std::function<void()>& undo,
            int step = 1) {
-    Sweep{.what = what, .make = make, .undo = undo, .is_shortage = is_shortage, .step = step}.run();
+    Sweep{.what = what, .make = make, .undo = undo, .is_shortage = is_errno_of_shortage, .step = step}.run();
 }
 
 // One that gives a pointer, and sets errno.
@@ -64,7 +60,7 @@ int fail_first_open(int number, const char* address, int& error) {
     error = open_device(context, address);
     const bool was_reached = until_failure < 0;
     until_failure = -1;
-    if (error != 0 && (!was_reached || !is_shortage(error))) {
+    if (error != 0 && (!was_reached || !is_errno_of_shortage(error))) {
         print_error("%s where %s fails (%d)\n", strerror(error), last_failure, number);
         print_failed_stack();
         return 2;
@@ -255,7 +251,7 @@ TEST(neighbours__nothing_to_be_had__reached_all_the_same) {
     Sweep{.what = "a write to a neighbour",
           .make = make,
           .undo = [&] { peer.finish(); },
-          .is_shortage = is_shortage,
+          .is_shortage = is_errno_of_shortage,
           .keeps_memory = true}
         .run();
     peer.close();
@@ -279,7 +275,7 @@ TEST(messages__nothing_to_be_had__need_nothing) {
         assert_int_equal(pair.left.wait().status, IBV_WC_SUCCESS);
         assert_int_equal(std::exchange(until_failure, -1), 0);
     };
-    Sweep{"ibv_post_send", write_one, poll_one, is_shortage, true}.run();
+    Sweep{"ibv_post_send", write_one, poll_one, is_errno_of_shortage, true}.run();
 }
 
 TEST(changes__nothing_to_be_had__told_and_possible_again) {
@@ -301,7 +297,7 @@ TEST(changes__nothing_to_be_had__told_and_possible_again) {
         return ibv_rereg_mr(end.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, end.block.data(), length, 0);
     };
     Sweep{"ibv_rereg_mr", [&] { return change_region(4096); },
-          [&] { assert_int_equal(change_region(8192), 0); }, is_shortage, true}
+          [&] { assert_int_equal(change_region(8192), 0); }, is_errno_of_shortage, true}
         .run();
     End datagrams(opened.get(), {.type = IBV_QPT_UD});
     bring_up_datagrams(datagrams.qp);

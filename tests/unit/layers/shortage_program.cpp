@@ -24,7 +24,9 @@
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
+using sluice::test::after;
 using sluice::test::is_counted;
+using sluice::test::is_errno_of_shortage;
 using sluice::test::Sweep;
 using sluice::test::until_failure;
 
@@ -66,11 +68,6 @@ bool is_asked_by_sluice() noexcept {
     return std::any_of(callers.begin(), callers.begin() + count, is_in_sluice);
 }
 
-bool is_shortage(int error) {
-    constexpr std::array kErrors = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOBUFS, ENOSPC};
-    return std::ranges::find(kErrors, error) != kErrors.end();
-}
-
 // librdmacm's -1 and errno, or an error itself.
 int error_of(int result) {
     return result == -1 ? errno : result;
@@ -87,18 +84,10 @@ void sweep(const char* what, const std::function<int()>& make, const std::functi
     Sweep{.what = what,
           .make = [&] { return error_of(make()); },
           .undo = undo,
-          .is_shortage = is_shortage,
+          .is_shortage = is_errno_of_shortage,
           .keeps_memory = true,
           .step = step}
         .run();
-}
-
-template<typename Before, typename Call>
-int after(const Before& before, const Call& call) {
-    const int failure = std::exchange(until_failure, -1);
-    before();
-    until_failure = failure;
-    return call();
 }
 
 sockaddr_in address_with(std::uint16_t port) {
@@ -213,7 +202,7 @@ TEST(ids__nothing_to_be_had__told_and_possible_again) {
     Sweep{.what = "rdma_listen",
           .make = [&] { return after(make_bound, [&] { return error_of(rdma_listen(id, 8)); }); },
           .undo = [&] { destroy(id); },
-          .is_shortage = is_shortage,
+          .is_shortage = is_errno_of_shortage,
           .asks_for_nothing = true,
           .keeps_memory = true}
         .run();
