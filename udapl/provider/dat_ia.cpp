@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "udapl/provider/dat_calls.hpp"
@@ -275,6 +276,22 @@ DAT_RETURN get_handle_type(DAT_HANDLE handle, DAT_HANDLE_TYPE* type) {
     return visit(handle, [&](const Object&, DAT_HANDLE_TYPE its) { *type = its; });
 }
 
+// What an adapter has got goes before it, however its opening ends. One that is open is its handle's.
+class EmptiedUnlessOpen {
+  public:
+    explicit EmptiedUnlessOpen(const std::unique_ptr<Ia>& ia) noexcept : ia_(ia) {}
+    ~EmptiedUnlessOpen() {
+        if (ia_ != nullptr) {
+            ia_->empty();
+        }
+    }
+    EmptiedUnlessOpen(const EmptiedUnlessOpen&) = delete;
+    EmptiedUnlessOpen& operator=(const EmptiedUnlessOpen&) = delete;
+
+  private:
+    const std::unique_ptr<Ia>& ia_;
+};
+
 } // namespace
 
 DAT_RETURN open_ia(const IaWanted& wanted, DAT_COUNT async_length, DAT_EVD_HANDLE* async_evd,
@@ -284,6 +301,7 @@ DAT_RETURN open_ia(const IaWanted& wanted, DAT_COUNT async_length, DAT_EVD_HANDL
         return cannot_open(wanted.name, device.error());
     }
     auto ia = std::make_unique<Ia>(*std::move(device), wanted.name, wanted.options);
+    const EmptiedUnlessOpen emptied(ia);
     DAT_EVD_HANDLE evd = *async_evd;
     DAT_RETURN status = open_async_evd(*ia, async_length, evd);
     if (status == kSuccess) {
@@ -297,9 +315,6 @@ DAT_RETURN open_ia(const IaWanted& wanted, DAT_COUNT async_length, DAT_EVD_HANDL
             *ia_handle = *handle;
             *async_evd = evd;
         }
-    }
-    if (ia != nullptr) {
-        ia->empty();
     }
     return status;
 }
