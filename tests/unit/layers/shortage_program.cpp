@@ -176,6 +176,29 @@ struct Listening {
     rdma_cm_id* id;
 };
 
+TEST(devices__nothing_to_be_had__told_and_possible_again) {
+    ibv_device** list = nullptr;
+    sweep(
+        "ibv_get_device_list", [&] { return (list = ibv_get_device_list(nullptr)) != nullptr ? 0 : -1; },
+        [&] { ibv_free_device_list(list); }, sluice::test::stride(7));
+    list = ibv_get_device_list(nullptr);
+    assert_non_null(list);
+    assert_non_null(list[0]);
+    ibv_context* context = nullptr;
+    sweep(
+        "ibv_open_device", [&] { return (context = ibv_open_device(list[0])) != nullptr ? 0 : -1; },
+        [&] { must(ibv_close_device(context)); }, sluice::test::stride(7));
+    context = ibv_open_device(list[0]);
+    assert_non_null(context);
+    ibv_comp_channel* channel = nullptr;
+    sweep(
+        "ibv_create_comp_channel",
+        [&] { return (channel = ibv_create_comp_channel(context)) != nullptr ? 0 : -1; },
+        [&] { must(ibv_destroy_comp_channel(channel)); });
+    must(ibv_close_device(context));
+    ibv_free_device_list(list);
+}
+
 TEST(ids__nothing_to_be_had__told_and_possible_again) {
     rdma_event_channel* events = nullptr;
     sweep(
