@@ -18,9 +18,10 @@ as_a_stranger() {
 
 # What the plugin costs a verbs program that has no use for it: in time, and in memory. Whatever else
 # runs on the machine makes a run longer and never shorter, so the shortest of many counts, and runs
-# with and without it take turns. Libibverbs reads a file in its directory whatever its name is.
+# with and without it take turns. Where ibv_devices itself takes more than 10 ms, a tenth of that is granted.
+# Libibverbs reads a file in its directory whatever its name is.
 what_it_costs() {
-    local times without with size
+    local times without with limit size
     expect "enable" in_root sluice provider enable >/dev/null
     # shellcheck disable=SC2016  # expanded inside
     times=$(in_root env SYSFS_PATH=/opt/sluice-ci/sys bash -c 'for i in $(seq 40); do
@@ -32,8 +33,9 @@ what_it_costs() {
         done; done' - "$kDriverFile" /opt/sluice-ci/not-enabled | sort -k 2n)
     with=$(sed -n 's/^with //p' <<<"$times" | head -n 1)
     without=$(sed -n 's/^without //p' <<<"$times" | head -n 1)
-    expect_above "loading it takes less than 1 ms: $without us without, $with us with it; microseconds left" \
-        $((without + 1000 - with)) 0
+    limit=$((without > 10000 ? without / 10 : 1000))
+    expect_above "loading it takes less than $limit us: $without us without, $with us with it; microseconds left" \
+        $((without + limit - with)) 0
     in_root sluice provider disable >/dev/null
     size=$(in_root sh -c 'stat -L -c %s /usr/lib/*/libsluice.so.1')
     expect_above "it is smaller than 1 MiB; bytes left" $((1048576 - size)) 0
