@@ -77,8 +77,8 @@ void fill(Event& event, const sluice_cm_event& source, const Id& subject) {
     }
 }
 
-// Null when nobody listens any more, or there is no device or memory for it: then the peer hears no.
-std::shared_ptr<SharedId> take_request(const sluice_cm_event& source) {
+// Null when nobody listens any more.
+Result<std::shared_ptr<SharedId>> request_of(const sluice_cm_event& source) {
     const std::shared_ptr<SharedId> listener = ids::find(handle_of(source));
     if (listener == nullptr) {
         return nullptr;
@@ -87,8 +87,13 @@ std::shared_ptr<SharedId> take_request(const sluice_cm_event& source) {
     if (listener->id.is_destroyed) {
         return nullptr;
     }
-    Result<std::shared_ptr<SharedId>> request =
-        at_boundary("taking a request", [&] { return make_request(listener->id, source); });
+    return make_request(listener->id, source);
+}
+
+// Null, too, when there is no device or memory for it: then the peer hears no.
+std::shared_ptr<SharedId> take_request(const sluice_cm_event& source) {
+    const Result<std::shared_ptr<SharedId>> request =
+        at_boundary("taking a request", [&] { return request_of(source); });
     if (!request) {
         SLUICE_LOG(kWarning, "preload", "a request for a connection is refused: %s", request.error().text());
         return nullptr;
