@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A call whose requests for memory and the like fail one after another: each time it answers with a code that
-// says so, or does without, leaves no descriptor and no memory behind, and can be made again.
+// A call asks for memory and the like, and each of these requests fails once, one after another. Each time
+// the call answers with a code that says so, or does without, leaves no descriptor and no memory behind, and
+// can be made again.
 #pragma once
 
 #include <dirent.h>

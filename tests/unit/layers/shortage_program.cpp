@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program of rdma_cm under `sluice run`, whose requests for memory and the like fail one after another, as
-// far as they come from Sluice: each call answers with an errno or does without, and can be made again. Both
-// ends are in one process.
+// A program of rdma_cm under `sluice run`. What Sluice asks for, memory and the like, fails one request after
+// another: each call answers with an errno or does without, and can be made again. Both ends are in one
+// process.
 #include <infiniband/verbs.h>
 #include <link.h>
 #include <netinet/in.h>

@@ -245,22 +245,30 @@ TEST(connect__no_memory__told_and_unconnected) {
         "dat_ep_connect", [&] { return after(make_pair, connect); }, reject);
 }
 
-TEST(accept__no_memory__told_and_possible_again) {
-    std::unique_ptr<Pair> pair;
-    DAT_CR_HANDLE request = DAT_HANDLE_NULL;
-    const auto ask = [&] {
+// A pair for each round, and the request that one of both has made.
+struct Asked {
+    void ask() {
         pair = std::make_unique<Pair>();
         pair->ask();
         request = pair->request();
-    };
+    }
+    std::unique_ptr<Pair> pair;
+    DAT_CR_HANDLE request = DAT_HANDLE_NULL;
+};
+
+TEST(accept__no_memory__told_and_possible_again) {
+    Asked asked;
     const auto take = [&] {
-        pair->active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
-        pair->passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
-        pair.reset();
+        asked.pair->active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+        asked.pair->passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+        asked.pair.reset();
     };
     sweep_of_connections(
         "dat_cr_accept",
-        [&] { return after(ask, [&] { return dat_cr_accept(request, pair->passive.ep, 0, nullptr); }); },
+        [&] {
+            return after([&] { asked.ask(); },
+                         [&] { return dat_cr_accept(asked.request, asked.pair->passive.ep, 0, nullptr); });
+        },
         take);
 }
 
@@ -284,20 +292,18 @@ TEST(further_connect__no_memory__told_and_unconnected) {
 
 // The request stays until it is handed on. A point that has no memory for it is one that has no room.
 TEST(handoff__no_memory__told_or_refused) {
-    std::unique_ptr<Pair> pair;
-    DAT_CR_HANDLE request = DAT_HANDLE_NULL;
-    const auto ask = [&] {
-        pair = std::make_unique<Pair>();
-        pair->ask();
-        request = pair->request();
-    };
+    Asked asked;
     const auto end = [&] {
-        assert_int_equal(dat_cr_reject(request), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR));
-        pair.reset();
+        assert_int_equal(dat_cr_reject(asked.request), coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_CR));
+        asked.pair.reset();
     };
     sweep_of_connections(
         "dat_cr_handoff",
-        [&] { return after(ask, [&] { return dat_cr_handoff(request, pair->qualifier); }); }, end);
+        [&] {
+            return after([&] { asked.ask(); },
+                         [&] { return dat_cr_handoff(asked.request, asked.pair->qualifier); });
+        },
+        end);
 }
 
 } // namespace
