@@ -239,10 +239,14 @@ struct Stranger {
     Descriptor socket;
 };
 
-inline bool arrives(int socket_fd) {
+// A datagram does, sooner or later, and isn't read.
+inline bool waits(int socket_fd) {
     pollfd wanted = {.fd = socket_fd, .events = POLLIN, .revents = 0};
+    return poll(&wanted, 1, 10'000) == 1;
+}
+inline bool arrives(int socket_fd) {
     std::array<std::uint8_t, 65536> bytes;
-    return poll(&wanted, 1, 10'000) == 1 && recv(socket_fd, bytes.data(), bytes.size(), 0) > 0;
+    return waits(socket_fd) && recv(socket_fd, bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;
 }
 // What no event tells of.
 template<typename Condition>
