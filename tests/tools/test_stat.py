@@ -98,6 +98,12 @@ class Stat(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stdout), (2, ""))
         self.assertIn("name one of them", ran.stderr)
 
+    # Of ended processes only the newest are kept, and the doctor opens every device in a process of its own.
+    def test_plain__after_the_doctor__nothing_of_its_own(self):
+        env = {**os.environ, "SLUICE_UROCE_COUNTERS": str(self.path)}
+        said = subprocess.run([SLUICE, "doctor"], capture_output=True, text=True, check=False, env=env).stdout
+        self.assertRegex(said, r"uroce0 \S+ opens")
+        self.assertEqual((self.run_stat().returncode, list(self.path.iterdir())), (3, []))
 
     def test_plain__syncs_and_lines__both_directions_together(self):
         self.file()
