@@ -73,6 +73,18 @@ TEST(program__not_installed__named) {
     assert_false(find_finding(findings, "program", "problem", "no program 'no-such-program'").is_null());
 }
 
+TEST(program__not_installed_and_known__its_package_is_named) {
+    Patient patient;
+    if (!patient.can_live() || access("/usr/bin/apt-get", X_OK) != 0 ||
+        access("/usr/bin/ib_acme", F_OK) == 0) {
+        skip();
+    }
+    const Json named =
+        find_finding(patient.examine("-- ib_acme -h"), "program", "problem", "no program 'ib_acme'");
+    assert_false(named.is_null());
+    assert_true(named["remedy"].get<std::string>().ends_with("apt-get install -y ibacm"));
+}
+
 TEST(program__linked_statically__named_and_run) {
     Patient patient;
     if (!patient.can_live()) {

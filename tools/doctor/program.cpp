@@ -32,10 +32,53 @@ std::string command_line(const Words& words, std::size_t from = 0) {
     return line;
 }
 
+bool has_apt() {
+    return access("/usr/bin/apt-get", X_OK) == 0;
+}
+
+Remedy installation(const char* package) {
+    return as_root(std::string("apt-get install -y ") + package);
+}
+
+struct ProgramPackage {
+    const char* name;
+    std::string_view programs; // each between two spaces
+};
+
+// Debian's, of programs that people look for when they try RDMA.
+constexpr std::array kProgramPackages{
+    ProgramPackage{"ibverbs-utils",
+                   " ibv_asyncwatch ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ibv_uc_pingpong"
+                   " ibv_ud_pingpong ibv_xsrq_pingpong "},
+    ProgramPackage{
+        "rdmacm-utils",
+        " cmtime mckey rcopy rdma_client rdma_server rdma_xclient rdma_xserver riostream rping rstream"
+        " ucmatose udaddy udpong "},
+    ProgramPackage{"perftest",
+                   " ib_atomic_bw ib_atomic_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_write_bw"
+                   " ib_write_lat raw_ethernet_bw raw_ethernet_lat "},
+    ProgramPackage{"qperf", " qperf "},
+    ProgramPackage{"ibacm", " ib_acme ibacm "},
+    ProgramPackage{"dapl2-utils", " dapltest dtest dtestcm dtestx "},
+    ProgramPackage{"ucx-utils", " ucx_info ucx_perftest "},
+    ProgramPackage{"libfabric-bin", " fi_info fi_pingpong "},
+    ProgramPackage{"openmpi-bin", " mpiexec mpirun "},
+    ProgramPackage{"fio", " fio "},
+};
+
+Remedy remedy_for_absence(const std::string& command) {
+    const auto* const package =
+        std::ranges::find_if(kProgramPackages, [word = " " + command + " "](const ProgramPackage& one) {
+            return one.programs.find(word) != std::string_view::npos;
+        });
+    return package != kProgramPackages.end() && has_apt() ? installation(package->name)
+                                                          : Remedy{"", "whoever installs it"};
+}
+
 // Whether it can be started at all.
 bool check_file(const std::string& command, const std::string& file, Report& report) {
     if (file.empty() || access(file.c_str(), F_OK) != 0) {
-        report.problem("there is no program '" + command + "'", {"", "whoever installs it"});
+        report.problem("there is no program '" + command + "'", remedy_for_absence(command));
         return false;
     }
     if (access(file.c_str(), X_OK) != 0) {
@@ -115,8 +158,8 @@ Remedy remedy_for_library(const std::string& file, const std::string& library) {
                 ""};
     }
     const auto* const package = std::ranges::find(kPackages, library, &Package::library);
-    if (package != kPackages.end() && access("/usr/bin/apt-get", X_OK) == 0) {
-        return as_root(std::string("apt-get install -y ") + package->name);
+    if (package != kPackages.end() && has_apt()) {
+        return installation(package->name);
     }
     return {"", "whoever installs " + library};
 }
