@@ -19,7 +19,7 @@ as_a_stranger() {
 # What the plugin costs a verbs program that has no use for it: in time, and in memory. Whatever else
 # runs on the machine makes a run longer and never shorter, so the shortest of many counts, runs with
 # and without it take turns, and they go on until it is cheap enough or 400 of each were too long. Where
-# ibv_devices itself takes more than 5 ms, a fifth of that is granted: it loads some twenty other plugins.
+# ibv_devices itself takes more than 5 ms, a fifth of that is granted: it loads all other plugins.
 # Libibverbs reads a file in its directory whatever its name is.
 what_it_costs() {
     local times without with limit runs size

@@ -146,7 +146,7 @@ TEST(messages__for_the_dead__another_member_gets_them_until_the_seat_is_taken) {
     }
     const std::uint32_t survivors_id = number_of(*survivor.group, random);
     const auto is_left_to_late = [&](int socket_fd, std::uint32_t question) {
-        // What was there before a question comes, whoever answers has seen.
+        // The survivor looks at its sockets in the order of arrival: its answer comes after the datagram.
         return waits(socket_fd) &&
                late.group->ask(
                    {.local = address, .qpn = question, .remote = address, .peer_qpn = survivors_id}) ==
