@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ibverbs-glue/reach.hpp"
+#include "rpma/codes.hpp"
 #include "rpma/handles.hpp"
 #include "rpma/persistence.hpp"
 
@@ -283,21 +284,7 @@ int rpma_conn_cfg_get_srq(const struct rpma_conn_cfg* cfg, struct rpma_srq** srq
 }
 
 const char* rpma_utils_conn_event_2str(enum rpma_conn_event conn_event) {
-    switch (conn_event) {
-    case RPMA_CONN_UNDEFINED:
-        return "Undefined connection event";
-    case RPMA_CONN_ESTABLISHED:
-        return "Connection established";
-    case RPMA_CONN_CLOSED:
-        return "Connection closed";
-    case RPMA_CONN_LOST:
-        return "Connection lost";
-    case RPMA_CONN_REJECTED:
-        return "Connection rejected";
-    case RPMA_CONN_UNREACHABLE:
-        return "Connection unreachable";
-    }
-    return "Unsupported connection event";
+    return sluice::rpma::text_of(conn_event);
 }
 
 int rpma_srq_cfg_new(struct rpma_srq_cfg** cfg_ptr) {

@@ -39,4 +39,22 @@ int code_of(const Error& error) noexcept {
     return RPMA_E_UNKNOWN;
 }
 
+const char* text_of(rpma_conn_event event) noexcept {
+    switch (event) {
+    case RPMA_CONN_UNDEFINED:
+        return "Undefined connection event";
+    case RPMA_CONN_ESTABLISHED:
+        return "Connection established";
+    case RPMA_CONN_CLOSED:
+        return "Connection closed";
+    case RPMA_CONN_LOST:
+        return "Connection lost";
+    case RPMA_CONN_REJECTED:
+        return "Connection rejected";
+    case RPMA_CONN_UNREACHABLE:
+        return "Connection unreachable";
+    }
+    return "Unsupported connection event";
+}
+
 } // namespace sluice::rpma

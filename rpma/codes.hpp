@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// librpma's codes. Beside the checks of arguments in api_*.cpp they are named here and in codes.cpp alone:
-// objects give a Result, and on the data path, where a Result would cost more than the post itself, an
-// Answer.
+// librpma's codes, and what its events are called. Beside the checks of arguments in api_*.cpp, codes are
+// named here and in codes.cpp alone: objects give a Result, and on the data path, where a Result would cost
+// more than the post itself, an Answer.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once
@@ -50,5 +50,8 @@ constexpr int code_of(Answer answer) noexcept {
 // What the system or the device refused is RPMA_E_PROVIDER, whatever its reason was, but that there is no
 // memory.
 int code_of(const Error& error) noexcept;
+
+// Never null, whatever number EVENT has.
+const char* text_of(rpma_conn_event event) noexcept;
 
 } // namespace sluice::rpma

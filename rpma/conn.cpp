@@ -10,6 +10,7 @@
 
 #include "ibverbs-glue/adaptors.hpp"
 #include "ibverbs-glue/reach.hpp"
+#include "rpma/codes.hpp"
 #include "rpma/log.hpp"
 
 namespace sluice::rpma {
@@ -264,7 +265,7 @@ std::optional<rpma_conn_event> Conn::told(glue::ConnectionEvent& event) {
         return std::nullopt;
     }
     is_lost_ = is_lost_ || name == RPMA_CONN_LOST;
-    log_message(RPMA_LOG_LEVEL_NOTICE, {}, rpma_utils_conn_event_2str(*name));
+    log_message(RPMA_LOG_LEVEL_NOTICE, {}, text_of(*name));
     return name;
 }
 
