@@ -78,11 +78,12 @@ with_progress() {
 progress_of() { tail -c 4000 "$1" | sed -n 's|^\[\([0-9]*\)/\([0-9]*\)\] .*|\1 of \2, |p' | tail -n 1; }
 
 progress_ticker() {
-    local label=$1 start=$2 pid=$3 log=$4 last=0 elapsed
+    local label=$1 start=$2 pid=$3 log=$4 last=0 elapsed silence
+    exec {silence}<> <(:) # before the trap: bash can't run one while it makes such a file
     trap 'exit 0' TERM
     while kill -0 "$pid" 2>/dev/null; do
         # A wait that a signal can end at once: sleep would outlive this shell.
-        read -r -t 2 <> <(:) || true
+        read -r -t 2 -u "$silence" || true
         elapsed=$((SECONDS - start))
         if [ -t 1 ]; then
             printf '\r\033[K  %s ... %s%d s' "$label" "$(progress_of "$log")" "$elapsed"
