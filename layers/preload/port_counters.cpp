@@ -21,8 +21,8 @@ constexpr PortCounter kPortCounters[] = {
     {"counters/port_rcv_errors", "drop.bad_icrc"},
     {"counters/port_xmit_discards", "drop.send_refused"},
     // rdma_rxe's
-    {"hw_counters/sent_pkts", "transport.packets_sent"},
-    {"hw_counters/rcvd_pkts", "transport.packets_received"},
+    {"hw_counters/sent_pkts", "path.", ".packets_sent"},
+    {"hw_counters/rcvd_pkts", "path.", ".packets_received"},
     {"hw_counters/duplicate_request", "transport.duplicates_received"},
     {"hw_counters/out_of_seq_request", "transport.out_of_sequence"},
     {"hw_counters/rcvd_rnr_err", "transport.rnr_received"},

@@ -21,8 +21,6 @@
 namespace sluice::roce::engine {
 
 struct Counters {
-    Count packets_in;
-    Count packets_out;
     Count dropped_unknown_qp;
     Count dropped_wrong_peer;  // source, pkey, qkey or transport of another
     Count dropped_wrong_port;  // the peer's address, and not the port that it sends from
@@ -88,8 +86,8 @@ struct QpContext {
     // A request of the peer's that was executed: it brought so many bytes, or takes so many.
     void count_received(std::uint32_t brought, std::uint32_t taken = 0) noexcept {
         count(&Counters::messages_received, &QpCounters::messages_received);
-        own_counters.bytes_received.add(brought);
-        own_counters.bytes_sent.add(taken);
+        own_counters.bytes_received.add_any(brought);
+        own_counters.bytes_sent.add_any(taken);
     }
 
     void complete(CompletionQueue& queue, Completion completion) noexcept {

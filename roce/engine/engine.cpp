@@ -178,7 +178,6 @@ std::uint32_t Engine::take_ready() noexcept {
 }
 
 void Engine::receive(const InPacket& in, const Moment& now) noexcept {
-    ++counters_.packets_in;
     if (in.packet.info().transport == wire::Transport::kCnp) {
         return; // nothing here reacts to congestion
     }
@@ -260,7 +259,6 @@ bool Engine::transmit_ready(OutPacket& out, const Moment& now) noexcept {
             wait_for_room(index);
         }
         if (sent) {
-            ++counters_.packets_out;
             out.source_qpn = slots_[index].qp->qpn();
             make_ready(index);
             if (slots_[index].qp->unsettled() && !slots_[index].unsettled) {

@@ -37,15 +37,11 @@ constexpr Named kNamed[] = {
     {offsetof(C, direct.bytes_sent), "path.direct.bytes_sent"},
     {offsetof(C, direct.bytes_received), "path.direct.bytes_received"},
 
-    {offsetof(C, deliveries.own), "delivery.own"},
-    {offsetof(C, deliveries.direct), "delivery.direct"},
     {offsetof(C, deliveries.posted), "delivery.inbox"},
     {offsetof(C, deliveries.lost), "drop.inbox_full"},
     {offsetof(C, deliveries.damaged), "drop.injected_damage"},
     {offsetof(C, deliveries.no_route), "drop.no_route"},
 
-    {offsetof(C, transport.packets_in), "transport.packets_received"},
-    {offsetof(C, transport.packets_out), "transport.packets_sent"},
     {offsetof(C, transport.dropped_unknown_qp), "drop.unknown_qp"},
     {offsetof(C, transport.dropped_wrong_peer), "drop.wrong_peer"},
     {offsetof(C, transport.dropped_wrong_port), "drop.wrong_port"},

@@ -31,18 +31,16 @@ struct PathCounters {
 
     void sent(std::uint64_t bytes) noexcept {
         ++packets_sent;
-        bytes_sent.add(bytes);
+        bytes_sent.add_any(bytes);
     }
     void received(std::uint64_t bytes) noexcept {
         ++packets_received;
-        bytes_received.add(bytes);
+        bytes_received.add_any(bytes);
     }
 };
 
 struct DeliveryCounters {
-    Count own;      // to ourselves
-    Count direct;   // into another device's engine
-    Count posted;   // into another device's inbox
+    Count posted;   // into another device's inbox: its lock was another thread's
     Count lost;     // its inbox was full
     Count damaged;  // by an injected fault: delivered to nobody
     Count no_route; // nobody here has the address, and there is no link, or it has no room

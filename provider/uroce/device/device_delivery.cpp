@@ -120,11 +120,9 @@ void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
     }
     counters_.loop.sent(payload_bytes(out_));
     if (&to == this) {
-        ++counters_.deliveries.own;
         take_in(out_, pump.now());
     } else if (Device* const held = pump.find(to)) {
         pump.go_on();
-        ++counters_.deliveries.direct;
         held->take_in(out_, pump.now());
     } else {
         give_to_neighbour(to, pump);
@@ -134,7 +132,6 @@ void Device::deliver_here(Neighbour& to, Pump& pump) noexcept {
 void Device::give_to_neighbour(Neighbour& to, Pump& pump) noexcept {
     switch (to.take_from(*this, pump)) {
     case Taken::kNow:
-        ++counters_.deliveries.direct;
         break;
     case Taken::kLater:
         ++counters_.deliveries.posted;

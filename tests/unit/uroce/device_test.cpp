@@ -335,13 +335,13 @@ TEST(try_progress__somebody_at_it__leaves_what_came_to_the_holder) {
     {
         const Device::ProgressSession session(one.device);
         assert_true(one.device.try_progress());
-        assert_int_equal(session.engine().counters().packets_in, 0);
+        assert_int_equal(one.device.counters().udp.packets_received, 0);
         const int before = one.link->receives;
         assert_false(one.device.try_progress()); // not before the first are delivered
         assert_int_equal(one.link->receives, before);
     }
     const Device::ProgressSession session(one.device);
-    assert_int_equal(session.engine().counters().packets_in, 1);
+    assert_int_equal(one.device.counters().udp.packets_received, 1);
 }
 
 TEST(poll__a_write_arrives__its_acknowledgement_leaves_with_the_next_request) {
@@ -430,7 +430,7 @@ TEST(poll__a_refusal__leaves_at_once) {
     const Device::ProgressSession session(one.device);
     assert_int_equal(one.link->appended, appended + 1);
     assert_true(one.link->unflushed.empty());
-    assert_int_equal(session.engine().counters().packets_in, psn + 1);
+    assert_int_equal(one.device.counters().udp.packets_received, psn + 1);
 }
 
 // Nobody polls for it.
@@ -545,7 +545,7 @@ TEST(delivery__the_other_is_held__waits_in_the_inbox_for_its_holder) {
     words[0] = 7;
     post();
     assert_int_equal(words[1], 7);
-    assert_int_equal(devices[0]->deliveries().direct, 1);
+    assert_int_equal(devices[0]->deliveries().posted, 1);
     assert_int_equal(devices[0]->counters().loop.bytes_sent, 16);
     assert_int_equal(devices[1]->counters().loop.bytes_received, 16);
     assert_int_equal(devices[0]->counters().loop.packets_received, 2); // acknowledgements
