@@ -4,9 +4,6 @@
 // of them.
 #pragma once
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,13 +13,9 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::bench {
+#include "tests/bench/own_build.hpp"
 
-inline std::string own_path() {
-    std::array<char, 4096> path{};
-    const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
-    return std::string(path.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-}
+namespace sluice::bench {
 
 // Minutes on a quiet machine, and far more under valgrind in a guest whose processors are shared.
 inline constexpr int kLabSeconds = 1500;

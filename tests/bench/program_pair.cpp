@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "tests/bench/failure.hpp"
-#include "tests/bench/in_lab.hpp"
+#include "tests/bench/own_build.hpp"
 
 namespace sluice::bench {
 
@@ -150,12 +150,7 @@ std::uint64_t counted(const nlohmann::json& path, Way way) {
 } // namespace
 
 std::string sluice_command() {
-    const std::string self = own_path();
-    std::string command = self.substr(0, self.rfind("/tests/bench/")) + "/tools/sluice";
-    if (access(command.c_str(), X_OK) != 0) {
-        die(command.c_str());
-    }
-    return command;
+    return in_build("tools/sluice");
 }
 
 PairRunner::PairRunner(std::string sluice, std::string address, std::string port)

@@ -4,14 +4,18 @@
 // whichever provider the environment names.
 #pragma once
 
+#include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "tests/bench/provider_ends.hpp"
 
@@ -21,12 +25,25 @@ inline constexpr int kBatch = 16;
 inline constexpr std::uint32_t kBytes = 64;
 inline constexpr int kDepth = 64;
 
+// Ends the process if CONTEXT isn't driven by what the environment names: libibverbs goes on with another
+// provider where it can't load one.
+inline void need_named_provider(const ibv_context& context) {
+    Dl_info info{};
+    const bool is_ours = dladdr(reinterpret_cast<void*>(context.ops.poll_cq), &info) != 0 &&
+                         std::string_view(info.dli_fname).find("libsluice") != std::string_view::npos;
+    if (is_ours != (std::getenv("RDMAV_DRIVERS") != nullptr)) {
+        errno = ENODEV;
+        die(is_ours ? "be driven by the stock provider" : "be driven by our provider");
+    }
+}
+
 // Two connected queue pairs; what one sends, the other receives.
 class Loop {
   public:
     Loop(const std::string& device, bool promise_one_thread)
         : ends_(open_ends(device)), context_(ends_->context()), pd_(need(ibv_alloc_pd(context_), "PD")),
           mr_(need(ibv_reg_mr(pd_, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE), "MR")) {
+        need_named_provider(*context_);
         if (promise_one_thread) {
             ibv_td_init_attr td_attr{};
             ibv_parent_domain_init_attr attr{};

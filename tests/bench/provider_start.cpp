@@ -21,6 +21,7 @@
 
 #include "tests/bench/failure.hpp"
 #include "tests/bench/harness.hpp"
+#include "tests/bench/own_build.hpp"
 
 namespace {
 
@@ -46,15 +47,6 @@ int list_devices() {
     }
     const double kib = resident_kib();
     return write(STDOUT_FILENO, &kib, sizeof kib) == sizeof kib ? 0 : 1;
-}
-
-std::string own_path() {
-    std::array<char, 4096> path{};
-    const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
-    if (length <= 0) {
-        die("find the own program");
-    }
-    return {path.data(), static_cast<std::size_t>(length)};
 }
 
 struct Start {
@@ -115,9 +107,8 @@ int main(int argc, char** argv) {
     }
     sluice::bench::Report report("provider: what it adds to the start of a program that doesn't use it", argc,
                                  argv);
-    const std::string self = own_path();
-    std::string preload =
-        "LD_PRELOAD=" + self.substr(0, self.rfind("/bench/")) + "/provider/libibverbs/libsluice-rdmav34.so";
+    const std::string self = sluice::bench::own_path();
+    std::string preload = "LD_PRELOAD=" + sluice::bench::in_build("provider/libibverbs/libsluice-rdmav34.so");
     const std::array<char*, 1> without = {nullptr};
     const std::array<char*, 2> with = {preload.data(), nullptr};
     const std::array<char* const*, 3> environments = {without.data(), with.data(), without.data()};

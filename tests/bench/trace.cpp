@@ -7,7 +7,7 @@
 // recorded of each that is signaled, and one of each that isn't. First touches of the recording's memory are
 // in it.
 #include "tests/bench/harness.hpp"
-#include "tests/bench/in_lab.hpp"
+#include "tests/bench/own_build.hpp"
 #include "tests/bench/uroce_end.hpp"
 
 namespace sluice::bench {
@@ -71,13 +71,8 @@ int measure_self(const std::string& how, int batches) {
 
 // ---- the one that starts it
 
-std::string sluice_of_this_build() {
-    const std::string self = own_path();
-    return self.substr(0, self.rfind("/tests/bench/")) + "/tools/sluice";
-}
-
 double run_writer(const char* how, bool is_traced, int batches) {
-    const std::string command = (is_traced ? sluice_of_this_build() + " trace -o /dev/null -- " : "") +
+    const std::string command = (is_traced ? in_build("tools/sluice") + " trace -o /dev/null -- " : "") +
                                 own_path() + " --write " + how + " " + std::to_string(batches) +
                                 " 2>/dev/null";
     FILE* const output = need(popen(command.c_str(), "r"), "popen");

@@ -14,13 +14,8 @@
 
 namespace {
 
-using sluice::bench::own_path;
-
-// Where this program lies, and the others beside it.
-std::string folder() {
-    const std::string self = own_path();
-    return self.substr(0, self.rfind('/'));
-}
+using sluice::bench::in_build;
+using sluice::bench::own_folder;
 
 struct Contestant {
     std::string environment;
@@ -29,17 +24,17 @@ struct Contestant {
 };
 
 Contestant ours(const std::string& device) {
-    const std::string build = folder().substr(0, folder().rfind('/'));
-    return {"LD_LIBRARY_PATH=" + build + "/udapl/provider", folder() + "/bench_udapl_round_trips", device};
+    return {"LD_LIBRARY_PATH=" + in_build("udapl/provider"), own_folder() + "/bench_udapl_round_trips",
+            device};
 }
 
 // Its adapters stand in a dat.conf, with a network interface for each.
 Contestant theirs(const std::string& netdev) {
     const std::string conf = std::filesystem::temp_directory_path() / "bench_udapl_peer.conf";
-    std::ofstream(conf) << "peer u2.0 nonthreadsafe default " << folder()
+    std::ofstream(conf) << "peer u2.0 nonthreadsafe default " << own_folder()
                         << "/peer/libdaplofa.so.2 dapl.2.0 \"" << netdev << " 0\" \"\"\n";
-    return {"LD_LIBRARY_PATH=" + folder() + "/peer DAT_OVERRIDE=" + conf,
-            folder() + "/peer/udapl_round_trips", "peer"};
+    return {"LD_LIBRARY_PATH=" + own_folder() + "/peer DAT_OVERRIDE=" + conf,
+            own_folder() + "/peer/udapl_round_trips", "peer"};
 }
 
 struct Count {
@@ -123,9 +118,9 @@ void compare(sluice::bench::Report& report, const Contestant& our, const Contest
 } // namespace
 
 int main(int argc, char** argv) {
-    if (!std::filesystem::exists(folder() + "/peer/udapl_round_trips")) {
+    if (!std::filesystem::exists(own_folder() + "/peer/udapl_round_trips")) {
         std::fprintf(stderr, "bench_udapl_peer: %s/peer isn't there; run scripts/bench udapl_peer\n",
-                     folder().c_str());
+                     own_folder().c_str());
         return 3;
     }
     const char* const device = std::getenv("LAB_DEVICE");
