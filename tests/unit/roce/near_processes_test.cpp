@@ -243,6 +243,35 @@ TEST(memory__of_another_process_written_in_order__last_word_comes_last) {
     end(child);
 }
 
+// Its first word is gone, and the page with the last one isn't: whoever begins with the last one is seen.
+TEST(memory__of_another_process_without_its_beginning__last_word_stays) {
+    if (!kernel_lets_us()) {
+        skip();
+    }
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    std::uint8_t* const kept = static_cast<std::uint8_t*>(pages) + page;
+    Shared& shared = make_shared();
+    const pid_t child = start(shared, [&](Shared& its) {
+        need(munmap(pages, page) == 0);
+        be_ready(its);
+        _exit(std::all_of(kept, kept + page, [](std::uint8_t byte) { return byte == 0; }) ? 0 : 1);
+    });
+    near::ProcessMemory memory(child);
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    std::array<std::uint64_t, 4> mine;
+    mine.fill(~std::uint64_t{0});
+    const iovec piece{mine.data(), sizeof mine};
+    assert_false(memory.write_in_order(reinterpret_cast<std::uintptr_t>(kept) - kWord, {&piece, 1},
+                                       sizeof mine - kWord, kWord));
+    shared.stage = 2;
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    munmap(pages, 2 * page);
+}
+
 TEST(memory__of_a_process_that_may_not_be_traced__is_refused) {
     if (!kernel_lets_us() || geteuid() == 0) {
         skip(); // who may trace everything may do that, too
