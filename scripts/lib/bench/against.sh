@@ -18,7 +18,7 @@ build_other() {
     cd "$3" && cmake --preset release -B "$4" "${options[@]}" && cmake --build "$4" --target "bench_$2"
 }
 
-# in_turns TURNS DIR THIS OTHER: what each has measured, in DIR. Who begins changes with the turn.
+# in_turns TURNS DIR THIS OTHER: what each has measured, in DIR. The order changes with the turn.
 in_turns() {
     local turns=$1 dir=$2 turn who order
     local -A program=([this]=$3 [other]=$4 [again]=$4)

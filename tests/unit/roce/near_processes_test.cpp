@@ -243,7 +243,7 @@ TEST(memory__of_another_process_written_in_order__last_word_comes_last) {
     end(child);
 }
 
-// Its first word is gone, and the page with the last one isn't: whoever begins with the last one is seen.
+// Its first word is gone, and the page with the last one isn't: a write that begins with the last one shows.
 TEST(memory__of_another_process_without_its_beginning__last_word_stays) {
     if (!kernel_lets_us()) {
         skip();
