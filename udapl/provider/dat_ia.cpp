@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Interface adapters, what they can do, and what every handle knows.
+#include <sluice/sluice.h>
+
 #include <algorithm>
 #include <charconv>
 #include <climits>
@@ -9,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "udapl/provider/dat_calls.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
@@ -40,11 +43,10 @@ void copy_name(char (&to)[DAT_NAME_MAX_LENGTH], const char* from) noexcept {
 }
 
 // The first two numbers of a version such as 20.31.1014; 0 where there is none.
-template<std::size_t kSize>
-void read_version(const char (&text)[kSize], DAT_UINT32& major, DAT_UINT32& minor) noexcept {
-    const char* const end = text + strnlen(text, kSize);
+void read_version(std::string_view text, DAT_UINT32& major, DAT_UINT32& minor) noexcept {
+    const char* const end = text.data() + text.size();
     major = minor = 0;
-    const char* const rest = std::from_chars(text, end, major).ptr;
+    const char* const rest = std::from_chars(text.data(), end, major).ptr;
     if (rest != end && *rest == '.') {
         (void)std::from_chars(rest + 1, end, minor);
     }
@@ -58,7 +60,8 @@ void fill(const Ia& ia, DAT_IA_ATTR& attr) noexcept {
     std::snprintf(attr.vendor_name, sizeof attr.vendor_name, "0x%08x:0x%08x", limits.vendor_id,
                   limits.vendor_part_id);
     attr.hardware_version_major = limits.hw_ver;
-    read_version(limits.fw_ver, attr.firmware_version_major, attr.firmware_version_minor);
+    read_version({limits.fw_ver, strnlen(limits.fw_ver, sizeof limits.fw_ver)}, attr.firmware_version_major,
+                 attr.firmware_version_minor);
     // A program reads the address through a pointer that would let it write.
     attr.ia_address_ptr = const_cast<DAT_IA_ADDRESS_PTR>(device.address().get()); // NOLINT
     attr.max_eps = count_of(limits.max_qp);
@@ -100,7 +103,7 @@ void fill(const Ia& ia, DAT_PROVIDER_ATTR& attr) noexcept {
     const coherence::Engine& memory = ia.device().memory();
     attr = {};
     copy_name(attr.provider_name, "sluice");
-    attr.provider_version_minor = 1;
+    read_version(sluice_version(), attr.provider_version_major, attr.provider_version_minor);
     attr.dapl_version_major = DAT_VERSION_MAJOR;
     attr.dapl_version_minor = DAT_VERSION_MINOR;
     // The page calls it a union of an enumeration that counts from 0: VIRTUAL, LMR and SHARED_VIRTUAL.
