@@ -415,10 +415,7 @@ int run(std::span<char*> words) {
     }
     listen_to_library();
     const int result = line.chosen();
-    std::cout.flush();
-    if (!std::cout) {
-        throw Failure(kExitFailure, "standard output can't be written");
-    }
+    flush_or_fail(std::cout, "standard output");
     return result;
 }
 

@@ -6,7 +6,9 @@
 #include <libsmartcols.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <cwchar>
 #include <iostream>
 #include <memory>
@@ -212,6 +214,20 @@ void print_without_blanks(const std::string& text) {
 }
 
 } // namespace
+
+void flush_or_fail(std::ostream& stream, const std::string& what) {
+    if (stream.flush()) {
+        return;
+    }
+    // A stream that has failed before doesn't know why any more. What is written to is of no use already: one
+    // more byte spoils nothing, and tells.
+    errno = 0;
+    stream.clear();
+    stream.put('\n').flush();
+    const int error = errno;
+    throw Failure(kExitFailure, what + " can't be written" +
+                                    (error != 0 ? std::string(": ") + std::strerror(error) : std::string()));
+}
 
 void print_table(const Options& options, const std::vector<Column>& columns, const std::vector<Row>& rows) {
     print_without_blanks(TableLayout(options, columns, rows).text());

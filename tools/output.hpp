@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -31,6 +32,9 @@ class Failure : public std::runtime_error {
   private:
     ExitStatus status_;
 };
+
+// Throws a Failure with the reason where something couldn't be written to STREAM, which is called WHAT.
+void flush_or_fail(std::ostream& stream, const std::string& what);
 
 // What every subcommand gets.
 struct Options {

@@ -25,9 +25,7 @@ std::ostream& OutputFile::stream() {
 }
 
 void OutputFile::finish() {
-    if (!stream().flush()) {
-        throw Failure(kExitFailure, command_ + ": " + name_ + " can't be written");
-    }
+    flush_or_fail(stream(), command_ + ": " + shown());
 }
 
 } // namespace sluice::tools

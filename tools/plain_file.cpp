@@ -15,6 +15,19 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{256} * 1024;
 
+// On a disk that becomes full in between, the first write is short and says nothing of the reason; the next
+// one does.
+bool write_all(int fd, std::string_view content) {
+    while (!content.empty()) {
+        const ssize_t written = write(fd, content.data(), content.size());
+        if (written < 0) {
+            return false;
+        }
+        content.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
 } // namespace
 
 Failure system_failure(const std::string& what) {
@@ -51,8 +64,7 @@ void write_atomically(const std::string& path, std::string_view content) {
     if (fd < 0) {
         throw system_failure(directory);
     }
-    const bool written = write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
-                         fchmod(fd, 0644) == 0 && fsync(fd) == 0;
+    const bool written = write_all(fd, content) && fchmod(fd, 0644) == 0 && fsync(fd) == 0;
     const int write_errno = errno;
     close(fd);
     if (!written || rename(temporary.c_str(), path.c_str()) != 0) {

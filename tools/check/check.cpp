@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <optional>
 
 #include "tools/check/findings_file.hpp"
@@ -22,6 +21,7 @@
 #include "tools/check/timeline_run.hpp"
 #include "tools/child.hpp"
 #include "tools/commands.hpp"
+#include "tools/output_file.hpp"
 #include "tools/parts.hpp"
 #include "tools/running_command.hpp"
 
@@ -42,31 +42,29 @@ Suppressions suppressions_of(const std::string& file) {
     return {lines, file};
 }
 
-// Objects, one a line, to a file or to standard output.
+// Objects, one a line, for a reader that doesn't wait for the end.
 class JsonLines {
   public:
-    explicit JsonLines(const std::string& name) : name_(name) {
-        if (!name.empty() && name != "-") {
-            file_.open(name);
-            if (!file_) {
-                throw Failure(kExitFailure, "check: " + name + ": " + std::strerror(errno));
-            }
+    explicit JsonLines(const std::string& name) {
+        if (!name.empty()) {
+            file_.emplace("check", name);
         }
     }
 
     void add(const nlohmann::json& object) {
-        if (!name_.empty()) {
-            to() << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n'
-                 << std::flush;
+        if (file_) {
+            file_->stream() << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n'
+                            << std::flush;
         }
     }
-    bool is_whole() { return name_.empty() || to(); }
+    void finish() {
+        if (file_) {
+            file_->finish();
+        }
+    }
 
   private:
-    std::ostream& to() { return file_.is_open() ? file_ : std::cout; }
-
-    const std::string name_;
-    std::ofstream file_;
+    std::optional<OutputFile> file_;
 };
 
 // One run of a command.
@@ -97,8 +95,8 @@ class Run {
             timeline_->write(symbols_, joined(command));
         }
         const int status = exit_status(running_.wait_status());
-        if (status == 0 && !json_.is_whole()) {
-            throw Failure(kExitFailure, "check: " + how_.json + " can't be written");
+        if (status == 0) {
+            json_.finish();
         }
         if (status == 0 && timeline_) {
             timeline_->finish();
