@@ -153,9 +153,23 @@ class TableLayout {
         return choice_.limit != 0 && width_needed(columns_, widths_, choice_.shown) > choice_.limit;
     }
 
+    // A number that is cut is another number.
+    bool is_cut(const Column& column) const {
+        return is_narrow() && (column.alignment == Column::kLeft || !has_texts());
+    }
+
+    bool has_texts() const {
+        for (std::size_t i = 0; i < columns_.size(); ++i) {
+            if (choice_.shown[i] && columns_[i].alignment == Column::kLeft) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     void add(const Column& column) {
         const int flags = (column.alignment == Column::kRight ? SCOLS_FL_RIGHT : 0) |
-                          (wraps(column) ? SCOLS_FL_WRAP : 0) | (is_narrow() ? SCOLS_FL_TRUNC : 0);
+                          (wraps(column) ? SCOLS_FL_WRAP : 0) | (is_cut(column) ? SCOLS_FL_TRUNC : 0);
         libscols_column* const made =
             must_be(scols_table_new_column(table_.get(), column.name.c_str(), 0, flags));
         if (wraps(column)) {

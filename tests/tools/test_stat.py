@@ -12,6 +12,7 @@ import unittest
 
 import openmetrics
 from counter_files import CounterFile
+from terminal import Terminal
 
 SLUICE = sys.argv[1]
 NAMES = ["path.udp.bytes_sent", "path.udp.packets_sent", "path.memory.bytes_sent", "path.direct.requests",
@@ -42,6 +43,14 @@ class Stat(unittest.TestCase):
     def only(self, families, name):
         (labels, value), = families["sluice_uroce_" + name].samples.items()
         return dict(labels), value
+
+    def test_table__20_columns__the_text_is_cut_and_no_number(self):
+        self.file(pid=4194303, command=b"a_long_name_of_a_program").end()
+        stat = Terminal([SLUICE, "stat", "--color", "never"], columns=20, SLUICE_UROCE_COUNTERS=str(self.path))
+        self.addCleanup(stat.close)
+        self.assertEqual(stat.change(), 0)
+        self.assertRegex("\n".join(stat.screen.text()), r"(^|\n)4194303  a_long_name *$")
+        self.assertLessEqual(max(map(len, stat.screen.text())), 20)
 
     def test_metrics__process_that_runs__families_labels_and_units(self):
         self.file(command=b"ib_write_bw", opened_ns=1_700_000_000_000_000_001)
