@@ -149,7 +149,10 @@ may_mount() {
 
 remove_root() {
     [ -n "${root:-}" ] && [ -d "$root" ] || return 0
-    ! mountpoint -q "$root/proc" || umount "$root/proc"
+    local mounted
+    for mounted in "$root"{.merged/proc,.merged,.full,/proc}; do
+        ! mountpoint -q "$mounted" || umount "$mounted"
+    done
     rm -rf --one-file-system "$root" "$root".*
 }
 

@@ -48,6 +48,9 @@ try_packages() {
     unknown_libibverbs
     foreign_plugin
     others_dat_conf
+    half_installed "${but_default[@]}"
+    two_architectures
+    full_disk
     edited_files_survive_an_upgrade "${but_default[@]}"
     the_stock_provider_gives_way
     a_program_for_dat_2
