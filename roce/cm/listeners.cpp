@@ -12,15 +12,30 @@ constexpr std::uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
 // listener meanwhile. As long as a peer on loopback goes on asking often.
 constexpr engine::Nanoseconds kMoment = 2'000'000'000;
 
+constexpr engine::Address kAny{};
+
+bool is_wildcard(const engine::Address& address) noexcept {
+    return address == kAny || address == kAnyIpv4;
+}
+
+bool hears(const engine::Address& listener, const engine::Address& address) noexcept {
+    return listener == kAny || listener == address || (listener == kAnyIpv4 && engine::is_ipv4(address));
+}
+
+// As in the kernel a program may listen at both wildcards. That of IPv4 has what both hear.
+bool exclude_each_other(const engine::Address& one, const engine::Address& other) noexcept {
+    const bool are_both_wildcards = is_wildcard(one) && is_wildcard(other);
+    return are_both_wildcards ? one == other : hears(one, other) || hears(other, one);
+}
+
 } // namespace
 
 Result<ListenerId> Listeners::add(const ListenParams& params) {
     Listener* free = nullptr;
     for (Listener& listener : listeners_) {
         const bool used = listener.id != 0;
-        const engine::Address& local = listener.params.local;
         if (used && listener.params.service_id == params.service_id &&
-            (local == engine::Address{} || params.local == engine::Address{} || local == params.local)) {
+            exclude_each_other(listener.params.local, params.local)) {
             return Error(
                 ErrorKind::kExists,
                 "another listener has this service or port already; choose another one, or close that one");
@@ -47,10 +62,20 @@ void Listeners::remove(ListenerId id, engine::Nanoseconds now) noexcept {
         if (listener.id == static_cast<std::uint32_t>(id) && listener.id != 0) {
             listener.id = 0;
             removed_[removed_count_++ % removed_.size()] = {listener.params.service_id, now};
-            if (claims_ != nullptr) {
-                claims_->release(listener.params.service_id, listener.params.local);
-            }
+            give_up(listener.params);
         }
+    }
+}
+
+// To other processes both wildcards are one claim.
+void Listeners::give_up(const ListenParams& params) noexcept {
+    const bool is_still_needed =
+        is_wildcard(params.local) && std::ranges::any_of(listeners_, [&](const Listener& listener) {
+            return listener.id != 0 && listener.params.service_id == params.service_id &&
+                   is_wildcard(listener.params.local);
+        });
+    if (claims_ != nullptr && !is_still_needed) {
+        claims_->release(params.service_id, params.local);
     }
 }
 
@@ -68,13 +93,14 @@ bool Listeners::was_removed_just_now(std::uint64_t service_id, engine::Nanosecon
 }
 
 Listener* Listeners::find(std::uint64_t service_id, const engine::Address& local) noexcept {
+    Listener* found = nullptr;
     for (Listener& listener : listeners_) {
         if (listener.id != 0 && listener.params.service_id == service_id &&
-            (listener.params.local == engine::Address{} || listener.params.local == local)) {
-            return &listener;
+            hears(listener.params.local, local) && (found == nullptr || found->params.local == kAny)) {
+            found = &listener;
         }
     }
-    return nullptr;
+    return found;
 }
 
 Result<std::uint16_t> Listeners::free_port(std::uint16_t port_space, RandomNumbers& random) const noexcept {

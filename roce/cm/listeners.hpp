@@ -44,6 +44,7 @@ class Listeners {
 
   private:
     bool has(std::uint64_t service_id) const noexcept;
+    void give_up(const ListenParams& params) noexcept;
 
     std::vector<Listener> listeners_;
     PortClaims* claims_;

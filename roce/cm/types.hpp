@@ -115,9 +115,11 @@ struct ResolveParams {
     std::uint64_t cookie = 0;
 };
 
+inline constexpr engine::Address kAnyIpv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0}};
+
 struct ListenParams {
     std::uint64_t service_id = 0;
-    engine::Address local;       // all zero: any of ours
+    engine::Address local;       // all zero: any of ours, or kAnyIpv4
     std::uint32_t backlog = 128; // requests that wait for an answer of the program
     std::uint64_t cookie = 0;
 };

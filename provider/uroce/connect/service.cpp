@@ -288,7 +288,7 @@ Result<void> Service::listen(Id& id, const sockaddr& address, int backlog) {
         return std::move(endpoint).error();
     }
     if (is_wildcard(endpoint->address)) {
-        port_.use_all(std::exchange(endpoint->address, {}));
+        port_.use_all(endpoint->address);
     } else if (endpoint->address != local_) {
         Result<void> used = port_.use(endpoint->address);
         if (!used) {

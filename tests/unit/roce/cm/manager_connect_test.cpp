@@ -218,6 +218,28 @@ TEST(listen__another_process_has_the_port__exists) {
                 (std::vector<OtherProcess::Claim>{{kService + 1, ipv4(2)}, {kService + 1, ipv4(3)}}));
 }
 
+TEST(listen__both_wildcards__each_hears_its_family) {
+    constexpr sluice::roce::engine::Address kIpv6{{0xfd, 1}};
+    OtherProcess other;
+    Listeners listeners(8, &other);
+    const auto four = listeners.add({.service_id = kService, .local = kAnyIpv4, .cookie = 4});
+    assert_true(listeners.find(kService, kIpv6) == nullptr);
+    const auto both = listeners.add({.service_id = kService, .local = {}, .cookie = 6});
+    assert_true(four.ok() && both.ok());
+    for (const auto& taken : {sluice::roce::engine::Address{}, kAnyIpv4, ipv4(2), kIpv6}) {
+        assert_true(listeners.add({.service_id = kService, .local = taken}).error().kind() ==
+                    ErrorKind::kExists);
+    }
+    assert_int_equal(listeners.find(kService, ipv4(2))->params.cookie, 4);
+    assert_int_equal(listeners.find(kService, kIpv6)->params.cookie, 6);
+    // To other processes they are one claim, which the last one gives back.
+    listeners.remove(*four, 0);
+    assert_true(other.releases.empty());
+    assert_int_equal(listeners.find(kService, ipv4(2))->params.cookie, 6);
+    listeners.remove(*both, 0);
+    assert_int_equal(other.releases.size(), 1);
+}
+
 TEST(resolve__datagram_service__queue_pair_and_key) {
     Bench bench;
     const auto id = bench.net.left.manager.resolve({.local = bench.net.left.where,
