@@ -4,8 +4,8 @@
 // with nanoseconds, each packet with the IP and UDP headers that the kernel gave it or took off.
 //
 // Records gather in a buffer of fixed size; one that finds it full writes it out first, which is a
-// copy into the page cache unless the file lies somewhere slow. The device flushes when it goes idle. After
-// an error (a full disk) nothing more is recorded, and the log says so once.
+// copy into the page cache unless the file lies somewhere slow. The device flushes whenever it has done what
+// there was to do. After an error (a full disk) nothing more is recorded, and the log says so once.
 //
 // Thread safety: any thread at any time; a record takes a short lock. A child of a fork records
 // nothing.

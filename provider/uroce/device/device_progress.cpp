@@ -170,6 +170,9 @@ void Device::lock(Purpose purpose) noexcept SLUICE_TSA(no_thread_safety_analysis
 
 bool Device::end_work() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     end_failed_queues();
+    if (instrumentation_.recorder != nullptr) {
+        instrumentation_.recorder->flush(); // the program may be killed next, or crash over what has come
+    }
     wake_programs();
     arm_timer();
     polled_ = timer_fired_ = false;
