@@ -186,6 +186,24 @@ ring_of_hosts() {
     grep -q '^time for 10 loops = .*(4 processes, 10000 bytes)' "$work/mpi.out" || fail "no ring"
 }
 
+# A guest without a disk, which its firmware runs.
+case_qemu_migration() {
+    need qemu-system-x86_64
+    moves bytes 1048576 migrated_by_rdma
+}
+readonly guest=(qemu-system-x86_64 -machine "q35,accel=tcg" -m 64 -nodefaults -display none)
+migrated_by_rdma() {
+    local uri=rdma:$server_address:$TEST_TCP_PORT source
+    start_server "${guest[@]}" -qmp "unix:$work/to,server=on,wait=off" -incoming "$uri"
+    until_true listens_cm || fail "QEMU doesn't listen"
+    uroce_at "$client_address" "${guest[@]}" -qmp "unix:$work/from,server=on,wait=off" >"$work/client.out" 2>"$work/client.err" &
+    source=$!
+    until_true test -S "$work/from" || fail "the other QEMU doesn't start"
+    /usr/bin/python3 "$(dirname "$0")/../clients/migrate.py" "$work/from" "$work/to" "$uri" || fail "no migration"
+    wait "$source" || fail "client: status $?"
+    server_ends
+}
+
 need_interface() {
     need fi_pingpong ip
     ! ip link show eth0 >/dev/null 2>&1 || return 0 # made by the last one in this namespace
