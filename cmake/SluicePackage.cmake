@@ -17,7 +17,11 @@ function(sluice_pkg_config name description)
   set(PC_VERSION "${arg_VERSION}")
   # Relative to the file itself, so that an installation may be moved.
   file(RELATIVE_PATH PC_UP "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
-  string(REGEX REPLACE "/$" "" PC_UP "${PC_UP}")
+  string(REGEX REPLACE "/$" "" PC_PREFIX "\${pcfiledir}/${PC_UP}")
+  # A package isn't moved, and pkg-config leaves out only paths that it knows as the system's by how they are written.
+  if(NOT SLUICE_RUNPATH)
+    set(PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+  endif()
   foreach(dir INCLUDE LIB)
     file(RELATIVE_PATH PC_${dir} "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_${dir}DIR}")
   endforeach()

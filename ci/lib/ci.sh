@@ -127,7 +127,7 @@ clean_root() {
     local lab
     mapfile -t lab < <("$sluice_root/scripts/packages" list lab)
     debian_root packages -- ibverbs-utils ibverbs-providers rdmacm-utils libibverbs-dev librdmacm-dev cmake g++ make \
-        pkg-config dapl2-utils usr-is-merged "${lab[@]}"
+        pkg-config dapl2-utils usr-is-merged librpma-dev "${lab[@]}"
 }
 
 # unpack_root NAME TAR: a fresh root below build/packages, in the variable `root`.

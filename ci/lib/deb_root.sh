@@ -48,6 +48,7 @@ try_packages() {
     unknown_libibverbs
     foreign_plugin
     others_dat_conf
+    the_original_librpma
     half_installed "${but_default[@]}"
     two_architectures
     full_disk
@@ -141,6 +142,24 @@ the_stock_provider_gives_way() {
     expect_quiet "sluice-default removed"
     expect "the stock provider is back" test -f "$root/$dir/librxe-rdmav34.so" -a ! -L "$root/$dir/librxe-rdmav34.so"
     expect_equal "with all its files" "$(in_root dpkg --verify ibverbs-providers)" ''
+}
+
+# removed_by PACKAGE...: what apt says it would remove to install them.
+removed_by() {
+    in_root apt-get -s --no-install-recommends install "$@" 2>&1 | sed -n 's/^Remv \([^ ]*\).*/\1/p' | sort | paste -sd' '
+}
+
+# Debian's librpma and ours take turns, and nothing else goes with the one that gives way.
+the_original_librpma() {
+    local ours
+    mapfile -t ours < <(files_of old librpma0-sluice librpma-sluice-dev)
+    expect_equal "Debian's librpma in place of ours: apt tells what goes" "$(removed_by librpma0 librpma-dev)" "librpma-sluice-dev librpma0-sluice"
+    expect "install it" apt_in_root install librpma0 librpma-dev
+    expect_equal "an upgrade doesn't bring ours back" "$(in_root apt-get -s dist-upgrade 2>&1 | grep -c '^Remv')" 0
+    expect_equal "ours in its place: apt tells what goes" "$(removed_by "${ours[@]}")" "librpma-dev librpma0"
+    install_from old librpma0-sluice librpma-sluice-dev
+    expect_equal "nor does an upgrade bring Debian's" "$(in_root apt-get -s dist-upgrade 2>&1 | grep -c '^Remv')" 0
+    expect_match "what programs load is ours" "$(in_root dpkg --search librpma.so.0)" '^librpma0-sluice:'
 }
 
 nothing_stays() {
