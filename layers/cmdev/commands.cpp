@@ -305,7 +305,7 @@ Result<void> take_option(Id& id, const rdma_ucm_set_option& option) {
     if (option.level == RDMA_OPTION_ID && option.optname == RDMA_OPTION_ID_ACK_TIMEOUT) {
         return take(id.ack_timeout);
     }
-    // Ports of uroce's are free as soon as nobody listens, and its wildcards are of one family each.
+    // Ports of uroce's are free as soon as nobody listens, and a program may listen at both wildcards.
     const bool is_so_already =
         option.level == RDMA_OPTION_ID &&
         (option.optname == RDMA_OPTION_ID_REUSEADDR || option.optname == RDMA_OPTION_ID_AFONLY);

@@ -550,7 +550,8 @@ int sluice_cm_migrate_id(struct sluice_cm_id* id, struct sluice_cm_channel* chan
 /* For ids that CONNECT_REQUEST brings; theirs is null at first. */
 int sluice_cm_set_context(struct sluice_cm_id* id, void* context);
 
-/* Waits for requests at ADDRESS: one of the device's, or the wildcard, which is all of them. Port 0 becomes a
+/* Waits for requests at ADDRESS: one of the device's, or a wildcard. That of IPv4 is all its IPv4 addresses;
+ * that of IPv6 is all addresses, but for those of IPv4 where another id has their wildcard. Port 0 becomes a
  * free one, see sluice_cm_local_port(). BACKLOG is how many may wait for an answer; 0 is 128. EADDRINUSE,
  * EADDRNOTAVAIL, EAFNOSUPPORT. */
 int sluice_cm_listen(struct sluice_cm_id* id, const struct sockaddr* address, int backlog);
