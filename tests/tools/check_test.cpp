@@ -82,6 +82,12 @@ TEST(check__nothing_found__nothing_said_and_status_of_the_command) {
                         "<[a,b]><--json>");
 }
 
+TEST(check__json_on_a_full_disk__the_reason_and_a_failure) {
+    const Ran ran = check({"--json", "/dev/full"}, {"nothing"});
+    assert_int_equal(ran.status, 1);
+    assert_contains(ran.err, "check: /dev/full can't be written: No space left on device");
+}
+
 TEST(check__found__functions_and_lines_of_both_sides) {
     const Ran ran = check({}, {"once"});
     assert_status(ran, 66);
