@@ -4,7 +4,7 @@
 # Cases of ../preload/programs for the rows that stand for several programs, or need what a namespace of their own has.
 # ../preload/programs sources this file.
 
-: "${sluice:?} ${work:?} ${server_address:?} ${server=}" # ../preload/programs sets them
+: "${sluice:?} ${work:?} ${server_address:?} ${client_address:?} ${server=}" # ../preload/programs sets them
 
 # Whatever the row as a whole has moved, each of its programs must have used the device.
 refused=0 # programs that failed without the device
