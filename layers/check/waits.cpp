@@ -69,13 +69,18 @@ void check_armed(const ibv_comp_channel* channel, Place place) noexcept {
     });
 }
 
+// No event comes within MS.
+bool stays_silent(const ibv_comp_channel* channel, int ms) noexcept {
+    static constinit hooks::Next<int(pollfd*, nfds_t, int)> real_poll("poll");
+    pollfd event{.fd = channel->fd, .events = POLLIN, .revents = 0};
+    const auto wait_for_event = real_poll.get();
+    return wait_for_event != nullptr && wait_for_event(&event, 1, ms) == 0;
+}
+
 // Whether completions lie in QUEUE for which no event comes: nothing can arrive later on their behalf.
 bool lies_unseen(Queue& queue, const ibv_comp_channel* channel) noexcept {
     constexpr int kLateMs = 20; // of an event behind its completion; the thread would sleep anyway
-    pollfd event{.fd = channel->fd, .events = POLLIN, .revents = 0};
-    static constinit hooks::Next<int(pollfd*, nfds_t, int)> real_poll("poll");
-    const auto wait_for_event = real_poll.get();
-    if (wait_for_event == nullptr || wait_for_event(&event, 1, 0) != 0) {
+    if (!stays_silent(channel, 0)) {
         return false;
     }
     look_ahead(queue);
@@ -85,7 +90,7 @@ bool lies_unseen(Queue& queue, const ibv_comp_channel* channel) noexcept {
             return false;
         }
     }
-    return wait_for_event(&event, 1, kLateMs) == 0;
+    return stays_silent(channel, kLateMs);
 }
 
 void tell_lying(const Queue& queue, Place place) noexcept {
@@ -156,7 +161,8 @@ void check_wait(const ibv_comp_channel* channel, Place place) noexcept {
 }
 
 void check_blocking(const ibv_comp_channel* channel) noexcept {
-    if (any_unseen.load(std::memory_order_relaxed) && (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0) {
+    if (any_unseen.load(std::memory_order_relaxed) && (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0 &&
+        stays_silent(channel, 0)) {
         const Place place = here();
         check_wait(channel, place);
         check_armed(channel, place);

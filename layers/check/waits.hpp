@@ -29,7 +29,7 @@ inline void take_look(Queue& queue) noexcept {
 }
 // A thread is about to wait for an event of CHANNEL.
 void check_wait(const ibv_comp_channel* channel, Place place) noexcept;
-// The same, unless the channel's descriptor is one that doesn't wait.
+// The same, unless the channel's descriptor is one that doesn't wait, or an event is there.
 void check_blocking(const ibv_comp_channel* channel) noexcept;
 bool has_channels() noexcept;
 // For an event of a descriptor, which may be a channel's. IS_ALONE: and for nothing else.
