@@ -24,7 +24,7 @@ labels_for() {
         scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/reliability | scripts/soak | scripts/test) say scripts ;;
         scripts/release) say packages scripts ;;
         scripts/lib/demo/* | docs/pictures/*) say scripts ;;
-        scripts/lib/lab/rpma.sh) say clients ;;
+        scripts/lib/lab/unpacked.sh) say product clients scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
         tests/mutation/*) say mutation ;;
