@@ -242,6 +242,64 @@ disk_over_iser() {
     server_ends
 }
 
+# The least of a cluster: a monitor, and one object store in memory.
+case_ceph() {
+    local peers=${TEST_CEPH:?start this with what unpack has unpacked} libraries
+    libraries=$(dirname "$peers"/usr/lib/*/librados.so.2)
+    export PATH=$peers/usr/bin:$PATH PYTHONPATH=$peers/usr/lib/python3/dist-packages LD_LIBRARY_PATH=$libraries:$libraries/ceph
+    export CEPH_CONF=$work/ceph.conf
+    need ceph-mon ceph-osd monmaptool
+    moves bytes $((16 * 4194304)) objects_over_ceph
+}
+configure_ceph() {
+    cat >"$CEPH_CONF" <<END
+[global]
+fsid = $1
+mon host = v2:$server_address:3300/0
+auth cluster required = none
+auth service required = none
+auth client required = none
+run dir = $work
+admin socket = $work/\$name.asok
+log file = $work/\$name.log
+erasure code dir = $libraries/ceph/erasure-code
+mon data = $work/mon
+osd data = $work/osd
+osd pool default size = 1
+osd pool default min size = 1
+osd crush chooseleaf type = 0
+osd objectstore = memstore
+memstore device bytes = 1073741824
+ms type = async+rdma
+ms async rdma device name = uroce0
+ms async rdma receive buffers = 2048
+ms async rdma receive queue len = 512
+ms async rdma send buffers = 256
+ms async op threads = 1
+END
+}
+read_uuid() { read -r "$1" </proc/sys/kernel/random/uuid; }
+objects_over_ceph() {
+    local cluster store osd
+    read_uuid cluster
+    read_uuid store
+    mkdir "$work/mon" "$work/osd"
+    configure_ceph "$cluster"
+    monmaptool --create --addv a "[v2:$server_address:3300]" --fsid "$cluster" "$work/monmap" >"$work/map.out" || fail "no map"
+    ceph-mon --mkfs -i a --monmap "$work/monmap" >"$work/mon.out" 2>"$work/mon.err" || fail "no monitor"
+    start_server ceph-mon -f -i a --public-addr "$server_address"
+    until_true listens_tcp 3300 || fail "the monitor doesn't listen"
+    client /usr/bin/python3 "$(dirname "$0")/../clients/objects.py" "$CEPH_CONF" "$store"
+    uroce_at "$client_address" ceph-osd -i 0 --mkfs --osd-uuid "$store" --public-addr "$client_address" >"$work/osd.out" 2>"$work/osd.err" ||
+        fail "no object store"
+    uroce_at "$client_address" ceph-osd -f -i 0 --public-addr "$client_address" >"$work/osd.out" 2>"$work/osd.err" &
+    osd=$!
+    client /usr/bin/python3 "$(dirname "$0")/../clients/objects.py" "$CEPH_CONF"
+    kill "$osd" "$server"
+    wait "$osd" "$server"
+    server=''
+}
+
 need_interface() {
     need fi_pingpong ip
     ! ip link show eth0 >/dev/null 2>&1 || return 0 # made by the last one in this namespace
