@@ -34,6 +34,8 @@ target_compile_options(
             $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
             $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
             $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
+# What a library says of its sources is the same wherever they lie.
+target_compile_options(sluice_options INTERFACE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 target_link_libraries(sluice_options INTERFACE Threads::Threads)
 if(SLUICE_PROBES)
   include(CheckIncludeFileCXX)
