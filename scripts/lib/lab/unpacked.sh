@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154  # the other variables are those of scripts/lab
 #
-# Debian's packages that are unpacked and never installed: OpenFabrics' uDAPL, whose /etc/dat.conf would tell every DAT program of this
-# machine what there is; the original librpma, as programs that are built here must find ours; and daemons that installing starts.
+# Debian's packages that are unpacked and never installed. The /etc/dat.conf of OpenFabrics' uDAPL would tell every DAT program of this
+# machine what there is; programs that are built here must find our librpma, not the original; and installing starts daemons.
 
 # unpacked GROUP WHAT: the directory with what scripts/packages has in GROUP, which people call WHAT.
 unpacked() {
