@@ -114,7 +114,7 @@ case_qperf_memory() {
         moves bytes "$blocks" pair_of_qperf "$test"
     done
     for test in rc_rdma_read_lat rc_rdma_write_lat rc_rdma_write_poll_lat; do
-        moves bytes 100 pair_of_qperf "$test"
+        moves bytes 20 pair_of_qperf "$test"
     done
 }
 case_qperf_latency() { pair_of_qperf rc_lat; }
