@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include "core/descriptor.hpp"
 
@@ -29,6 +32,22 @@ Error file_error(int os_errno, std::string_view path) {
                          path.data(), strerrordesc_np(os_errno));
 }
 
+// Root of the machine, or of a namespace with several users in it. Says yes where /proc is missing.
+bool is_root_among_others() noexcept {
+    std::array<char, 256> map{};
+    const Descriptor file(open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    const ssize_t size = file.get() < 0 ? -1 : ::read(file.get(), map.data(), map.size());
+    return size < 0 || !holds_one_ordinary_user({map.data(), static_cast<std::size_t>(size)});
+}
+
+// Takes the first number off TEXT; false if there is none.
+bool take_number(std::string_view& text, std::uint32_t& number) noexcept {
+    text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
+    const std::from_chars_result parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
+    return parsed.ec == std::errc();
+}
+
 // Takes the first name off PATH.
 std::string_view next_name(std::string_view& path) {
     path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
@@ -40,7 +59,15 @@ std::string_view next_name(std::string_view& path) {
 } // namespace
 
 bool runs_with_privileges() noexcept {
-    return getauxval(AT_SECURE) != 0 || geteuid() == 0;
+    return getauxval(AT_SECURE) != 0 || (geteuid() == 0 && is_root_among_others());
+}
+
+bool holds_one_ordinary_user(std::string_view uid_map) noexcept {
+    std::uint32_t inside = 0;
+    std::uint32_t outside = 0;
+    std::uint32_t count = 0;
+    return take_number(uid_map, inside) && take_number(uid_map, outside) && take_number(uid_map, count) &&
+           outside != 0 && count == 1 && uid_map.find_first_not_of(" \n") == std::string_view::npos;
 }
 
 bool is_trustworthy(const FileStatus& status) noexcept {

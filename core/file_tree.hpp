@@ -26,8 +26,12 @@ struct FileStatus {
 };
 
 // Whether a file that misleads this program could do harm beyond an ordinary user's rights: it runs as
-// root, or with more rights than its caller (setuid, file capabilities).
+// root, or with more rights than its caller (setuid, file capabilities). Root of a user namespace that holds
+// nobody but an ordinary user has that user's rights. There the machine's root, to whom /etc belongs, looks
+// like a stranger.
 bool runs_with_privileges() noexcept;
+// Whether UID_MAP, the text of a /proc/PID/uid_map, has one user and no more, and not the root outside.
+bool holds_one_ordinary_user(std::string_view uid_map) noexcept;
 // Whether such a program may do what the file says: it belongs to root, and nobody else may write
 // it.
 bool is_trustworthy(const FileStatus& status) noexcept;

@@ -59,6 +59,10 @@ without_privileges() {
     expect_match "and names what needs none" "$said" uroce
     expect_match "which is there for a program that knows nothing of it" "$(in_root setpriv --reuid 65534 --regid 65534 \
         --clear-groups sluice run --device uroce -- ibv_devices 2>&1)" '^ +uroce0 '
+    # Whoever calls itself root there has no more rights than before, and can't see that the file belongs to root.
+    said=$(setpriv --reuid 65534 --regid 65534 --clear-groups env -i PATH=/usr/bin HOME=/ unshare -Ur --root="$root" --wd=/ sluice config 2>&1)
+    expect_match "in a user namespace it reads the machine's settings" "$said" '^claim +'
+    expect_no_match "and ignores none" "$said" 'is ignored'
 }
 
 # Dependencies forced: a libibverbs whose provider interface nobody knows yet is this one with another

@@ -118,6 +118,21 @@ TEST(trust__only_root_may_have_written_it) {
     assert_false(sluice::is_trustworthy({0, 0100646}));
 }
 
+// As the kernel writes them, in columns.
+TEST(root__of_a_namespace_with_one_ordinary_user__has_no_privileges) {
+    assert_true(sluice::holds_one_ordinary_user("         0       1000          1\n"));
+    assert_false(sluice::holds_one_ordinary_user("         0          0          1\n"));
+    assert_false(sluice::holds_one_ordinary_user("         0       1000          2\n"));
+    assert_false(sluice::holds_one_ordinary_user("         0          0 4294967295\n"));
+    // A user's container, with further numbers for those in it.
+    assert_false(sluice::holds_one_ordinary_user(
+        "         0       1000          1\n         1     100000      65536\n"));
+    assert_false(sluice::holds_one_ordinary_user(""));
+    assert_false(sluice::holds_one_ordinary_user("0 1000"));
+    assert_false(sluice::holds_one_ordinary_user("0 1000 1x"));
+    assert_false(sluice::holds_one_ordinary_user("0 99999999999 1"));
+}
+
 TEST(file__that_others_may_write__is_ignored_by_root_with_a_line, setup, teardown) {
     Machine machine("x86-server");
     machine.write(config::kPath, "coherence = noncoherent\nclaim = rxe\n");
