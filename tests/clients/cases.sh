@@ -155,37 +155,6 @@ case_ucx_large() {
 
 case_fio_once() { fio_pair write write 4; }
 
-# Between hosts nothing but packets goes.
-case_mpi_hosts() {
-    need_mpi_of_hosts
-    moves bytes 100000 mpi_on_two_hosts
-}
-mpi_on_two_hosts() { ring_of_hosts 42-mpirun/two-hosts; }
-
-case_slurm() {
-    need_mpi_of_hosts
-    need slurmctld slurmd munged sbatch
-    moves bytes 100000 mpi_under_slurm
-}
-mpi_under_slurm() { ring_of_hosts 44-slurm/two-nodes; }
-
-# The examples call the programs by their names.
-need_mpi_of_hosts() {
-    need mpirun ip unshare nsenter
-    /usr/bin/python3 -c 'import mpi4py' 2>/dev/null || need python3-mpi4py
-    mkdir "$work/bin"
-    ln -s /usr/bin/python3 "$work/bin/"
-    printf '#!/bin/sh\nexec "%s" "$@"\n' "$sluice" >"$work/bin/sluice"
-    chmod +x "$work/bin/sluice"
-}
-
-# ring_of_hosts EXAMPLE
-ring_of_hosts() {
-    INSIDE='' PATH=$work/bin:$PATH timeout 120 "$(dirname "$0")/../../examples/$1" >"$work/mpi.out" 2>"$work/mpi.err" ||
-        fail "status $?"
-    grep -q '^time for 10 loops = .*(4 processes, 10000 bytes)' "$work/mpi.out" || fail "no ring"
-}
-
 # A guest without a disk, which its firmware runs.
 case_qemu_migration() {
     need qemu-system-x86_64
@@ -330,5 +299,7 @@ pair_of_libfabric() {
 }
 run_at() { SLUICE_UROCE=$1 timeout 60 "$sluice" run --device uroce -- "${@:2}"; }
 
+# shellcheck source=tests/clients/mpi.sh
+. "$(dirname "$0")/../clients/mpi.sh"
 # shellcheck source=tests/clients/rpma.sh
 . "$(dirname "$0")/../clients/rpma.sh"
