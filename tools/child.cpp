@@ -118,6 +118,15 @@ std::string preload_in_front(const std::string& library) {
     return "LD_PRELOAD=" + before + library + behind;
 }
 
+std::string before_sanitizer() {
+    const char* const set = std::getenv("ASAN_OPTIONS");
+    const std::string options = set != nullptr ? set : "";
+    // What comes later holds: what somebody has said.
+    return options.find("verify_asan_link_order") != std::string::npos
+               ? "ASAN_OPTIONS=" + options
+               : "ASAN_OPTIONS=verify_asan_link_order=0" + (options.empty() ? "" : ":" + options);
+}
+
 pid_t start(std::vector<std::string> command, std::vector<std::string> environment,
             const BlockedSignals& signals, const Streams& streams) {
     posix_spawn_file_actions_t actions;

@@ -55,6 +55,9 @@ std::string part_for_loader(const std::string& path, const char* variable);
 std::string preload_with(const std::string& library);
 // The same, in front of what is preloaded already. Only the runtimes of sanitizers stay before it.
 std::string preload_in_front(const std::string& library);
+// A variable with which programs that gcc built with AddressSanitizer run although a library is loaded before
+// the runtime that they are linked to. That library must leave the heap to it.
+std::string before_sanitizer();
 
 struct Streams {
     int out = 1;

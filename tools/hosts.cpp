@@ -70,12 +70,13 @@ int run_sync_run(const Options& options, const HostOptions& how, const std::vect
     }
     const std::uint64_t seed = how.seed ? *how.seed : drawn_seed("sync run");
     const ImageDirectory directory;
-    CopyOptions copies{.called = "host",
-                       .start = Start::kTogether,
-                       .preloaded = kSimulatesHost,
-                       .timeout_seconds = how.timeout_seconds,
-                       .environment = {preload_with(part_for_loader(find_part(kHosts), "LD_PRELOAD"))},
-                       .facts = {}};
+    CopyOptions copies{
+        .called = "host",
+        .start = Start::kTogether,
+        .preloaded = kSimulatesHost,
+        .timeout_seconds = how.timeout_seconds,
+        .environment = {preload_with(part_for_loader(find_part(kHosts), "LD_PRELOAD")), before_sanitizer()},
+        .facts = {}};
     if (std::getenv("SLUICE_SYNC_CHECK") == nullptr) {
         copies.environment.emplace_back("SLUICE_SYNC_CHECK=yes");
     }

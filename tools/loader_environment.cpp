@@ -35,6 +35,9 @@ std::vector<std::string> loader_environment(HeapIs heap) {
         preloaded = part_for_loader(find_part(kHeap), "LD_PRELOAD") + ":" + preloaded;
     }
     std::vector<std::string> environment{preload_with(preloaded)};
+    if (heap == HeapIs::kPrivate) {
+        environment.push_back(before_sanitizer());
+    }
     const std::string drop_ins = part_for_loader(find_part_or_nothing(kDropIns), "LD_LIBRARY_PATH");
     const char* const others = std::getenv("LD_LIBRARY_PATH");
     const std::string folders = others != nullptr ? others : "";

@@ -110,7 +110,7 @@ class Run {
                                   : how_.pedantic      ? "pedantic:"
                                   : how_.every_request ? "every:"
                                                        : "full:";
-        std::vector<std::string> settings = {preload_in_front(library),
+        std::vector<std::string> settings = {preload_in_front(library), before_sanitizer(),
                                              std::string("SLUICE_CHECK=") + depth + file_.path()};
         if (timeline_) {
             timeline_->add_settings(settings);

@@ -131,7 +131,7 @@ class Experiment {
 
   private:
     std::vector<std::string> environment() const {
-        std::vector<std::string> added{preload_in_front(library_),
+        std::vector<std::string> added{preload_in_front(library_), before_sanitizer(),
                                        "SLUICE_PERSISTENCE=simulated:" + files_.directory(),
                                        "PMEM_IS_PMEM_FORCE=1", "PMEM2_FORCE_GRANULARITY=CACHE_LINE"};
         return environment_with(std::move(added));

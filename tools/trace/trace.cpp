@@ -126,7 +126,7 @@ int run_traced(const TraceOptions& how, const std::vector<std::string>& command)
     const BlockedSignals signals;
     RunningCommand running(signals, Reaps::kCommand);
     const int failed = running.start(
-        command, environment_with({preload_in_front(library),
+        command, environment_with({preload_in_front(library), before_sanitizer(),
                                    "SLUICE_TRACE=" + std::to_string(how.events) + ":" + folder.path()}));
     if (failed != 0) {
         return failed;
