@@ -111,12 +111,32 @@ function(sluice_use_precompiled name)
   endif()
 endfunction()
 
-# sluice_unite(TARGET): with SLUICE_UNITE, the sources of a library or program are compiled as one (ADR 7).
+# sluice_unite(TARGET): with SLUICE_UNITE, the sources of a library or program are compiled as one (ADR 7). Those of
+# sluice_compile_small(), which is called before, have options of their own, and CMake would compile each by itself:
+# they are another one.
 function(sluice_unite name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${SLUICE_UNITE} UNITY_BUILD_BATCH_SIZE 0)
-  if(SLUICE_UNITE)
-    # To gcc, a type of a file that is included, and not compiled, is one that other objects have, too.
-    target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  if(NOT SLUICE_UNITE)
+    return()
+  endif()
+  # To gcc, a type of a file that is included, and not compiled, is one that other objects have, too.
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  get_target_property(sources ${name} SOURCES)
+  set(included "")
+  foreach(source IN LISTS sources)
+    get_source_file_property(is_small "${source}" SLUICE_COMPILE_SMALL)
+    get_source_file_property(is_alone "${source}" SKIP_UNITY_BUILD_INCLUSION)
+    if(is_small AND NOT is_alone)
+      set_source_files_properties("${source}" PROPERTIES HEADER_FILE_ONLY ON)
+      string(APPEND included "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${source}\"\n")
+    endif()
+  endforeach()
+  if(included)
+    set(small "${CMAKE_CURRENT_BINARY_DIR}/${name}_small.cpp")
+    file(CONFIGURE OUTPUT "${small}" CONTENT "${included}" @ONLY)
+    set_source_files_properties("${small}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    sluice_compile_small("${small}")
+    target_sources(${name} PRIVATE "${small}")
   endif()
 endfunction()
 
@@ -130,10 +150,10 @@ endfunction()
 # and never for a message. A program that uses RDMA loads all of them: they are compiled for size where others are
 # compiled for speed.
 function(sluice_compile_small)
-  # A source with options of its own would be compiled alone where others are compiled together.
+  # Trees for tests have no use for it: there they are compiled with all others of their library.
   if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
-    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -Os)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -Os SLUICE_COMPILE_SMALL ON)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       # It takes no headers that were precompiled for speed, and warns of that in each source.
       set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
     endif()
