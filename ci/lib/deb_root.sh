@@ -42,6 +42,7 @@ try_packages() {
     # shellcheck disable=SC2016  # dpkg-query expands it
     in_root dpkg-query --show --showformat='  installed: ${Package} ${Installed-Size} KiB\n' "${but_default[@]}"
     as_a_stranger
+    documentation_holds_together
     the_lab_explains_itself
     what_it_costs
     without_privileges

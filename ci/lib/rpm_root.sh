@@ -91,6 +91,7 @@ try_packages() {
     expect_equal "all files are as they were packed" "$(rpm_in_root -V "${all[@]}")" ''
     rpm_in_root -q --queryformat '  installed: %{NAME} %{SIZE} bytes\n' "${all[@]}"
     as_a_stranger
+    documentation_holds_together
     what_it_costs
     without_privileges
     unknown_libibverbs

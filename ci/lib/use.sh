@@ -16,6 +16,12 @@ as_a_stranger() {
     expect_equal "asked for by name, the plugin is loaded in silence" "$(ibv_devices_errors RDMAV_DRIVERS=sluice)" ''
 }
 
+# Its pages link to each other, to pictures and to examples.
+documentation_holds_together() {
+    local documentation=("$root"/usr/share/doc/sluice-doc*)
+    expect_equal "no link in the documentation leads nowhere" "$("$sluice_root/ci/lib/dead_links.py" "${documentation[0]}" 2>&1)" ''
+}
+
 # What the plugin costs a verbs program that has no use for it: in time, and in memory. Whatever else
 # runs on the machine makes a run longer and never shorter, so the shortest of many counts, runs with
 # and without it take turns, and they go on until it is cheap enough or 400 of each were too long. Where
