@@ -72,7 +72,9 @@ class Script:
 
     def end(self):
         # A signal that doesn't meet bpftrace in its wait is forgotten: another one is needed. But one that comes while it prints what
-        # it has counted ends it at once: so it has slept for a second before, or, where it prints all the time, has had time.
+        # it has counted ends it at once, without the rest: so it has slept for five seconds before, since on a busy machine one may pass
+        # before it gets to that, or, where it prints all the time, has had time.
+        slept = 0
         for second in range(LIMIT_SECONDS):
             before = self.work_done()
             if second % (LIMIT_SECONDS // 4) == 0:
@@ -81,8 +83,10 @@ class Script:
                 self.process.wait(1)
                 break
             except subprocess.TimeoutExpired:
-                if before is not None and before == self.work_done():
+                slept = slept + 1 if before is not None and before == self.work_done() else 0
+                if slept == 5:
                     self.process.send_signal(signal.SIGINT)
+                    slept = 0
         else:
             raise AssertionError("bpftrace doesn't end")
         # What it couldn't do is no matter: it has said what there was.
