@@ -52,26 +52,43 @@ void add(const ifaddrs& entry, std::vector<Interface>& interfaces) {
     }
 }
 
-// "02fc:0000:0001:...", as an interface's address 02:fc:00:00:00:01.
-bool begins_with_address(std::string gid, std::string hardware) {
+// The twelve digits of an interface's hardware address, or nothing.
+std::string hardware_of(const FileTree& tree, const std::string& interface) {
     constexpr std::size_t kDigits = 12;
-    std::erase(gid, ':');
-    std::erase(hardware, ':');
-    return hardware.size() == kDigits && hardware.find_first_not_of('0') != std::string::npos &&
-           gid.starts_with(hardware);
+    std::string digits = tree.read_line(kInterfaces + interface + "/address");
+    std::erase(digits, ':');
+    const bool is_one = digits.size() == kDigits && digits.find_first_not_of('0') != std::string::npos;
+    return is_one ? digits : std::string();
 }
 
-// siw's has no parent in /sys, and its GID is its interface's hardware address. By name it would be found
-// where another network namespace has an interface of that name, too.
-bool has_siw(const FileTree& tree, const std::string& interface) {
+// The digits of the link-local address that the kernel makes of a hardware address, as the second half of
+// 52:54:00:12:34:00's is 5054:00ff:fe12:3400.
+std::string link_local_of(const std::string& hardware) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    constexpr std::size_t kLocalBit = 2;
+    std::string first = hardware.substr(0, 6);
+    if (const std::size_t digit = kHex.find(first[1]); digit != std::string_view::npos) {
+        first[1] = kHex[digit ^ kLocalBit];
+    }
+    return "fe80000000000000" + first + "fffe" + hardware.substr(6);
+}
+
+// By name it would be found where another network namespace has an interface of that name, too. siw's device
+// has no parent in /sys, and its GID is its interface's hardware address. An adapter that is another PCI
+// function than its network card, as QEMU's is, has as its first GID what the kernel makes of that address;
+// so has rdma_rxe, without a parent.
+bool is_made_of_its_address(const FileTree& tree, const std::string& interface) {
+    const std::string hardware = hardware_of(tree, interface);
     const auto devices = tree.list(kKernelDevices);
-    if (!devices) {
+    if (hardware.empty() || !devices) {
         return false;
     }
-    const std::string hardware = tree.read_line(kInterfaces + interface + "/address");
-    return std::ranges::any_of(*devices, [&](const std::string& device) {
-        return begins_with_address(tree.read_line(kKernelDevices + ("/" + device + "/ports/1/gids/0")),
-                                   hardware);
+    const std::string link_local = link_local_of(hardware);
+    return std::ranges::any_of(*devices, [&](const std::string& name) {
+        const std::string device = kKernelDevices + ("/" + name);
+        std::string gid = tree.read_line(device + "/ports/1/gids/0");
+        std::erase(gid, ':');
+        return gid.starts_with(hardware) || (gid == link_local && tree.exists(device + "/device"));
     });
 }
 
@@ -81,7 +98,7 @@ bool has_siw(const FileTree& tree, const std::string& interface) {
 // VLAN has its adapter's devices below.
 bool has_kernel_device(const FileTree& tree, const std::string& interface) {
     const std::string directory = kInterfaces + interface;
-    if (tree.exists(directory + "/device/infiniband") || has_siw(tree, interface)) {
+    if (tree.exists(directory + "/device/infiniband") || is_made_of_its_address(tree, interface)) {
         return true;
     }
     const auto entries = tree.list(directory);

@@ -115,6 +115,25 @@ TEST(kernel_device__on_an_interface__found_by_what_belongs_to_the_namespace) {
     assert_false(has_kernel_device(tree, "eth3"));
 }
 
+// QEMU's adapter is another function of its slot than its network card, whose hardware address its first GID
+// tells.
+TEST(kernel_device__beside_its_network_card__found_by_the_hardware_address) {
+    const Machine machine;
+    const FileTree tree(machine.root());
+    machine.write("/sys/class/net/eth0/address", "52:54:00:12:34:00\n");
+    machine.write("/sys/class/net/eth0/device/vendor", "0x15ad\n");
+    machine.write("/sys/class/net/eth1/address", "52:54:00:12:34:01\n");
+    machine.write("/sys/class/net/veth0/address", "52:54:00:12:34:02\n");
+    machine.write("/sys/class/infiniband/vmw_pvrdma0/device/vendor", "0x15ad\n");
+    machine.write("/sys/class/infiniband/vmw_pvrdma0/ports/1/gids/0",
+                  "fe80:0000:0000:0000:5054:00ff:fe12:3400\n");
+    // Without a parent it is rdma_rxe, which is where its UDP port is.
+    machine.write("/sys/class/infiniband/rxe0/ports/1/gids/0", "fe80:0000:0000:0000:5054:00ff:fe12:3402\n");
+    assert_true(has_kernel_device(tree, "eth0"));
+    assert_false(has_kernel_device(tree, "eth1"));
+    assert_false(has_kernel_device(tree, "veth0"));
+}
+
 TEST(resolve__interface__without_an_address_or_unknown__says_so) {
     const auto unknown = resolve("uroce_nowhere7");
     assert_false(unknown.ok());
