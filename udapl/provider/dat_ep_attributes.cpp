@@ -146,9 +146,15 @@ DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared
 }
 
 EpOptions usual_options(const IaContext& ia) noexcept {
+    const ibv_device_attr& limits = ia.device().limits();
+    const auto at_most = [](auto usual, int limit) {
+        return static_cast<decltype(usual)>(std::min<int>(usual, std::max(limit, 0)));
+    };
     EpOptions options;
-    options.max_read_segments = std::min(
-        options.max_read_segments, static_cast<std::uint32_t>(most_read_segments(ia.device().limits())));
+    options.max_read_segments = at_most(options.max_read_segments, most_read_segments(limits));
+    // A device without RDMA reads is connected without them.
+    options.max_reads_in = at_most(options.max_reads_in, limits.max_qp_rd_atom);
+    options.max_reads_out = at_most(options.max_reads_out, limits.max_qp_init_rd_atom);
     return options;
 }
 
