@@ -66,7 +66,20 @@ TEST(kernel__no_gid_of_rocev2__says_that_an_address_is_missing) {
     for (const char* number : {"0", "1", "2"}) {
         machine.write(std::string(kPort) + "/gid_attrs/types/" + number, "IB/RoCE v1\n");
     }
+    machine.remove(std::string(kPort) + "/gids/1");
     finding_of(machine, 0, "warning", "rxe0 port 1 has no GID for RoCEv2: eth0 has no IP address");
+}
+
+TEST(kernel__address_of_rocev1_alone__says_what_that_means) {
+    const Machine machine;
+    add_rxe(machine);
+    for (const char* number : {"0", "1", "2"}) {
+        machine.write(std::string(kPort) + "/gid_attrs/types/" + number, "IB/RoCE v1\n");
+    }
+    finding_of(
+        machine, 0, "ok",
+        "rxe0 port 1: GID index 1 is RoCEv1, the only RoCE that the device has: no router passes it on, and "
+        "rdma_rxe and uroce don't know it; programs without rdma_cm want -g 1");
 }
 
 TEST(kernel__node_not_in_the_container__says_who_can_cure_it) {

@@ -39,6 +39,10 @@ bool is_loaded(const std::string& root, const char* module) {
     return fs::exists(root + "/sys/module/" + module);
 }
 
+bool is_link_local(const std::string& gid) {
+    return gid.starts_with("fe80");
+}
+
 // The number of the first GID of PORT with that type: an address's if there is one, not a link-local one's.
 std::optional<std::string> gid_index(const fs::path& port, const std::string& type) {
     std::optional<std::string> link_local;
@@ -47,7 +51,7 @@ std::optional<std::string> gid_index(const fs::path& port, const std::string& ty
         if (line_of(file) != type || gid.find_first_not_of("0:") == std::string::npos) {
             continue;
         }
-        if (!gid.starts_with("fe80")) {
+        if (!is_link_local(gid)) {
             return file.filename().string();
         }
         link_local = link_local.value_or(file.filename().string());
@@ -70,6 +74,15 @@ void check_gids(const std::string& name, const fs::path& port, Report& report) {
     }
     if (const auto index = gid_index(port, "RoCE v2")) {
         report.ok(name + ": GID index " + *index + " is RoCEv2; programs without rdma_cm want -g " + *index);
+        return;
+    }
+    const auto older = gid_index(port, "IB/RoCE v1");
+    if (older && !is_link_local(line_of(port / "gids" / *older))) {
+        report.ok(name + ": GID index " + *older +
+                  " is RoCEv1, the only RoCE that the device has: no router passes it on, and rdma_rxe and "
+                  "uroce don't "
+                  "know it; programs without rdma_cm want -g " +
+                  *older);
         return;
     }
     const std::string interface = interface_of(port);
