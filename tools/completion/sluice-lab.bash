@@ -19,7 +19,7 @@ _sluice_lab() {
     case ${COMP_WORDS[COMP_CWORD - 1]} in
         --arch) words="x86_64 aarch64" ;;
         --kernel) words="6.1 6.12" ;;
-        --device) words="rxe siw none" ;;
+        --device) words="rxe siw pvrdma none" ;;
         --hosts | --cpus) words="1 2" ;;
         --net | --timeout) return ;;
         --export)

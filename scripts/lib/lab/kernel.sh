@@ -94,6 +94,7 @@ build_busybox() {
 readonly kBootModules="virtio_pci virtio_console 9pnet_virtio 9p overlay"
 readonly kRxeModules="crc32_generic veth rdma_rxe rdma_ucm"
 readonly kSiwModules="crc32c_generic libcrc32c veth rdma_ucm ib_uverbs"
+readonly kPvrdmaModules="vmxnet3 rdma_ucm ib_uverbs"
 readonly kNoneModules="veth"
 readonly kNetemModules="sch_netem"
 readonly kPmemModules="nd_e820 nd_pmem dax_pmem device_dax"
@@ -124,11 +125,15 @@ build_initramfs() {
     mkdir -p "$tree/bin" "$tree/modules"
     cp "$busybox/busybox" "$tree/bin/busybox"
     cp "$sluice_lab/guest/boot" "$tree/init"
-    for set in boot rxe siw none netem pmem; do
+    for set in boot rxe siw pvrdma none netem pmem; do
         case $set in
             boot) modules=$kBootModules ;;
             rxe) modules=$kRxeModules ;;
             siw) modules=$kSiwModules ;;
+            pvrdma)
+                [ "$arch" = x86_64 ] || continue
+                modules=$kPvrdmaModules
+                ;;
             none) modules=$kNoneModules ;;
             netem) modules=$kNetemModules ;;
             pmem)

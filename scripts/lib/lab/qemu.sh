@@ -25,6 +25,8 @@ qemu_command() {
         console=ttyAMA0
         qemu=(qemu-system-aarch64)
     fi
+    # The adapter puts the guest's pages together where uroce finds them: memory that can be mapped twice.
+    [ "$lab_device" != pvrdma ] || machine+=,memory-backend=lab-memory
     # The region lies in the middle of the guest's memory and needs no host file.
     [ -z "$lab_pmem" ] || append+=" memmap=$kPmemSize!1G"
 
@@ -54,6 +56,7 @@ qemu_command() {
         share "export$i" "${export_sources[i]}" on
     done
     share modules "$kernel/modules" on
+    [ "$lab_device" != pvrdma ] || add_pvrdma "$memory" "$run"
 }
 
 # Options that give an emulated x86 guest its clock. Its TSC is the host's own. Measured by the guest on a busy host,

@@ -5,7 +5,12 @@
 # awaited by its state; nothing sleeps for a fixed time. `fail` comes from init.
 
 readonly kNearAddr=10.1.1.1 kFarAddr=10.1.1.2
-readonly kLink="link add veth0 mtu 4500 type veth peer name veth1 mtu 4500"
+# The adapter pvrdma brings its own network cards, on one segment; all others stand on a pair of veth.
+if [ "$device" = pvrdma ]; then
+    readonly kNetdev=eth kDevice=vmw_pvrdma kLink="" kGidType="IB/RoCE v1"
+else
+    readonly kNetdev=veth kDevice=$device kLink="link add veth0 mtu 4500 type veth peer name veth1 mtu 4500" kGidType="RoCE v2"
+fi
 
 # await SECONDS WHAT COMMAND...: polls until the command succeeds.
 await() {
@@ -36,10 +41,14 @@ load_modules() {
 
 prepare_devices() {
     load_modules "$device"
-    [ "$device" != siw ] || must bb insmod "$lab/siw.ko"
+    case $device in
+        siw) must bb insmod "$lab/siw.ko" ;;
+        # Behind its network cards, whose names and addresses it takes.
+        pvrdma) must bb insmod "$lab/vmw_pvrdma.ko" ;;
+    esac
     if [ "$hosts" = 1 ]; then
         link_one_host
-    elif [ "$device" = rxe ]; then
+    elif [ "$device" = rxe ] || [ "$device" = pvrdma ]; then
         link_two_ports
     else
         link_two_namespaces
@@ -53,12 +62,12 @@ prepare_devices() {
 export_names() {
     local prefix=$1 name=''
     if [ "$device" != none ]; then
-        name=$device$2
+        name=$kDevice$2
         await 20 "$name to be ready" device_ready "$name" "$3"
         printf -v "${prefix}_GID_INDEX" '%s' "$gid_index"
     fi
     printf -v "${prefix}_DEVICE" '%s' "$name"
-    printf -v "${prefix}_NETDEV" 'veth%s' "$2"
+    printf -v "${prefix}_NETDEV" '%s' "$kNetdev$2"
     printf -v "${prefix}_ADDR" '%s' "$3"
     export "${prefix}_DEVICE" "${prefix}_NETDEV" "${prefix}_ADDR" "${prefix}_GID_INDEX"
 }
@@ -67,41 +76,44 @@ export_names() {
 add_device() {
     local name=$1 netdev=$2
     shift 2
-    [ "$device" = none ] || must "$@" rdma link add "$name" type "$device" netdev "$netdev"
+    case $device in
+        none | pvrdma) ;;
+        *) must "$@" rdma link add "$name" type "$device" netdev "$netdev" ;;
+    esac
 }
 
 link_one_host() {
     must ip -batch - <<BATCH
 $kLink
-addr add $kNearAddr/24 dev veth0
-link set veth0 up
-link set veth1 up
+addr add $kNearAddr/24 dev ${kNetdev}0
+link set ${kNetdev}0 up
+${kLink:+link set veth1 up}
 BATCH
     add_device "${device}0" veth0
 }
 
-# rxe of these kernels serves the first network namespace only, so that both ends live in it.
+# rxe of these kernels serves the first network namespace only, and so does the adapter pvrdma, so that both ends live in it.
 # Left alone, the kernel would hand packets for its own other address over internally. These
 # rules send each end's packets through its own interface, and look up local addresses only
 # for what came in over the link or stays on one end.
 link_two_ports() {
     local netdev
-    must ip -batch - <<<"$kLink"
-    for netdev in veth0 veth1; do
-        printf '1\n' >/proc/sys/net/ipv4/conf/$netdev/accept_local
-        printf '1\n' >/proc/sys/net/ipv4/conf/$netdev/arp_ignore
-        printf '0\n' >/proc/sys/net/ipv4/conf/$netdev/rp_filter
+    [ -z "$kLink" ] || must ip -batch - <<<"$kLink"
+    for netdev in ${kNetdev}0 ${kNetdev}1; do
+        printf '1\n' >"/proc/sys/net/ipv4/conf/$netdev/accept_local"
+        printf '1\n' >"/proc/sys/net/ipv4/conf/$netdev/arp_ignore"
+        printf '0\n' >"/proc/sys/net/ipv4/conf/$netdev/rp_filter"
     done
     printf '0\n' >/proc/sys/net/ipv4/conf/all/rp_filter
     must ip -batch - <<BATCH
-addr add $kNearAddr/32 dev veth0
-addr add $kFarAddr/32 dev veth1
-link set veth0 up
-link set veth1 up
-route add $kFarAddr/32 dev veth0 src $kNearAddr table 100
-route add $kNearAddr/32 dev veth1 src $kFarAddr table 101
-rule add pref 1 iif veth0 lookup local
-rule add pref 2 iif veth1 lookup local
+addr add $kNearAddr/32 dev ${kNetdev}0
+addr add $kFarAddr/32 dev ${kNetdev}1
+link set ${kNetdev}0 up
+link set ${kNetdev}1 up
+route add $kFarAddr/32 dev ${kNetdev}0 src $kNearAddr table 100
+route add $kNearAddr/32 dev ${kNetdev}1 src $kFarAddr table 101
+rule add pref 1 iif ${kNetdev}0 lookup local
+rule add pref 2 iif ${kNetdev}1 lookup local
 rule add pref 3 from $kNearAddr to $kNearAddr lookup local
 rule add pref 4 from $kFarAddr to $kFarAddr lookup local
 rule add pref 5 to $kFarAddr lookup 100
@@ -109,8 +121,8 @@ rule add pref 6 to $kNearAddr lookup 101
 rule add pref 100 lookup local
 rule del pref 0
 BATCH
-    add_device rxe0 veth0
-    add_device rxe1 veth1
+    add_device "${device}0" veth0
+    add_device "${device}1" veth1
 }
 
 link_two_namespaces() {
@@ -140,7 +152,7 @@ impair_link() {
         refuse "usage --net '$net' is nothing that netem takes: ${text%%$'\n'*}; valid: 'loss 1%', 'delay 5ms 1ms', 'duplicate 1%', 'corrupt 1%', 'reorder 25% delay 1ms', 'rate 10mbit', or several of them"
 }
 
-# Sets gid_index to the index of the RoCEv2 GID made from an IPv4 address; 0 for iWARP, which
+# Sets gid_index to the index of the RoCE GID made from an IPv4 address; 0 for iWARP, which
 # has none.
 find_gid() {
     local port=/sys/class/infiniband/$1/ports/1 a b c d want gid type
@@ -152,7 +164,7 @@ find_gid() {
         gid='' type=''
         read -r gid 2>/dev/null <"$port/gids/$gid_index"
         read -r type 2>/dev/null <"$port/gid_attrs/types/$gid_index"
-        [ "$gid $type" != "$want RoCE v2" ] || return 0
+        [ "$gid $type" != "$want $kGidType" ] || return 0
     done
     return 1
 }
@@ -160,7 +172,7 @@ find_gid() {
 device_ready() {
     local state=''
     read -r state 2>/dev/null <"/sys/class/infiniband/$1/ports/1/state"
-    [ "$state" = '4: ACTIVE' ] && [ -e /dev/infiniband/uverbs"${1#"$device"}" ] && find_gid "$1" "$2"
+    [ "$state" = '4: ACTIVE' ] && [ -e /dev/infiniband/uverbs"${1#"$kDevice"}" ] && find_gid "$1" "$2"
 }
 
 # A region that the boot option memmap= set aside comes up as a persistent memory disk. Made
