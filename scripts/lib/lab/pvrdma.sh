@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154  # the other variables are those of scripts/lab
 #
-# The adapter that QEMU emulates: a PCI function whose driver (vmw_pvrdma) and provider (libvmw_pvrdma) are others'. What the
+# The adapter that QEMU emulates: a PCI function. VMware wrote its driver (vmw_pvrdma) and its provider (libvmw_pvrdma). What the
 # guest asks of it QEMU asks of a verbs device of this machine, and that is uroce: QEMU runs under `sluice run`.
 
 # The sluice command that shows uroce to QEMU.

@@ -115,8 +115,8 @@ TEST(kernel_device__on_an_interface__found_by_what_belongs_to_the_namespace) {
     assert_false(has_kernel_device(tree, "eth3"));
 }
 
-// QEMU's adapter is another function of its slot than its network card, whose hardware address its first GID
-// tells.
+// QEMU's adapter is another function of its slot than its network card. The card's hardware address is in the
+// adapter's first GID.
 TEST(kernel_device__beside_its_network_card__found_by_the_hardware_address) {
     const Machine machine;
     const FileTree tree(machine.root());
