@@ -67,6 +67,13 @@ int open_in_place(const char* path, int flags, ...) {
     return made ? *made : fail(made.error());
 }
 
+// Another thread may close the file at any time, and another file that doesn't wait may get its number: the
+// file is asked last, since it knows that it is closed before the number is free.
+bool is_to_wait(File& file) {
+    const int flags = fcntl(file.fd(), F_GETFL);
+    return file.is_closed() || (flags & O_NONBLOCK) == 0;
+}
+
 // For good, where nothing is to come any more, as the kernel's file lets a thread wait whose descriptor is
 // closed. False, with errno: it was interrupted.
 bool wait_for_event(File& file) {
@@ -106,9 +113,8 @@ ssize_t write_command(const std::shared_ptr<File>& file, const void* data, std::
             return static_cast<ssize_t>(bytes);
         }
         const ssize_t done = answer ? write(file->kernels(), data, bytes) : fail(answer.error());
-        const bool is_to_wait =
-            done < 0 && errno == EAGAIN && waits(written) && (fcntl(file->fd(), F_GETFL) & O_NONBLOCK) == 0;
-        if (!is_to_wait || !wait_for_event(*file)) {
+        const bool has_nothing = done < 0 && errno == EAGAIN && waits(written);
+        if (!has_nothing || !is_to_wait(*file) || !wait_for_event(*file)) {
             return done;
         }
     }

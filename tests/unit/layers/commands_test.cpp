@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -403,7 +405,6 @@ TEST(file__is_readable_while_an_event_waits) {
     assert_int_equal(fcntl(own.file->fd(), F_GETFD), FD_CLOEXEC);
 }
 
-// As a thread is that waits in the kernel's write().
 // The address sanitizer isn't told that the frames of a thread that is cancelled are gone.
 struct ForgottenFrames {
     ~ForgottenFrames() {
@@ -413,26 +414,48 @@ struct ForgottenFrames {
     }
 };
 
-TEST(file__thread_cancelled_while_it_waits__ends) {
-    const OwnFile own;
+// Asks for an event of the file and waits, which only a cancellation ends, as in the kernel's write().
+void* wait_for_event(void* its_file) {
+    const ForgottenFrames frames;
+    rdma_ucm_event_resp event{};
+    const Written<rdma_ucm_get_event> get(RDMA_USER_CM_CMD_GET_EVENT, {.response = address_of(event)},
+                                          sizeof event);
+    (void)write_command(*static_cast<const std::shared_ptr<File>*>(its_file), &get, sizeof get);
+    return nullptr;
+}
+
+void expect_waits_until_cancelled(const std::shared_ptr<File>& file) {
     pthread_t waiter{};
-    assert_int_equal(pthread_create(
-                         &waiter, nullptr,
-                         [](void* its_file) -> void* {
-                             const ForgottenFrames frames;
-                             rdma_ucm_event_resp event{};
-                             const Written<rdma_ucm_get_event> get(
-                                 RDMA_USER_CM_CMD_GET_EVENT, {.response = address_of(event)}, sizeof event);
-                             (void)write_command(*static_cast<const std::shared_ptr<File>*>(its_file), &get,
-                                                 sizeof get);
-                             return nullptr;
-                         },
-                         const_cast<std::shared_ptr<File>*>(&own.file)),
-                     0);
+    assert_int_equal(
+        pthread_create(&waiter, nullptr, wait_for_event, const_cast<std::shared_ptr<File>*>(&file)), 0);
     assert_int_equal(pthread_cancel(waiter), 0);
     void* ended = nullptr;
     assert_int_equal(pthread_join(waiter, &ended), 0);
     assert_ptr_equal(ended, PTHREAD_CANCELED);
+}
+
+TEST(file__thread_cancelled_while_it_waits__ends) {
+    const OwnFile own;
+    expect_waits_until_cancelled(own.file);
+}
+
+// rping closes its channel while a thread is about to wait there, and ends with an error if that thread
+// gets one.
+TEST(file__closed_before_a_thread_waits__waits) {
+    const std::shared_ptr<File> file = make_file();
+    close_file(file);
+    expect_waits_until_cancelled(file);
+}
+
+// The same where another file that doesn't wait has got the number of the descriptor.
+TEST(file__closed_and_its_number_in_use__waits) {
+    const std::shared_ptr<File> file = make_file();
+    const int fd = file->fd();
+    const Descriptor other(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    close_file(file);
+    const Descriptor in_its_place(dup2(other.get(), fd));
+    assert_int_equal(in_its_place.get(), fd);
+    expect_waits_until_cancelled(file);
 }
 
 // Twenty repetitions by night come to 10,000; TEST_CHANNELS=100000 makes as many in one process.
