@@ -233,6 +233,10 @@ void Gsi::prepare(const engine::Address& peer, std::uint64_t service) {
     }
 }
 
+bool Gsi::is_seat_empty(const engine::Address& address, std::uint32_t seat) noexcept {
+    return device_.is_seat_empty(address, seat);
+}
+
 cm::Sight Gsi::look_for(const engine::Ends& ends) noexcept {
     const device::Device::ProgressSession session(device_);
     switch (device_.find_peer(ends)) {
@@ -268,10 +272,6 @@ void Gsi::process_ended(const engine::Address& address, const engine::Share& its
     tell_thread({.what = Ended::What::kEnded, .address = address, .its = its});
 }
 
-void Gsi::process_replaced(const engine::Address& address, const engine::Share& its) noexcept {
-    tell_thread({.what = Ended::What::kReplaced, .address = address, .its = its});
-}
-
 void Gsi::peer_denies(std::uint32_t qpn) noexcept {
     tell_thread({.what = Ended::What::kDenies, .qpn = qpn});
 }
@@ -294,8 +294,6 @@ void Gsi::take(const Ended& ended) noexcept {
     switch (ended.what) {
     case Ended::What::kEnded:
         return service_.process_ended(ended.address, ended.its);
-    case Ended::What::kReplaced:
-        return service_.process_replaced(ended.address, ended.its);
     case Ended::What::kDenies:
         return service_.peer_denies(ended.qpn);
     }

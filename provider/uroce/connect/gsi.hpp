@@ -33,7 +33,7 @@ class Gsi final : public device::Companion, ManagementPort {
 
     // What the link's thread has heard of peers' processes.
     struct Ended {
-        enum class What : std::uint8_t { kEnded, kReplaced, kDenies } what;
+        enum class What : std::uint8_t { kEnded, kDenies } what;
         engine::Address address{};
         engine::Share its{};
         std::uint32_t qpn = 0; // of kDenies, instead of the two
@@ -54,11 +54,11 @@ class Gsi final : public device::Companion, ManagementPort {
     void send(const cm::OutMad& mad) noexcept override;
     void wake_at(engine::Nanoseconds when) noexcept override;
     bool is_anybody_at(const engine::Address& peer) noexcept override;
+    bool is_seat_empty(const engine::Address& address, std::uint32_t seat) noexcept override;
     void prepare(const engine::Address& peer, std::uint64_t service) override;
     cm::Sight look_for(const engine::Ends& ends) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept override;
-    void process_replaced(const engine::Address& address, const engine::Share& its) noexcept override;
     void peer_denies(std::uint32_t qpn) noexcept override;
     bool gone() const noexcept override { return device_.poisoned(); }
     Result<void> use(const engine::Address& local) override;

@@ -37,6 +37,11 @@ class ManagementPort {
     // the device's addresses, and PEER may become one, the device is there then.
     virtual void prepare(const engine::Address& /*peer*/, std::uint64_t /*service*/) {}
 
+    // Whether no process has SEAT of ADDRESS.
+    virtual bool is_seat_empty(const engine::Address& /*address*/, std::uint32_t /*seat*/) noexcept {
+        return true;
+    }
+
     // What there is to see of a peer that doesn't answer.
     virtual cm::Sight look_for(const engine::Ends& /*ends*/) noexcept { return cm::Sight::kSilent; }
 

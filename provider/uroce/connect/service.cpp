@@ -106,15 +106,15 @@ bool Service::next_silent(cm::ConnectionManager::Silent& silent) noexcept {
 }
 
 void Service::process_ended(const engine::Address& address, const engine::Share& its) noexcept {
+    if (!port_.is_seat_empty(address, its.which())) {
+        const Turn turn(*this);
+        manager_.process_replaced(address, its, port_.now());
+        return;
+    }
     for (bool more = true; more;) {
         const Turn turn(*this);
         more = manager_.process_ended(address, its, port_.now());
     }
-}
-
-void Service::process_replaced(const engine::Address& address, const engine::Share& its) noexcept {
-    const Turn turn(*this);
-    manager_.process_replaced(address, its, port_.now());
 }
 
 void Service::peer_denies(std::uint32_t qpn) noexcept {

@@ -82,10 +82,9 @@ class Service {
     void receive(const engine::Address& source, const engine::Address& destination,
                  std::span<const std::uint8_t> mad) noexcept;
     void advance() noexcept;
-    // The process that had share ITS of the numbers of ADDRESS has ended.
+    // The process that had share ITS of the numbers of ADDRESS has ended. Another one may have that share by
+    // now, and connections with us.
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept;
-    // And another process has it now.
-    void process_replaced(const engine::Address& address, const engine::Share& its) noexcept;
     // A process of this host says that it has no connection with queue pair QPN.
     void peer_denies(std::uint32_t qpn) noexcept;
     // Data arrived at a queue pair whose connection waits for RTU.

@@ -48,11 +48,9 @@ class Companion {
     Companion(const Companion&) = delete;
     Companion& operator=(const Companion&) = delete;
     virtual ~Companion() = default;
-    // The process that had share ITS of the numbers of ADDRESS has ended; from the link's thread.
+    // The process that had share ITS of the numbers of ADDRESS has ended; from the link's thread. Another
+    // process may have that share by now: with that one, too, there may be connections.
     virtual void process_ended(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {}
-    // The same, and another process has that share already: with that one, too, there may be connections.
-    virtual void process_replaced(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {
-    }
     // A process of this host says that queue pair QPN has no connection to it; from the link's thread.
     virtual void peer_denies(std::uint32_t /*qpn*/) noexcept {}
 };
@@ -237,6 +235,10 @@ class Device final : public Neighbour,
     bool takes_from(Device& from) noexcept override;
     bool has_number(std::uint32_t qpn) const noexcept override { return share_.owns(qpn); }
 
+    // Whether no process has SEAT of ADDRESS.
+    bool is_seat_empty(const engine::Address& address, std::uint32_t seat) noexcept {
+        return link_ == nullptr || link_->is_empty(address, seat);
+    }
     // Of a peer that is silent; the caller holds the device. kLives: its process is on this machine.
     engine::Peer find_peer(const engine::Ends& ends) noexcept;
     bool is_port_refused(const engine::Ends& ends) noexcept {

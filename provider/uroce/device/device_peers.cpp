@@ -80,8 +80,7 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
     }
     const LockGuard guard(making_companion_);
     if (companion_ != nullptr) {
-        link_->is_empty(address, its.which()) ? companion_->process_ended(address, its)
-                                              : companion_->process_replaced(address, its);
+        companion_->process_ended(address, its);
     }
 }
 

@@ -75,8 +75,10 @@ class DirectPort final : public ManagementPort {
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int) noexcept override { return modify_paper(qp, attr); }
     bool gone() const noexcept override { return false; }
     bool is_anybody_at(const Address&) noexcept override { return is_peer_there; }
+    bool is_seat_empty(const Address&, std::uint32_t) noexcept override { return !is_seat_taken; }
 
     bool is_peer_there = true;
+    bool is_seat_taken = false;
     Nanoseconds* clock = nullptr;
     Service* peer = nullptr;
     std::atomic<Nanoseconds> wake = kNever;

@@ -73,6 +73,28 @@ TEST(destroy__listener_with_requests_not_taken__refused) {
     bench.right_channel = *bench.right.create_channel();
 }
 
+TEST(process_ended__request_of_its__is_over) {
+    Bench bench;
+    assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
+    assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
+    bench.right.process_ended(ipv4(1), Share{});
+    assert_int_equal(bench.next_right(), SLUICE_CM_DISCONNECTED);
+    assert_false(bench.right.accept(*bench.passive, Bench::params(&bench.right_qp)).ok());
+}
+
+// A program that opens the device, closes it and opens it again, as libfabric does, takes the seat of its
+// former self, and may ask before its end is looked at.
+TEST(process_ended__request_of_the_next_one_in_its_seat__is_accepted) {
+    Bench bench;
+    bench.right_port.is_seat_taken = true;
+    assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
+    assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
+    bench.right.process_ended(ipv4(1), Share{});
+    assert_int_equal(bench.next_right(), 0);
+    assert_true(bench.right.accept(*bench.passive, Bench::params(&bench.right_qp)).ok());
+    assert_int_equal(bench.next_left(), SLUICE_CM_ESTABLISHED);
+}
+
 TEST(destroy__event_not_acknowledged__waits_for_it) {
     Bench bench;
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
