@@ -120,9 +120,11 @@ ssize_t write_command(const std::shared_ptr<File>& file, const void* data, std::
     }
 }
 
-namespace {
-
+// rping's main thread closes the channel and ends the program, while another thread asks for its next event.
+// It gets EBADF as from the kernel, but not before a program that ends has ended, which takes longer with our
+// devices open than with the kernel's. FD comes from memory that is free by then, and may be any number.
 ssize_t write_in_place(int fd, const void* data, std::size_t bytes) {
+    constexpr int kMillisecondsToEnd = 1000;
     const Result<files::Entry> entry =
         at_boundary("write", [fd]() -> Result<files::Entry> { return files::find(fd); });
     if (!entry) {
@@ -132,19 +134,30 @@ ssize_t write_in_place(int fd, const void* data, std::size_t bytes) {
         errno = EIO; // a device is its process's
         return -1;
     }
-    return entry->file != nullptr ? write_command(entry->file, data, bytes) : write(fd, data, bytes);
+    if (entry->file != nullptr) {
+        return write_command(entry->file, data, bytes);
+    }
+    const ssize_t done = write(fd, data, bytes);
+    if (done < 0 && errno == EBADF && waits(std::span(static_cast<const std::byte*>(data), bytes))) {
+        (void)poll(nullptr, 0, kMillisecondsToEnd);
+        errno = EBADF;
+    }
+    return done;
 }
+
+namespace {
 
 int close_in_place(int fd) {
     const Result<files::Entry> entry =
-        at_boundary("close", [fd]() -> Result<files::Entry> { return files::take(fd); });
+        at_boundary("close", [fd]() -> Result<files::Entry> { return files::find(fd); });
     if (entry && entry->file != nullptr) {
         const NotCancelled guard;
         (void)at_boundary("close", [&]() -> Result<void> {
-            end(*entry->file);
+            end(*entry->file); // while it can be found: who comes meanwhile waits
             return {};
         });
     }
+    (void)at_boundary("close", [fd]() -> Result<files::Entry> { return files::take(fd); });
     return close(fd);
 }
 

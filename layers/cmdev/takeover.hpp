@@ -21,4 +21,7 @@ class File;
 // What write() to FILE does. While it waits for an event, the thread may be cancelled.
 ssize_t write_command(const std::shared_ptr<File>& file, const void* data, std::size_t bytes);
 
+// What librdmacm's write() does.
+ssize_t write_in_place(int fd, const void* data, std::size_t bytes);
+
 } // namespace sluice::layers::cmdev

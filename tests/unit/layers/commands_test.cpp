@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -456,6 +457,18 @@ TEST(file__closed_and_its_number_in_use__waits) {
     const Descriptor in_its_place(dup2(other.get(), fd));
     assert_int_equal(in_its_place.get(), fd);
     expect_waits_until_cancelled(file);
+}
+
+TEST(file__closed_before_a_thread_asks__the_program_has_time_to_end) {
+    const std::shared_ptr<File> file = make_file();
+    close_file(file);
+    rdma_ucm_event_resp event{};
+    const Written<rdma_ucm_get_event> get(RDMA_USER_CM_CMD_GET_EVENT, {.response = address_of(event)},
+                                          sizeof event);
+    const auto asked = std::chrono::steady_clock::now();
+    assert_int_equal(write_in_place(file->fd(), &get, sizeof get), -1);
+    assert_int_equal(errno, EBADF);
+    assert_true(std::chrono::steady_clock::now() - asked >= std::chrono::milliseconds(900));
 }
 
 // Twenty repetitions by night come to 10,000; TEST_CHANNELS=100000 makes as many in one process.
