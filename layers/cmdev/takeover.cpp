@@ -153,7 +153,7 @@ int close_in_place(int fd) {
     if (entry && entry->file != nullptr) {
         const NotCancelled guard;
         (void)at_boundary("close", [&]() -> Result<void> {
-            end(*entry->file); // while it can be found: who comes meanwhile waits
+            end(*entry->file); // still in the table: a thread that asks for an event meanwhile waits
             return {};
         });
     }
