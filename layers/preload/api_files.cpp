@@ -2,7 +2,7 @@
 //
 // What stands before libc: the calls that take a path, so that programs find uroce's devices under
 // /dev/infiniband and /sys/class/infiniband. All of them only exchange the path (files.hpp). What libc calls
-// by itself, as in glob() and nftw(), isn't seen; neither are system calls without libc.
+// by itself, as in nftw(), isn't seen (glob() is: api_glob.cpp); neither are system calls without libc.
 //
 // Names with 64, x or __ are what compilers and headers, old ones too, make of the plain ones.
 #undef _FORTIFY_SOURCE // its inline functions have the names of ours

@@ -24,11 +24,12 @@ class Redirected {
 
     const char* get() const noexcept { return path_; }
 
+    // Before anything else: every call of the program's on any file comes by. PATH may be a pattern.
+    static bool may_be_ours(const char* path) noexcept;
+
   private:
     static constexpr std::size_t kRoom = 512;
 
-    // Before anything else: every call of the program's on any file comes by.
-    static bool may_be_ours(const char* path) noexcept;
     const char* redirect(const char* path, const void* caller) noexcept;
 
     char room_[kRoom];
