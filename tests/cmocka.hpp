@@ -25,6 +25,16 @@ extern "C" {
 
 #include <vector>
 
+// They are functions, for so many others have these names.
+#undef fail
+#undef skip
+inline void fail(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    _fail(file, line);
+}
+inline void skip(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    _skip(file, line);
+}
+
 namespace sluice::test {
 
 inline std::vector<CMUnitTest>& registered_tests() {

@@ -12,7 +12,7 @@
 #include "roce/wire/frame.hpp"
 #include "tests/unit/roce/pcap.hpp"
 
-// Last: its macro fail() is also a name in <fstream>.
+// Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
 using namespace sluice::roce::wire;

@@ -19,7 +19,7 @@
 #include "tests/unit/roce/pcap.hpp"
 #include "tests/unit/roce/random.hpp"
 
-// Last: its macro fail() is also a name in <fstream>.
+// Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
 using namespace sluice::roce;
