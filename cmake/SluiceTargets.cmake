@@ -80,6 +80,7 @@ endif()
 set(SLUICE_PCH_HEADERS
     <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring>
     <functional> <map> <memory> <mutex> <new> <optional> <span> <string> <string_view> <thread> <utility> <vector>)
+set(SLUICE_PCH_PROGRAM_HEADERS ${SLUICE_PCH_HEADERS} <csignal> <filesystem> <fstream> <set>)
 function(sluice_precompile name)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/${name}.cpp" CONTENT "" @ONLY)
   add_library(${name} OBJECT "${PROJECT_BINARY_DIR}/generated/${name}.cpp")
@@ -87,15 +88,22 @@ function(sluice_precompile name)
   list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:\\1>" OUTPUT_VARIABLE headers)
   target_precompile_headers(${name} PRIVATE ${headers})
 endfunction()
+
+# For programs: how they are compiled.
+function(sluice_precompile_for_programs name)
+  sluice_precompile(${name} ${SLUICE_PCH_PROGRAM_HEADERS} ${ARGN})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE ${SLUICE_PROGRAM_OPTIONS})
+endfunction()
+
 if(SLUICE_PCH)
   # gcc 12 forgets that functions inlined from a precompiled header are the system's, and warns of them wrongly.
   target_compile_options(
     sluice_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>)
   sluice_precompile(sluice_pch_library ${SLUICE_PCH_HEADERS})
-  sluice_precompile(sluice_pch_program ${SLUICE_PCH_HEADERS} <csignal> <filesystem> <fstream> <set>)
-  set_target_properties(sluice_pch_program PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(sluice_pch_program PRIVATE -fPIE ${SLUICE_PROGRAM_OPTIONS})
+  sluice_precompile_for_programs(sluice_pch_program)
 endif()
+set(SLUICE_PCH_OF_PROGRAMS sluice_pch_program) # or what sluice_precompile_tests() has made for a folder
 
 # sluice_use_precompiled(TARGET): to be called for targets in C++ that have the flags of sluice_options. Programs get
 # those of SLUICE_PROGRAM_OPTIONS, too.
@@ -105,7 +113,7 @@ function(sluice_use_precompiled name)
     return()
   elseif(type STREQUAL EXECUTABLE)
     target_compile_options(${name} PRIVATE ${SLUICE_PROGRAM_OPTIONS})
-    target_precompile_headers(${name} REUSE_FROM sluice_pch_program)
+    target_precompile_headers(${name} REUSE_FROM ${SLUICE_PCH_OF_PROGRAMS})
   else()
     target_precompile_headers(${name} REUSE_FROM sluice_pch_library)
   endif()

@@ -37,6 +37,27 @@ if(NOT SLUICE_SANITIZE)
   target_link_libraries(sluice_single_threaded PRIVATE sluice_options)
 endif()
 
+# sluice_precompile_tests(HEADERS headers... [LINK libraries...]): programs that follow in this folder, and those below it,
+# find these headers of ours precompiled. Each of them reads most of what a library is made of, which takes half of
+# a test's compiler's time. Only in trees that run all parts: others compile a few of a folder's programs, and warnings
+# about a precompiled header are lost there. Without HEADERS: those that every program has, again.
+function(sluice_precompile_tests)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "HEADERS;LINK")
+  if(NOT SLUICE_PCH OR NOT (SLUICE_SANITIZE OR CMAKE_CROSSCOMPILING))
+    return()
+  elseif(NOT arg_HEADERS)
+    set(SLUICE_PCH_OF_PROGRAMS sluice_pch_program PARENT_SCOPE)
+    return()
+  endif()
+  file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  string(MAKE_C_IDENTIFIER "sluice_pch_${name}" name)
+  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/")
+  sluice_precompile_for_programs(${name} ${arg_HEADERS})
+  target_link_libraries(${name} PRIVATE sluice_cmocka ${arg_LINK})
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON) # if all programs are
+  set(SLUICE_PCH_OF_PROGRAMS ${name} PARENT_SCOPE)
+endfunction()
+
 # sluice_part(TEST PROGRAM): `asan` has the test, too.
 function(sluice_part test program)
   if(SLUICE_SANITIZE)

@@ -38,7 +38,7 @@ TEST(port__of_nobody__refused_from_the_second_look_on) {
 
 TEST(port__that_is_there__silent) {
     engine::PlainMemory memory;
-    const auto port = test::open_free_port(memory);
+    const auto port = socket::test::open_free_port(memory);
     assert_true(port != nullptr);
     const engine::Address local = next_address();
     PortProbe probe(0);
