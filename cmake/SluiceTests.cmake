@@ -95,14 +95,15 @@ function(sluice_day)
   add_custom_target(day DEPENDS ${targets} ${by_day})
 endfunction()
 
-# sluice_test(NAME SOURCES... [LINK libraries...] [LABELS labels...] [ARGS args...] [SINGLE_THREADED] [UNSANITIZED])
+# sluice_test(NAME SOURCES... [LINK libraries...] [LABELS labels...] [ARGS args...] [SINGLE_THREADED] [UNSANITIZED] [OPTIMIZED])
 # Labels default to "unit". The sanitizer and cross presets run the same programs; what `asan` runs has the label
 # "part", too, where there is no sanitizer, and waits for the night there.
 # SINGLE_THREADED: neither the program nor a library in it starts a thread. `tsan` doesn't build it; without a
 # sanitizer, the test fails if it starts one.
 # UNSANITIZED: no sanitizer preset has it.
+# OPTIMIZED: it computes for longer than it is compiled, and is compiled as libraries are.
 function(sluice_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SINGLE_THREADED;UNSANITIZED" "" "LINK;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SINGLE_THREADED;UNSANITIZED;OPTIMIZED" "" "LINK;LABELS;ARGS")
   if(arg_UNSANITIZED AND SLUICE_SANITIZE)
     return()
   endif()
@@ -112,7 +113,9 @@ function(sluice_test name)
   string(REPLACE "." "_" target "test_${name}")
   add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${target} PRIVATE sluice_options sluice_cmocka ${arg_LINK})
-  sluice_use_precompiled(${target})
+  if(NOT arg_OPTIMIZED OR NOT SLUICE_PROGRAM_OPTIONS)
+    sluice_use_precompiled(${target})
+  endif()
   if(arg_SINGLE_THREADED AND SLUICE_THREADS_ONLY)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
