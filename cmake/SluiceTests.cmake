@@ -38,8 +38,8 @@ if(NOT SLUICE_SANITIZE)
 endif()
 
 # sluice_precompile_tests(HEADERS headers... [LINK libraries...]): programs that follow in this folder, and those below it,
-# find these headers of ours precompiled. Each of them reads most of what a library is made of, which takes half of
-# a test's compiler's time. Only in trees that run all parts: others compile a few of a folder's programs, and warnings
+# find these headers of ours precompiled. Each of them reads most of what a library is made of, which takes a third to
+# a half of the time in which it is compiled. Only in trees that run all parts: others compile a few of a folder's programs, and warnings
 # about a precompiled header are lost there. Without HEADERS: those that every program has, again.
 function(sluice_precompile_tests)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "HEADERS;LINK")
