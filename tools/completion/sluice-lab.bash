@@ -15,7 +15,7 @@ _sluice_lab() {
                 ;;
         esac
     done
-    local words="--arch --kernel --device --hosts --net --cpus --pmem --export --timeout --keep --quiet --warm --clean-cache --help --"
+    local words="--arch --kernel --device --hosts --net --cpus --pmem --export --timeout --keep --quiet --warm --print-root --clean-cache --help --"
     case ${COMP_WORDS[COMP_CWORD - 1]} in
         --arch) words="x86_64 aarch64" ;;
         --kernel) words="6.1 6.12" ;;

@@ -34,6 +34,8 @@ build_arm64_root() {
                 --exclude=./usr/share/doc --exclude=./usr/share/man --exclude=./usr/share/locale \
                 --exclude=./var --exclude=./run --exclude=./tmp --exclude=./dev --exclude=./proc
     done
+    # The one part of the documentation that is a program: rdma-core's own tests.
+    dpkg-deb --fsys-tarfile "$dir"/debs/python3-pyverbs_*.deb | tar -x -C "$dir" --no-same-owner ./usr/share/doc/rdma-core/tests
     # What the package scripts would have made and programs miss.
     ln -sf mawk "$dir/usr/bin/awk"
     cp "$dir/usr/share/base-passwd/passwd.master" "$dir/etc/passwd"
