@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What the lab's tests run in a guest, besides what everybody has.
+find_library(IBVERBS_LIBRARY ibverbs REQUIRED)
+find_library(RDMACM_LIBRARY rdmacm REQUIRED)
+
+# lab_program(NAME SOURCES... LINK libraries...)
+function(lab_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" LINK)
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} SYSTEM PRIVATE "${IBVERBS_INCLUDE_DIR}")
+  target_link_libraries(${name} PRIVATE sluice_options ${arg_LINK} "${IBVERBS_LIBRARY}")
+endfunction()
+
+if(SLUICE_TOOLS)
+  lab_program(lab_query_device query_device.c LINK sluice)
+  set_target_properties(lab_query_device PROPERTIES OUTPUT_NAME query_device)
+endif()
+lab_program(locked_memory locked_memory.cpp LINK sluice_ibverbs_glue)
+lab_program(provider_creations provider_creations.cpp)
+lab_program(provider_import provider_import.cpp)
+lab_program(provider_removal provider_removal.cpp LINK "${RDMACM_LIBRARY}")
+lab_program(provider_verbs provider_verbs.cpp LINK sluice)
+lab_program(register_pmem register_pmem.c)
+# Two processes that do everything with each other, one of them on a device without a kernel.
+lab_program(reach reach/end.cpp reach/errors.cpp reach/main.cpp reach/mixed.cpp reach/rc.cpp reach/receive.cpp
+            reach/speed.cpp reach/ud.cpp LINK sluice)
+lab_program(uroce_cm uroce_cm.cpp LINK sluice)
+lab_program(uroce_rping uroce_rping.cpp LINK sluice)
