@@ -27,3 +27,17 @@ lab_program(reach reach/end.cpp reach/errors.cpp reach/main.cpp reach/mixed.cpp 
             reach/speed.cpp reach/ud.cpp LINK sluice)
 lab_program(uroce_cm uroce_cm.cpp LINK sluice)
 lab_program(uroce_rping uroce_rping.cpp LINK sluice)
+
+# All that runs in an arm64 guest, as one target; in trees for arm64 that have its libraries.
+if(SLUICE_ARCH STREQUAL aarch64 AND SLUICE_TOOLS)
+  add_executable(counted_sync counted_sync.c)
+  target_link_libraries(counted_sync PRIVATE sluice_options dat)
+  sluice_targets("${PROJECT_SOURCE_DIR}/examples" examples)
+  sluice_targets("${PROJECT_SOURCE_DIR}/tests/unit/provider" provider_tests)
+  add_custom_target(
+    arm64_guest
+    DEPENDS counted_sync lab_query_device provider_import provider_removal provider_verbs sluice sluice_command
+            sluice_provider_probe sluice_preload sluice_check sluice_trace dapl-sluice rpma test_rpma_transfers test_rpma_queues
+            test_udapl_dapl_endpoints test_udapl_dapl_events test_udapl_dapl_memory test_udapl_dapl_simulated
+            ${examples} ${provider_tests})
+endif()
