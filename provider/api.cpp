@@ -101,8 +101,21 @@ Result<void> query_into(const FileTree& tree, const std::string& name, attribute
     return found ? copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
 }
 
-attributes::LiveFacts facts_of_uroce() {
-    return attributes::facts_of_own_device(uroce::verbs::capabilities(), uroce::verbs::paging_capabilities());
+// Of one that can't be opened now, too; it has no interface then.
+std::string interface_of_uroce(const std::string& name) {
+    const Result<uroce::device::LocalAddress> where = uroce::device::resolve(name.c_str());
+    return where ? where->interface : "";
+}
+
+attributes::LiveFacts facts_of_uroce(const std::string& name) {
+    attributes::LiveFacts facts = attributes::facts_of_own_device();
+    facts.capabilities = uroce::verbs::capabilities();
+    facts.paging = uroce::verbs::paging_capabilities();
+    facts.atomics = SLUICE_ATOMICS_GLOBAL; // they are the CPU's own
+    facts.max_sge = uroce::verbs::max_sge();
+    facts.firmware = sluice::kVersion;
+    facts.netdev = interface_of_uroce(name);
+    return facts;
 }
 
 Result<void> describe_into(const sluice_device_attributes& from, std::size_t from_size, unsigned index,
@@ -314,7 +327,12 @@ int sluice_query_context(ibv_context* context, sluice_device_attributes* to, siz
         return EINVAL;
     }
     const auto ask = [](void* open, bool try_registration) {
-        return std::optional(attributes::ask_context(*static_cast<ibv_context*>(open), try_registration));
+        ibv_context& asked = *static_cast<ibv_context*>(open);
+        attributes::LiveFacts facts = attributes::ask_context(asked, try_registration);
+        if (uroce::verbs::is_ours(&asked)) {
+            facts.netdev = interface_of_uroce(attributes::kernel_name(asked));
+        }
+        return std::optional(std::move(facts));
     };
     return Query::answer(
         [&] { return query_into(FileTree(), attributes::kernel_name(*context), ask, context, to, size); });
@@ -327,9 +345,9 @@ int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t
     // One of ours is in a list when a preloaded library put it there: libibverbs can't open it.
     const auto ask = [](void* closed, bool try_registration) {
         ibv_device& asked = *static_cast<ibv_device*>(closed);
-        return uroce::device::is_device_name(attributes::kernel_name(asked))
-                   ? facts_of_uroce()
-                   : attributes::ask_device(asked, try_registration);
+        const std::string name = attributes::kernel_name(asked);
+        return uroce::device::is_device_name(name) ? facts_of_uroce(name)
+                                                   : attributes::ask_device(asked, try_registration);
     };
     return Query::answer(
         [&] { return query_into(FileTree(), attributes::kernel_name(*device), ask, device, to, size); });
@@ -342,7 +360,7 @@ int sluice_query_name(const char* root, const char* name, sluice_device_attribut
     // A device of ours is the same whether it is open or not, and may be open somewhere else.
     const auto ask = [](void* its_name, bool try_registration) {
         const char* const text = static_cast<const char*>(its_name);
-        return uroce::device::is_device_name(text) ? facts_of_uroce()
+        return uroce::device::is_device_name(text) ? facts_of_uroce(text)
                                                    : attributes::ask_by_name(text, try_registration);
     };
     return Query::answer([&] {

@@ -104,8 +104,10 @@ Json to_json(const Device& device) {
     Json attributes = Json::object();
     for (const auto& description : device.descriptions) {
         Json attribute;
-        const bool is_bytes = description.kind == SLUICE_ATTRIBUTE_BYTES && description.number != 0;
-        attribute["value"] = is_bytes ? Json(description.number) : Json(description.value);
+        const bool is_known = description.source != std::string("unknown");
+        const bool is_number = is_known && (description.kind == SLUICE_ATTRIBUTE_BYTES ||
+                                            description.kind == SLUICE_ATTRIBUTE_NUMBER);
+        attribute["value"] = is_number ? Json(description.number) : Json(description.value);
         attribute["source"] = description.source;
         attribute["confidence"] = description.confidence;
         attributes[description.name] = std::move(attribute);

@@ -2,19 +2,14 @@
 #include "provider/attributes/capabilities.hpp"
 
 #include "core/verbs_values.hpp"
+#include "provider/attributes/pci_config.hpp"
 
 namespace sluice::attributes {
 
 namespace {
 
-constexpr std::size_t kPciConfigBytes = 4096;
-
-Finding answer(bool yes, sluice_source source, sluice_confidence confidence) {
-    return {static_cast<std::uint64_t>(yes ? SLUICE_ANSWER_YES : SLUICE_ANSWER_NO), source, confidence};
-}
-
 Finding no_of_software() {
-    return answer(false, SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    return yes_or_no(false, SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
 }
 
 // There is no bus below a software device. Its copies write a message in order, but one page at a
@@ -35,8 +30,8 @@ void ask_pci(const Inputs& inputs, Capabilities& found) {
     if (const std::optional<PciControl> control = parse_pci_control(*config)) {
         // A bit that is set allows the device to do it; whether it does, it decides for itself.
         const auto find = [](bool allowed) {
-            return answer(allowed, SLUICE_SOURCE_PCI,
-                          allowed ? SLUICE_CONFIDENCE_LIKELY : SLUICE_CONFIDENCE_CERTAIN);
+            return yes_or_no(allowed, SLUICE_SOURCE_PCI,
+                             allowed ? SLUICE_CONFIDENCE_LIKELY : SLUICE_CONFIDENCE_CERTAIN);
         };
         found.relaxed_ordering = find(control->relaxed_ordering);
         found.no_snoop = find(control->no_snoop);
@@ -60,16 +55,21 @@ Finding paging_of(std::uint64_t paging) {
     return {static_cast<std::uint64_t>(value), SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN};
 }
 
+// 0 is nothing.
+Finding known(std::uint64_t value) {
+    return value == 0 ? Finding{} : Finding{value, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN};
+}
+
 // Kernels that know the bit set it. One that doesn't may still copy: then the guest's own signs
 // are all there is.
 Finding bounce_of(const Inputs& inputs) {
     if (inputs.live != nullptr && (inputs.live->capabilities.value_or(0) & kDeviceDmaBounce) != 0) {
-        return answer(true, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+        return yes_or_no(true, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
     }
     if (!inputs.platform.confidential_evidence.empty()) {
-        return answer(true, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_LIKELY);
+        return yes_or_no(true, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_LIKELY);
     }
-    return answer(false, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_ASSUMED);
+    return yes_or_no(false, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_ASSUMED);
 }
 
 } // namespace
@@ -84,10 +84,12 @@ Capabilities find_capabilities(const Inputs& inputs) {
     }
     if (inputs.live != nullptr && inputs.live->capabilities) {
         const std::uint64_t capabilities = *inputs.live->capabilities;
-        found.native_atomic_write =
-            answer((capabilities & kDeviceAtomicWrite) != 0, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+        found.native_atomic_write = yes_or_no((capabilities & kDeviceAtomicWrite) != 0, SLUICE_SOURCE_DEVICE,
+                                              SLUICE_CONFIDENCE_CERTAIN);
         found.flush = flush_of(capabilities);
         found.on_demand_paging = paging_of(inputs.live->paging);
+        found.atomics = known(inputs.live->atomics);
+        found.max_sge = known(inputs.live->max_sge);
     }
     return found;
 }

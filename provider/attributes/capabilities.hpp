@@ -15,6 +15,8 @@ struct Capabilities {
     Finding flush;
     Finding on_demand_paging;
     Finding dma_bounce;
+    Finding atomics;
+    Finding max_sge;
 };
 
 Capabilities find_capabilities(const Inputs& inputs);

@@ -11,12 +11,6 @@
 
 namespace sluice::attributes {
 
-struct TextFinding {
-    std::string value{};
-    sluice_source source = SLUICE_SOURCE_NONE;
-    sluice_confidence confidence = SLUICE_CONFIDENCE_NONE;
-};
-
 struct CpuCache {
     TextFinding clean;
     TextFinding invalidate;

@@ -17,6 +17,7 @@ constexpr std::array kCoherence{kUnknown, "coherent", "noncoherent", "simulated"
 constexpr std::array kAnswers{kUnknown, "no", "yes"};
 constexpr std::array kFlushes{kUnknown, "none", "global", "persistent", "global+persistent"};
 constexpr std::array kPagings{kUnknown, "none", "explicit", "implicit"};
+constexpr std::array kAtomics{kUnknown, "none", "device", "global"};
 constexpr std::array kSources{kUnknown,      "environment",     "config",  "registration", "architecture",
                               "device-tree", "software-device", "default", "device",       "pci",
                               "cpu",         "kernel",          "process"};
@@ -24,6 +25,7 @@ constexpr std::array kConfidences{kUnknown, "assumed", "likely", "certain"};
 static_assert(kCoherence.size() == SLUICE_COHERENCE_SIMULATED + 1);
 static_assert(kFlushes.size() == SLUICE_FLUSH_BOTH + 1);
 static_assert(kPagings.size() == SLUICE_PAGING_IMPLICIT + 1);
+static_assert(kAtomics.size() == SLUICE_ATOMICS_GLOBAL + 1);
 static_assert(kSources.size() == SLUICE_SOURCE_PROCESS + 1);
 static_assert(kConfidences.size() == SLUICE_CONFIDENCE_CERTAIN + 1);
 
@@ -92,6 +94,44 @@ constexpr std::array kRows{
         offsetof(Fields, on_demand_paging), SLUICE_ATTRIBUTE_CHOICE, kPagings},
     Row{"dma-bounce", "is DMA copied through unencrypted pages, as in confidential guests?",
         offsetof(Fields, dma_bounce), SLUICE_ATTRIBUTE_CHOICE, kAnswers},
+    Row{"atomics", "what is an RDMA atomic operation atomic against?", offsetof(Fields, atomics),
+        SLUICE_ATTRIBUTE_CHOICE, kAtomics},
+    Row{"max-sge",
+        "segments of memory that one request may have",
+        offsetof(Fields, max_sge),
+        SLUICE_ATTRIBUTE_NUMBER,
+        {}},
+    Row{"numa-node",
+        "the node of memory and processors that it is near to",
+        offsetof(Fields, numa_node),
+        SLUICE_ATTRIBUTE_NUMBER,
+        {}},
+    Row{"iommu",
+        "how an IOMMU translates what it reads and writes",
+        offsetof(Fields, iommu),
+        SLUICE_ATTRIBUTE_TEXT,
+        {}},
+    Row{"iommu-group",
+        "the number of the group that it shares an IOMMU's domain with",
+        offsetof(Fields, iommu_group),
+        SLUICE_ATTRIBUTE_NUMBER,
+        {}},
+    Row{"ats", "may it keep an IOMMU's translations?", offsetof(Fields, ats), SLUICE_ATTRIBUTE_CHOICE,
+        kAnswers},
+    Row{"acs", "do requests to its neighbours on PCI pass the root?", offsetof(Fields, acs),
+        SLUICE_ATTRIBUTE_CHOICE, kAnswers},
+    Row{"pci-address",
+        "the function that it is on PCI",
+        offsetof(Fields, pci_address),
+        SLUICE_ATTRIBUTE_TEXT,
+        {}},
+    Row{"pci-link", "how fast it is connected there", offsetof(Fields, pci_link), SLUICE_ATTRIBUTE_TEXT, {}},
+    Row{"netdev",
+        "the network interface that it sends by",
+        offsetof(Fields, netdev),
+        SLUICE_ATTRIBUTE_TEXT,
+        {}},
+    Row{"firmware", "the version of what runs on it", offsetof(Fields, firmware), SLUICE_ATTRIBUTE_TEXT, {}},
 };
 
 std::size_t size_of(const Row& row) {
@@ -115,7 +155,10 @@ void describe_text(const sluice_text_attribute& attribute, sluice_attribute_desc
 
 void describe_number(const Row& row, const sluice_attribute& attribute,
                      sluice_attribute_description& description) {
-    if (row.kind == SLUICE_ATTRIBUTE_BYTES && attribute.value != 0) {
+    const bool is_number = row.kind == SLUICE_ATTRIBUTE_BYTES ? attribute.value != 0
+                                                              : row.kind == SLUICE_ATTRIBUTE_NUMBER &&
+                                                                    attribute.source != SLUICE_SOURCE_NONE;
+    if (is_number) {
         std::snprintf(description.value, sizeof description.value, "%llu",
                       static_cast<unsigned long long>(attribute.value));
     } else {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "core/log.hpp"
+#include "sluice/sluice.h"
 
 namespace sluice::attributes {
 
@@ -83,6 +84,18 @@ std::string find_provider(const ibv_context& context, const std::optional<Verbs>
     return {};
 }
 
+// Adapters that execute them by the CPU's bus say so apart; with what they say for programs, that would be
+// "global", too.
+std::uint64_t atomics_of(const ibv_device_attr_ex& attributes) {
+    if (attributes.orig_attr.atomic_cap == IBV_ATOMIC_NONE) {
+        return SLUICE_ATOMICS_NONE;
+    }
+    const bool is_global =
+        attributes.orig_attr.atomic_cap == IBV_ATOMIC_GLOB ||
+        (attributes.pci_atomic_caps.fetch_add != 0 && attributes.pci_atomic_caps.compare_swap != 0);
+    return is_global ? SLUICE_ATOMICS_GLOBAL : SLUICE_ATOMICS_DEVICE;
+}
+
 // The inline function of the same name would need a symbol of libibverbs for devices that are too
 // old for what is asked here.
 void ask_capabilities(ibv_context& context, LiveFacts& facts) {
@@ -92,6 +105,11 @@ void ask_capabilities(ibv_context& context, LiveFacts& facts) {
         extended->query_device_ex(&context, nullptr, &attributes, sizeof attributes) == 0) {
         facts.capabilities = attributes.device_cap_flags_ex;
         facts.paging = attributes.odp_caps.general_caps;
+        facts.atomics = atomics_of(attributes);
+        facts.max_sge =
+            attributes.orig_attr.max_sge > 0 ? static_cast<std::uint64_t>(attributes.orig_attr.max_sge) : 0;
+        facts.firmware.assign(attributes.orig_attr.fw_ver,
+                              strnlen(attributes.orig_attr.fw_ver, sizeof attributes.orig_attr.fw_ver));
     }
 }
 
@@ -161,12 +179,10 @@ std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registrat
     return std::nullopt;
 }
 
-LiveFacts facts_of_own_device(std::uint64_t capabilities, std::uint64_t paging) {
+LiveFacts facts_of_own_device() {
     LiveFacts facts;
     const char* const file = file_of(address_of(facts_of_own_device));
     facts.provider_path = file == nullptr ? "" : file;
-    facts.capabilities = capabilities;
-    facts.paging = paging;
     return facts;
 }
 

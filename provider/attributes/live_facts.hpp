@@ -19,6 +19,10 @@ struct LiveFacts {
     // device_cap_flags_ex and the general on-demand paging bits, as the kernel gave them.
     std::optional<std::uint64_t> capabilities{};
     std::uint64_t paging = 0;
+    std::uint64_t atomics = 0; // enum sluice_atomics
+    std::uint64_t max_sge = 0; // 0 when it isn't known
+    std::string firmware{};
+    std::string netdev{}; // of a device that this library makes; the kernel has files for others
     // Whether the kernel registered a page for the device; empty when it wasn't asked to.
     std::optional<bool> registered{};
 };
@@ -36,9 +40,8 @@ std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration);
 // The same for the device of that name; nothing when libibverbs has none.
 std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registration);
 
-// What holds for a device that this library makes itself, with the CAPABILITIES and bits of PAGING that it
-// would give.
-LiveFacts facts_of_own_device(std::uint64_t capabilities, std::uint64_t paging);
+// What holds for a device that this library makes itself, but for what only its maker knows.
+LiveFacts facts_of_own_device();
 
 // The name that the kernel knows the device by.
 std::string kernel_name(const ibv_device& device);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/put_text.hpp"
+#include "provider/attributes/bus.hpp"
 #include "provider/attributes/capabilities.hpp"
 #include "provider/attributes/cpu_cache.hpp"
 #include "provider/config/config.hpp"
@@ -52,6 +53,35 @@ void put(sluice_text_attribute& to, const TextFinding& finding) {
     }
 }
 
+TextFinding netdev_of(const SysfsDevice& device, const LiveFacts* live) {
+    if (device.is_own) {
+        return {live != nullptr ? live->netdev : "", SLUICE_SOURCE_PROCESS, SLUICE_CONFIDENCE_CERTAIN};
+    }
+    return {device.netdev, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN};
+}
+
+// Software devices of the kernel say "0.0.0".
+TextFinding firmware_of(const SysfsDevice& device, const LiveFacts* live) {
+    if (device.is_software && !device.is_own) {
+        return {"none", SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN};
+    }
+    if (!device.firmware.empty()) {
+        return {device.firmware, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN};
+    }
+    return {live != nullptr ? live->firmware : "",
+            device.is_own ? SLUICE_SOURCE_PROCESS : SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN};
+}
+
+void put(sluice_device_attributes& attributes, const Bus& bus) {
+    put(attributes.iommu, bus.iommu);
+    put(attributes.pci_address, bus.pci_address);
+    put(attributes.pci_link, bus.pci_link);
+    attributes.numa_node = to_attribute(bus.numa_node);
+    attributes.iommu_group = to_attribute(bus.iommu_group);
+    attributes.ats = to_attribute(bus.ats);
+    attributes.acs = to_attribute(bus.acs);
+}
+
 } // namespace
 
 Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask,
@@ -96,6 +126,11 @@ Result<sluice_device_attributes> query(const FileTree& tree, std::string_view na
     attributes.flush = to_attribute(can.flush);
     attributes.on_demand_paging = to_attribute(can.on_demand_paging);
     attributes.dma_bounce = to_attribute(can.dma_bounce);
+    attributes.atomics = to_attribute(can.atomics);
+    attributes.max_sge = to_attribute(can.max_sge);
+    put(attributes, find_bus(inputs));
+    put(attributes.netdev, netdev_of(*device, inputs.live));
+    put(attributes.firmware, firmware_of(*device, inputs.live));
     return attributes;
 }
 

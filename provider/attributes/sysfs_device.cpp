@@ -35,6 +35,21 @@ std::string software_driver(const FileTree& tree, const std::string& path) {
     return type.starts_with("4:") ? "siw" : "";
 }
 
+// rxe has a file for it, and all have one for the first entry of the first port's table of GIDs; reading that
+// is an error where the entry has no interface. An adapter of InfiniBand has the directory.
+std::string netdev_of(const FileTree& tree, const SysfsDevice& device) {
+    for (const char* file : {"/parent", "/ports/1/gid_attrs/ndevs/0"}) {
+        if (std::string name = tree.read_line(device.path + file); !name.empty()) {
+            return name;
+        }
+    }
+    if (device.hardware_path.empty()) {
+        return "";
+    }
+    const Result<std::vector<std::string>> below = tree.list(device.hardware_path + "/net");
+    return below && below->size() == 1 ? below->front() : "";
+}
+
 std::string joined(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) {
@@ -58,10 +73,6 @@ Error no_such_device(const FileTree& tree, std::string_view name) {
     }
     return Error::format(ErrorKind::kNotFound, ENODEV, "no RDMA device '%.*s'; there are: %s", length,
                          name.data(), joined(*names).c_str());
-}
-
-std::uint32_t byte_at(std::string_view config, std::size_t offset) {
-    return static_cast<unsigned char>(config[offset]);
 }
 
 } // namespace
@@ -90,6 +101,8 @@ Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name) {
                            .path = {},
                            .hardware_path = {},
                            .kernel_driver = {},
+                           .netdev = {},
+                           .firmware = {},
                            .is_software = true,
                            .is_own = true};
     }
@@ -105,6 +118,10 @@ Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name) {
         if (const Result<std::string> driver = tree.resolve(device.hardware_path + "/driver")) {
             device.kernel_driver = name_of(*driver);
         }
+    }
+    device.netdev = netdev_of(tree, device);
+    device.firmware = tree.read_line(device.path + "/fw_ver");
+    if (!device.hardware_path.empty()) {
         return device;
     }
     device.is_software = device.path.starts_with(kVirtualDevices) && !tree.has_entry(device.path + "/device");
@@ -112,28 +129,6 @@ Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name) {
         device.kernel_driver = software_driver(tree, device.path);
     }
     return device;
-}
-
-std::optional<PciControl> parse_pci_control(std::string_view config) noexcept {
-    constexpr std::size_t kHeader = 64;
-    constexpr std::size_t kStatus = 0x06; // bit 4: there is a list of capabilities
-    constexpr std::size_t kFirstCapability = 0x34;
-    constexpr std::uint32_t kPciExpress = 0x10;
-    constexpr std::size_t kDeviceControl = 8;
-    constexpr int kMaxCapabilities = 48; // that many fit, so a longer list is a loop
-    if (config.size() <= kHeader || (byte_at(config, kStatus) & 0x10U) == 0) {
-        return std::nullopt;
-    }
-    std::size_t at = byte_at(config, kFirstCapability) & ~3U;
-    for (int i = 0; i < kMaxCapabilities && at >= kHeader && at + kDeviceControl + 1 < config.size(); ++i) {
-        if (byte_at(config, at) == kPciExpress) {
-            const std::uint32_t control =
-                byte_at(config, at + kDeviceControl) | byte_at(config, at + kDeviceControl + 1) << 8U;
-            return PciControl{(control & (1U << 4U)) != 0, (control & (1U << 11U)) != 0};
-        }
-        at = byte_at(config, at + 1) & ~3U;
-    }
-    return std::nullopt;
 }
 
 } // namespace sluice::attributes

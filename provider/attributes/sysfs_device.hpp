@@ -3,8 +3,6 @@
 // An RDMA device as the kernel shows it under /sys.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +16,8 @@ struct SysfsDevice {
     std::string path;          // under /sys/devices, without links
     std::string hardware_path; // what it sits on, such as a PCI function; empty for software
     std::string kernel_driver; // empty when it isn't known
+    std::string netdev;        // of its first port; empty when it isn't known
+    std::string firmware;      // likewise
     // Software moves the data: there is no DMA. Known software devices have a kernel_driver.
     bool is_software = false;
     // Made by this process itself: the kernel knows nothing of it, and the fields above are empty.
@@ -34,15 +34,5 @@ Result<SysfsDevice> find_device(const FileTree& tree, std::string_view name);
 
 // The names of all RDMA devices, sorted. None is no error.
 Result<std::vector<std::string>> device_names(const FileTree& tree);
-
-// What the Device Control register of a PCI Express function allows it to do.
-struct PciControl {
-    bool relaxed_ordering;
-    bool no_snoop;
-};
-
-// From the bytes of the file "config". Nothing, when the register isn't among them: without
-// privileges the kernel gives only the first 64.
-std::optional<PciControl> parse_pci_control(std::string_view config) noexcept;
 
 } // namespace sluice::attributes

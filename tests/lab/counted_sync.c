@@ -2,10 +2,10 @@
 /*
  * Usage: counted_sync ADAPTER
  *
- * What a sync call of DAT executes on arm64, counted in the processor's own steps: a child registers memory and calls, and
- * this process takes it through the call one instruction at a time and reads each one. Prints, for each of the two calls over
- * 64 cache lines, how many instructions cleaned a line (dc cvac), cleaned and invalidated one (dc civac), and were barriers
- * (dsb).
+ * What a sync call of DAT executes on arm64, counted in the processor's own steps: a child registers memory
+ * and calls, and this process takes it through the call one instruction at a time and reads each one. Prints,
+ * for each of the two calls over 64 cache lines, how many instructions cleaned a line (dc cvac), cleaned and
+ * invalidated one (dc civac), and were barriers (dsb).
  */
 #include <elf.h>
 #include <errno.h>
@@ -58,12 +58,13 @@ static void calls(char* adapter) {
     must(memory.for_va != NULL, "memory");
     must(dat_ia_open(adapter, 8, &errors, &ia) == DAT_SUCCESS, "dat_ia_open");
     must(dat_pz_create(ia, &zone) == DAT_SUCCESS, "dat_pz_create");
-    must(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, memory, bytes, zone, DAT_MEM_PRIV_ALL_FLAG, &lmr, &part.lmr_context, &key,
-                        &size, &address) == DAT_SUCCESS,
+    must(dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, memory, bytes, zone, DAT_MEM_PRIV_ALL_FLAG, &lmr,
+                        &part.lmr_context, &key, &size, &address) == DAT_SUCCESS,
          "dat_lmr_create");
     part.virtual_address = (DAT_VADDR)(uintptr_t)memory.for_va;
     part.segment_length = bytes;
-    must(dat_lmr_sync_rdma_read(ia, &part, 1) == DAT_SUCCESS, "the first sync call"); /* which binds symbols */
+    must(dat_lmr_sync_rdma_read(ia, &part, 1) == DAT_SUCCESS,
+         "the first sync call"); /* which binds symbols */
     must(dat_lmr_sync_rdma_write(ia, &part, 1) == DAT_SUCCESS, "the first sync call");
     raise(SIGSTOP);
     DAT_RETURN cleaned = dat_lmr_sync_rdma_read(ia, &part, 1);
@@ -98,7 +99,8 @@ static void count(pid_t child, const char* call) {
         must(++steps < kMostSteps, "it doesn't come to an end");
     } while (WSTOPSIG(status) == SIGTRAP);
     must(WSTOPSIG(status) == SIGSTOP, "the program got a signal");
-    printf("%s: dc cvac %d, dc civac %d, dsb %d, instructions %d\n", call, cleans, invalidates, barriers, steps);
+    printf("%s: dc cvac %d, dc civac %d, dsb %d, instructions %d\n", call, cleans, invalidates, barriers,
+           steps);
 }
 
 int main(int argc, char** argv) {
@@ -114,11 +116,13 @@ int main(int argc, char** argv) {
         exit(0);
     }
     int status = 0;
-    must(waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "the program has ended");
+    must(waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP,
+         "the program has ended");
     printf("%d lines of %zu bytes\n", kLines, line_size());
     count(child, "dat_lmr_sync_rdma_read");
     count(child, "dat_lmr_sync_rdma_write");
     must(ptrace(PTRACE_CONT, child, NULL, NULL) == 0, "PTRACE_CONT");
-    must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the program failed");
+    must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+         "the program failed");
     return 0;
 }

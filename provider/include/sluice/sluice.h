@@ -118,6 +118,15 @@ enum sluice_paging {
     SLUICE_PAGING_IMPLICIT = 3  /* for the whole address space too */
 };
 
+/* atomics: what an RDMA atomic operation is atomic against. */
+enum sluice_atomics {
+    SLUICE_ATOMICS_UNKNOWN = 0,
+    SLUICE_ATOMICS_NONE = 1,   /* there are none */
+    SLUICE_ATOMICS_DEVICE = 2, /* others of the same device */
+    SLUICE_ATOMICS_GLOBAL = 3  /* those of the CPU, too */
+};
+
+/* VALUE alone doesn't show that it is unknown where 0 is a value: then SOURCE is SLUICE_SOURCE_NONE. */
 struct sluice_attribute {
     uint64_t value;
     uint32_t source;     /* enum sluice_source */
@@ -155,6 +164,18 @@ struct sluice_device_attributes {
     struct sluice_attribute flush;               /* RDMA flush: enum sluice_flush */
     struct sluice_attribute on_demand_paging;    /* enum sluice_paging */
     struct sluice_attribute dma_bounce;          /* confidential guest: is DMA copied? */
+    /* Not in the first version: */
+    struct sluice_attribute atomics;     /* enum sluice_atomics */
+    struct sluice_attribute max_sge;     /* segments of memory in one request; 0 is unknown */
+    struct sluice_attribute numa_node;   /* the number of the node that it is near to */
+    struct sluice_attribute iommu_group; /* the number of its group */
+    struct sluice_attribute ats;         /* may it keep an IOMMU's translations (PCI ATS)? */
+    struct sluice_attribute acs;         /* do requests to its neighbours pass the root (PCI ACS)? */
+    struct sluice_text_attribute iommu;  /* "none", "identity", "DMA", "DMA-FQ" and what else Linux has */
+    struct sluice_text_attribute pci_address; /* "0000:81:00.0"; "none": it isn't a PCI function */
+    struct sluice_text_attribute pci_link;    /* "8.0 GT/s PCIe x8", and " of " what it could be */
+    struct sluice_text_attribute netdev;      /* its network interface */
+    struct sluice_text_attribute firmware;    /* its version */
 };
 
 /*
@@ -187,7 +208,8 @@ int sluice_list_devices(const char* root, void (*found)(void* context, const cha
 enum sluice_attribute_kind {
     SLUICE_ATTRIBUTE_CHOICE = 0, /* one of an enumeration: the text is enough */
     SLUICE_ATTRIBUTE_BYTES = 1,  /* a number of bytes; 0 is unknown */
-    SLUICE_ATTRIBUTE_TEXT = 2
+    SLUICE_ATTRIBUTE_TEXT = 2,
+    SLUICE_ATTRIBUTE_NUMBER = 3 /* a number of something else; 0 may be one */
 };
 
 /* One attribute in words; size-versioned like the attributes. */

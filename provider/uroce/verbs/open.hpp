@@ -21,6 +21,9 @@ std::uint64_t capabilities() noexcept;
 // general_caps of every such device's on-demand paging, likewise.
 std::uint64_t paging_capabilities() noexcept;
 
+// max_sge of every such device.
+std::uint32_t max_sge() noexcept;
+
 // Whether this CPU can write lines back from its caches, which is what a persistent flush does.
 bool can_write_back() noexcept;
 

@@ -89,6 +89,10 @@ std::uint64_t paging_capabilities() noexcept {
     return paging().general_caps;
 }
 
+std::uint32_t max_sge() noexcept {
+    return engine::kMaxSge;
+}
+
 bool can_write_back() noexcept {
     static const bool can = coherence::native_ops().ok();
     return can;

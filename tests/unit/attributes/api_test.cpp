@@ -51,6 +51,21 @@ TEST(query_name__unknown__is_enodev_and_the_log_names_the_others, capture_log, r
     assert_memory_equal(&attributes, &before, sizeof before);
 }
 
+// What the struct of the first version had.
+constexpr std::size_t kFirstVersion = offsetof(sluice_device_attributes, atomics);
+
+TEST(query__program_of_the_first_version__gets_what_it_knows) {
+    const Machine machine("pvrdma");
+    sluice_device_attributes attributes;
+    std::memset(&attributes, 7, sizeof attributes);
+    assert_int_equal(sluice_query_name(machine.root().c_str(), "vmw_pvrdma0", &attributes, kFirstVersion), 0);
+    assert_string_equal(attributes.kernel_driver.value, "vmw_pvrdma");
+    assert_int_equal(attributes.pci_address.value[0], 7);
+    assert_int_equal(sluice_query_name(machine.root().c_str(), "vmw_pvrdma0", &attributes, sizeof attributes),
+                     0);
+    assert_string_equal(attributes.pci_address.value, "0000:00:10.1");
+}
+
 TEST(query__null_or_wrong_size__is_einval, capture_log, release_log) {
     const Machine machine("raspberry-pi");
     const char* root = machine.root().c_str();
@@ -59,7 +74,7 @@ TEST(query__null_or_wrong_size__is_einval, capture_log, release_log) {
     assert_int_equal(sluice_query_name(root, nullptr, &attributes, size), EINVAL);
     assert_int_equal(sluice_query_name(root, "mlx4_0", nullptr, size), EINVAL);
     assert_int_equal(sluice_query_name(root, "mlx4_0", &attributes, 0), EINVAL);
-    assert_int_equal(sluice_query_name(root, "mlx4_0", &attributes, size - 1), EINVAL);
+    assert_int_equal(sluice_query_name(root, "mlx4_0", &attributes, kFirstVersion - 1), EINVAL);
     assert_int_equal(sluice_query_name(root, "mlx4_0", &attributes, ~std::size_t{0}), EINVAL);
     assert_int_equal(sluice_query_context(nullptr, &attributes, size), EINVAL);
     assert_int_equal(sluice_query_device(nullptr, &attributes, size), EINVAL);

@@ -46,8 +46,10 @@ TEST(iteration__ends_and_names_every_attribute_once) {
         ++index;
     }
     // One for each field besides the name and the evidence.
-    const std::size_t fields = 4 + (sizeof attributes - offsetof(sluice_device_attributes, cpu_coherence)) /
-                                       sizeof(sluice_attribute);
+    const std::size_t earlier =
+        offsetof(sluice_device_attributes, iommu) - offsetof(sluice_device_attributes, cpu_coherence);
+    const std::size_t later = sizeof attributes - offsetof(sluice_device_attributes, iommu);
+    const std::size_t fields = 4 + earlier / sizeof(sluice_attribute) + later / sizeof(sluice_text_attribute);
     assert_int_equal(index, fields);
     assert_int_equal(describe(attributes, sizeof attributes, index).error().to_errno(), ENOENT);
     assert_false(describe(attributes, sizeof attributes, ~0U).ok());
@@ -81,6 +83,21 @@ TEST(description__of_garbage__stays_inside) {
         assert_true(std::memchr(description->value, '\0', sizeof description->value) != nullptr);
         assert_string_equal(description->source, "unknown");
     }
+}
+
+TEST(number__zero_is_a_value__unless_nobody_told_it) {
+    sluice_device_attributes attributes{};
+    const auto node = [&attributes] {
+        for (unsigned i = 0; auto description = describe(attributes, sizeof attributes, i); ++i) {
+            if (std::strcmp(description->name, "numa-node") == 0) {
+                return std::string(description->value);
+            }
+        }
+        return std::string("there is no such attribute");
+    };
+    assert_string_equal(node().c_str(), "unknown");
+    attributes.numa_node = {0, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN};
+    assert_string_equal(node().c_str(), "0");
 }
 
 TEST(older_attributes__later_fields_are_not_described) {

@@ -8,13 +8,17 @@
 #include <cerrno>
 #include <cstring>
 
+#include "provider/attributes/pci_config.hpp"
 #include "provider/attributes/query.hpp"
 #include "provider/attributes/sysfs_device.hpp"
 #include "tests/cmocka.hpp"
 #include "tests/machine.hpp"
 
 using sluice::FileTree;
+using sluice::attributes::is_pci_address;
+using sluice::attributes::parse_ats;
 using sluice::attributes::parse_pci_control;
+using sluice::attributes::parse_request_redirect;
 using sluice::test::Machine;
 namespace attributes = sluice::attributes;
 
@@ -175,6 +179,46 @@ TEST(pci_config__list_that_loops_or_leaves__is_unknown) {
     assert_false(parse_pci_control(config({{6, 0x10}, {0x34, 0xfc}, {0xfc, 0x10}})).has_value());
     assert_false(parse_pci_control(config({{6, 0x10}, {0x34, 0x44}, {0x44, 0x10}}, 0x4d)).has_value());
     assert_true(parse_pci_control(config({{6, 0x10}, {0x34, 0x44}, {0x44, 0x10}}, 0x4e)).has_value());
+}
+
+// A PCI Express function's space, with bytes of extended capabilities.
+std::string extended(std::initializer_list<std::pair<int, int>> bytes, std::size_t size = 4096) {
+    return config(bytes, size);
+}
+
+TEST(extended_config__chain__is_followed) {
+    // A capability that nobody asks for at 0x100, and behind it ATS at 0x140.
+    const auto chain = extended({{0x100, 1}, {0x102, 0x01}, {0x103, 0x14}, {0x140, 0x0f}, {0x147, 0x80}});
+    assert_true(parse_ats(chain).value());
+    assert_false(parse_request_redirect(chain).value());
+}
+
+TEST(extended_config__list_that_loops_or_leaves__is_no_capability) {
+    assert_false(parse_ats(extended({{0x100, 1}, {0x103, 0x10}})).value()); // to itself
+    assert_false(parse_ats(extended({{0x100, 1}, {0x103, 0x02}, {0x20, 0x0f}, {0x27, 0x80}}))
+                     .value()); // among the conventional
+    assert_false(
+        parse_ats(extended({{0x100, 1}, {0x102, 0xc0}, {0x103, 0xff}, {0xffc, 0x0f}})).value()); // cut off
+    assert_false(parse_ats(extended({{0x100, 0x0f}, {0x107, 0x80}}, 0x107)).value());
+    assert_true(parse_ats(extended({{0x100, 0x0f}, {0x107, 0x80}}, 0x108)).value());
+}
+
+TEST(extended_config__not_given__is_unknown) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{64}, std::size_t{255}}) {
+        assert_false(parse_ats(std::string(size, '\0')).has_value());
+        assert_false(parse_request_redirect(std::string(size, '\0')).has_value());
+    }
+    assert_false(parse_ats(std::string(256, '\0')).value()); // a conventional function has none
+}
+
+TEST(pci_address__shape) {
+    for (const char* name : {"0000:81:00.0", "ffff:ff:1f.7", "10000:00:01.0"}) {
+        assert_true(is_pci_address(name));
+    }
+    for (const char* name : {"", "0000:81:00", "0000:81:00.00", "000:81:00.0", "0000:8:00.0", "0000:81:00:0",
+                             "0000:8g:00.0", "pci0000:80", "123456789:81:00.0", "::."}) {
+        assert_false(is_pci_address(name));
+    }
 }
 
 TEST(pci_config__huge__is_unknown) {

@@ -130,12 +130,12 @@ TEST(arm64__no_node_at_all__is_the_cautious_default) {
 }
 
 TEST(arm64__software_device__is_coherent) {
-    Machine machine("rxe");
-    machine.add("/proc/sys/kernel/arch = aarch64");
-    machine.add("/sys/firmware/devicetree/base/compatible = raspberrypi,4-compute-module");
-    machine.remove("/sys/firmware/acpi");
-    assert_attribute(ask(machine, "rxe0").cpu_coherence, SLUICE_COHERENCE_COHERENT,
-                     SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    for (const auto& [tree, name] :
+         std::map<std::string, std::string>{{"arm64-rxe", "rxe0"}, {"arm64-siw", "siw0"}}) {
+        const Machine machine(tree);
+        assert_attribute(ask(machine, name.c_str()).cpu_coherence, SLUICE_COHERENCE_COHERENT,
+                         SLUICE_SOURCE_SOFTWARE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    }
 }
 
 TEST(riscv64__dma_noncoherent_above__is_noncoherent) {
@@ -280,6 +280,141 @@ TEST(this_machine__cpu__is_what_the_engine_uses) {
     assert_int_equal(cache.line_bytes.value, (*ops)->line_bytes);
     assert_int_equal(cache.granule_bytes.value, (*ops)->granule_bytes);
     assert_int_equal(cache.granule_bytes.confidence, SLUICE_CONFIDENCE_CERTAIN);
+}
+
+void assert_text(const sluice_text_attribute& attribute, const char* value, sluice_source source) {
+    assert_string_equal(attribute.value, value);
+    assert_int_equal(attribute.source, source);
+}
+
+constexpr sluice_attribute kUnknown{};
+
+void assert_unknown(const sluice_attribute& attribute) {
+    assert_memory_equal(&attribute, &kUnknown, sizeof attribute);
+}
+
+TEST(pvrdma__it_is_a_conventional_pci_function) {
+    const Machine machine("pvrdma");
+    const auto device = ask(machine, "vmw_pvrdma0");
+    assert_text(device.pci_address, "0000:00:10.1", SLUICE_SOURCE_KERNEL);
+    assert_text(device.kernel_driver, "vmw_pvrdma", SLUICE_SOURCE_KERNEL);
+    assert_text(device.netdev, "eth0", SLUICE_SOURCE_KERNEL);
+    assert_text(device.firmware, "0.0.14", SLUICE_SOURCE_KERNEL);
+    assert_text(device.iommu, "none", SLUICE_SOURCE_KERNEL);
+    // It has neither what PCI Express has, nor a node, nor a port above it.
+    assert_attribute(device.ats, SLUICE_ANSWER_NO, SLUICE_SOURCE_PCI, SLUICE_CONFIDENCE_CERTAIN);
+    assert_text(device.pci_link, "", SLUICE_SOURCE_NONE);
+    for (const sluice_attribute& attribute :
+         {device.relaxed_ordering, device.no_snoop, device.numa_node, device.iommu_group, device.acs}) {
+        assert_unknown(attribute);
+    }
+}
+
+TEST(software_devices__nothing_stands_below_them) {
+    for (const auto& [tree, name] : std::map<std::string, std::string>{
+             {"rxe", "rxe0"}, {"siw", "siw0"}, {"arm64-rxe", "rxe0"}, {"arm64-siw", "siw0"}}) {
+        const Machine machine(tree);
+        const auto device = ask(machine, name.c_str());
+        for (const sluice_text_attribute& attribute : {device.pci_address, device.pci_link, device.iommu}) {
+            assert_text(attribute, "none", SLUICE_SOURCE_SOFTWARE_DEVICE);
+        }
+        for (const sluice_attribute& attribute : {device.ats, device.acs}) {
+            assert_attribute(attribute, SLUICE_ANSWER_NO, SLUICE_SOURCE_SOFTWARE_DEVICE,
+                             SLUICE_CONFIDENCE_CERTAIN);
+        }
+        assert_unknown(device.numa_node);
+        assert_text(device.firmware, "none", SLUICE_SOURCE_SOFTWARE_DEVICE);
+        // siw of Linux 6.1 names its interface by no file.
+        assert_string_equal(device.netdev.value, name == "rxe0" ? "veth0" : "");
+    }
+}
+
+constexpr const char* kFunction = "/sys/devices/pci0000:80/0000:80:03.0/0000:81:00.0";
+
+TEST(pci__what_the_kernel_shows__is_told) {
+    Machine machine("x86-server");
+    const std::string function = kFunction;
+    machine.add(function + "/numa_node = 0");
+    machine.add(function + "/iommu_group -> ../../../../kernel/iommu_groups/14");
+    machine.add("/sys/kernel/iommu_groups/14/type = DMA-FQ");
+    machine.add(function + "/current_link_speed = 8.0 GT/s PCIe");
+    machine.add(function + "/current_link_width = 8");
+    machine.add(function + "/max_link_speed = 16.0 GT/s PCIe");
+    machine.add(function + "/max_link_width = 16");
+    machine.add(function + "/net/enp129s0/");
+    auto device = ask(machine, "mlx5_0");
+    assert_text(device.pci_address, "0000:81:00.0", SLUICE_SOURCE_KERNEL);
+    assert_text(device.iommu, "DMA-FQ", SLUICE_SOURCE_KERNEL);
+    assert_attribute(device.iommu_group, 14, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN);
+    assert_attribute(device.numa_node, 0, SLUICE_SOURCE_KERNEL, SLUICE_CONFIDENCE_CERTAIN);
+    assert_text(device.pci_link, "8.0 GT/s PCIe x8 of 16.0 GT/s PCIe x16", SLUICE_SOURCE_KERNEL);
+    assert_text(device.netdev, "enp129s0", SLUICE_SOURCE_KERNEL);
+    machine.write(function + "/max_link_speed", "8.0 GT/s PCIe\n");
+    machine.write(function + "/max_link_width", "8\n");
+    machine.add(function + "/net/enp129s1/"); // now nobody knows which
+    device = ask(machine, "mlx5_0");
+    assert_text(device.pci_link, "8.0 GT/s PCIe x8", SLUICE_SOURCE_KERNEL);
+    assert_text(device.netdev, "", SLUICE_SOURCE_NONE);
+}
+
+TEST(pci__nothing_there_or_not_understood__is_unknown) {
+    Machine machine("x86-server");
+    const std::string function = kFunction;
+    machine.add(function + "/numa_node = -1");
+    machine.add(function + "/iommu_group -> ../../../../kernel/iommu_groups/x4");
+    machine.add("/sys/kernel/iommu_groups/x4/");
+    machine.add(function + "/current_link_speed = Unknown");
+    machine.add(function + "/current_link_width = 0");
+    const auto device = ask(machine, "mlx5_0");
+    assert_unknown(device.numa_node);
+    assert_unknown(device.iommu_group);
+    assert_text(device.iommu, "", SLUICE_SOURCE_NONE);
+    assert_text(device.pci_link, "", SLUICE_SOURCE_NONE);
+}
+
+// An extended capability of that number at 0x100, with a word at its offset 6.
+std::string extended(const std::string& path, const char* capability, const char* low, const char* high) {
+    return path + "/config bytes 1000 100=" + capability + " 102=1 106=" + low + " 107=" + high;
+}
+
+TEST(ats__enabled__may_keep_translations) {
+    Machine machine("x86-server");
+    machine.add(extended(kFunction, "f", "0", "80"));
+    assert_attribute(ask(machine, "mlx5_0").ats, SLUICE_ANSWER_YES, SLUICE_SOURCE_PCI,
+                     SLUICE_CONFIDENCE_CERTAIN);
+    machine.add(extended(kFunction, "f", "ff", "7f"));
+    assert_attribute(ask(machine, "mlx5_0").ats, SLUICE_ANSWER_NO, SLUICE_SOURCE_PCI,
+                     SLUICE_CONFIDENCE_CERTAIN);
+    machine.add(std::string(kFunction) + "/config bytes 40 6=10"); // without privileges
+    assert_unknown(ask(machine, "mlx5_0").ats);
+}
+
+TEST(acs__each_port_redirects__or_one_does_not) {
+    const std::string root = "/sys/devices/pci0000:16/0000:16:02.0";
+    Machine machine("x86-server");
+    assert_unknown(ask(machine, "irdma0").acs); // its port wasn't recorded
+    machine.add(extended(root, "d", "4", "0"));
+    assert_attribute(ask(machine, "irdma0").acs, SLUICE_ANSWER_YES, SLUICE_SOURCE_PCI,
+                     SLUICE_CONFIDENCE_CERTAIN);
+    machine.add(extended(root, "d", "fb", "ff"));
+    assert_attribute(ask(machine, "irdma0").acs, SLUICE_ANSWER_NO, SLUICE_SOURCE_PCI,
+                     SLUICE_CONFIDENCE_CERTAIN);
+}
+
+TEST(device_asked__limits_and_firmware_are_told) {
+    const Machine machine("x86-server");
+    LiveFacts facts;
+    facts.capabilities = 0;
+    facts.atomics = SLUICE_ATOMICS_DEVICE;
+    facts.max_sge = 30;
+    facts.firmware = "20.31.1014";
+    const auto device = ask_live(machine, "mlx5_0", facts);
+    assert_attribute(device.atomics, SLUICE_ATOMICS_DEVICE, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    assert_attribute(device.max_sge, 30, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    assert_text(device.firmware, "20.31.1014", SLUICE_SOURCE_DEVICE);
+    const auto unasked = ask(machine, "mlx5_0");
+    assert_unknown(unasked.atomics);
+    assert_unknown(unasked.max_sge);
 }
 
 TEST(unknown_device__error_names_those_that_there_are) {
