@@ -135,9 +135,14 @@ Result<ibv_device_attr_ex> Context::query_device() const {
     return attributes;
 }
 
+namespace {
+// No queue pair is made for them.
+constexpr std::size_t kCheapAttributes = offsetof(sluice_device_attributes, max_inline);
+} // namespace
+
 SolicitedNotice Context::solicited_notice() const noexcept {
     sluice_device_attributes attributes{};
-    if (sluice_query_context(get(), &attributes, sizeof attributes) != 0) {
+    if (sluice_query_context(get(), &attributes, kCheapAttributes) != 0) {
         return {}; // the cautious assumption
     }
     const std::string_view driver = attributes.kernel_driver.value;
@@ -146,7 +151,7 @@ SolicitedNotice Context::solicited_notice() const noexcept {
 
 Result<Coherence> Context::query_coherence() const {
     sluice_device_attributes attributes{};
-    Result<void> done = from_rc(sluice_query_context(get(), &attributes, sizeof attributes),
+    Result<void> done = from_rc(sluice_query_context(get(), &attributes, kCheapAttributes),
                                 "asking whether a device sees the CPU's caches");
     if (!done) {
         return std::move(done).error();

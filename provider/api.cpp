@@ -97,7 +97,9 @@ Result<void> query_into(const FileTree& tree, const std::string& name, attribute
                         sluice_device_attributes* to, std::size_t size) {
     // Here, and not when the library is loaded: most programs never ask.
     attributes::set_own_devices(uroce::device::is_device_name);
-    Result<sluice_device_attributes> found = attributes::query(tree, name, ask, context);
+    // A program that doesn't know what they are made for doesn't wait for queue pairs.
+    const bool may_try_queue_pairs = size > offsetof(sluice_device_attributes, max_inline);
+    Result<sluice_device_attributes> found = attributes::query(tree, name, ask, context, may_try_queue_pairs);
     return found ? copy_versioned(*found, to, size, kOldestAttributes) : std::move(found).error();
 }
 
@@ -107,6 +109,12 @@ std::string interface_of_uroce(const std::string& name) {
     return where ? where->interface : "";
 }
 
+// What needs no question to the device.
+void add_facts_of_uroce(const std::string& name, attributes::LiveFacts& facts) {
+    facts.max_inline = uroce::verbs::max_inline();
+    facts.netdev = interface_of_uroce(name);
+}
+
 attributes::LiveFacts facts_of_uroce(const std::string& name) {
     attributes::LiveFacts facts = attributes::facts_of_own_device();
     facts.capabilities = uroce::verbs::capabilities();
@@ -114,7 +122,7 @@ attributes::LiveFacts facts_of_uroce(const std::string& name) {
     facts.atomics = SLUICE_ATOMICS_GLOBAL; // they are the CPU's own
     facts.max_sge = uroce::verbs::max_sge();
     facts.firmware = sluice::kVersion;
-    facts.netdev = interface_of_uroce(name);
+    add_facts_of_uroce(name, facts);
     return facts;
 }
 
@@ -326,11 +334,11 @@ int sluice_query_context(ibv_context* context, sluice_device_attributes* to, siz
     if (context == nullptr || to == nullptr) {
         return EINVAL;
     }
-    const auto ask = [](void* open, bool try_registration) {
+    const auto ask = [](void* open, attributes::Trials trials) {
         ibv_context& asked = *static_cast<ibv_context*>(open);
-        attributes::LiveFacts facts = attributes::ask_context(asked, try_registration);
+        attributes::LiveFacts facts = attributes::ask_context(asked, trials);
         if (uroce::verbs::is_ours(&asked)) {
-            facts.netdev = interface_of_uroce(attributes::kernel_name(asked));
+            add_facts_of_uroce(attributes::kernel_name(asked), facts);
         }
         return std::optional(std::move(facts));
     };
@@ -343,11 +351,11 @@ int sluice_query_device(ibv_device* device, sluice_device_attributes* to, size_t
         return EINVAL;
     }
     // One of ours is in a list when a preloaded library put it there: libibverbs can't open it.
-    const auto ask = [](void* closed, bool try_registration) {
+    const auto ask = [](void* closed, attributes::Trials trials) {
         ibv_device& asked = *static_cast<ibv_device*>(closed);
         const std::string name = attributes::kernel_name(asked);
         return uroce::device::is_device_name(name) ? facts_of_uroce(name)
-                                                   : attributes::ask_device(asked, try_registration);
+                                                   : attributes::ask_device(asked, trials);
     };
     return Query::answer(
         [&] { return query_into(FileTree(), attributes::kernel_name(*device), ask, device, to, size); });
@@ -358,10 +366,10 @@ int sluice_query_name(const char* root, const char* name, sluice_device_attribut
         return EINVAL;
     }
     // A device of ours is the same whether it is open or not, and may be open somewhere else.
-    const auto ask = [](void* its_name, bool try_registration) {
+    const auto ask = [](void* its_name, attributes::Trials trials) {
         const char* const text = static_cast<const char*>(its_name);
         return uroce::device::is_device_name(text) ? facts_of_uroce(text)
-                                                   : attributes::ask_by_name(text, try_registration);
+                                                   : attributes::ask_by_name(text, trials);
     };
     return Query::answer([&] {
         std::string copy = name;

@@ -81,6 +81,13 @@ Capabilities find_capabilities(const Inputs& inputs) {
     } else {
         ask_pci(inputs, found);
         found.dma_bounce = bounce_of(inputs);
+        if (inputs.live != nullptr && inputs.live->in_order) {
+            found.in_order_placement =
+                yes_or_no(*inputs.live->in_order, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+        }
+    }
+    if (inputs.live != nullptr && inputs.live->max_inline) {
+        found.max_inline = {*inputs.live->max_inline, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN};
     }
     if (inputs.live != nullptr && inputs.live->capabilities) {
         const std::uint64_t capabilities = *inputs.live->capabilities;

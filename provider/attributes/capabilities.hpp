@@ -17,6 +17,7 @@ struct Capabilities {
     Finding dma_bounce;
     Finding atomics;
     Finding max_sge;
+    Finding max_inline;
 };
 
 Capabilities find_capabilities(const Inputs& inputs);

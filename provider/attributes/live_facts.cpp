@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -25,6 +26,12 @@ struct Verbs {
     decltype(&ibv_close_device) close_device = nullptr;
     decltype(&ibv_alloc_pd) alloc_pd = nullptr;
     decltype(&ibv_dealloc_pd) dealloc_pd = nullptr;
+    decltype(&ibv_create_cq) create_cq = nullptr;
+    decltype(&ibv_destroy_cq) destroy_cq = nullptr;
+    decltype(&ibv_create_qp) create_qp = nullptr;
+    decltype(&ibv_destroy_qp) destroy_qp = nullptr;
+    // Not in libibverbs before 36.
+    int (*query_data_in_order)(ibv_qp*, ibv_wr_opcode, std::uint32_t) = nullptr;
     ibv_mr* (*register_memory)(ibv_pd*, void*, std::size_t, int) = nullptr;
     decltype(&ibv_dereg_mr) deregister_memory = nullptr;
 };
@@ -52,8 +59,13 @@ std::optional<Verbs> find_verbs(int flags) {
                           look_up(library, "ibv_close_device", verbs.close_device) &&
                           look_up(library, "ibv_alloc_pd", verbs.alloc_pd) &&
                           look_up(library, "ibv_dealloc_pd", verbs.dealloc_pd) &&
+                          look_up(library, "ibv_create_cq", verbs.create_cq) &&
+                          look_up(library, "ibv_destroy_cq", verbs.destroy_cq) &&
+                          look_up(library, "ibv_create_qp", verbs.create_qp) &&
+                          look_up(library, "ibv_destroy_qp", verbs.destroy_qp) &&
                           look_up(library, "ibv_reg_mr", verbs.register_memory) &&
                           look_up(library, "ibv_dereg_mr", verbs.deregister_memory);
+    look_up(library, "ibv_query_qp_data_in_order", verbs.query_data_in_order);
     return complete ? std::optional(verbs) : std::nullopt;
 }
 
@@ -84,8 +96,7 @@ std::string find_provider(const ibv_context& context, const std::optional<Verbs>
     return {};
 }
 
-// Adapters that execute them by the CPU's bus say so apart; with what they say for programs, that would be
-// "global", too.
+// Adapters that execute them on the bus say so in a member of its own, whatever they say in the older one.
 std::uint64_t atomics_of(const ibv_device_attr_ex& attributes) {
     if (attributes.orig_attr.atomic_cap == IBV_ATOMIC_NONE) {
         return SLUICE_ATOMICS_NONE;
@@ -131,38 +142,90 @@ bool can_register(ibv_context& context, const Verbs& verbs) {
     return region != nullptr;
 }
 
-LiveFacts ask(ibv_context& context, const std::optional<Verbs>& verbs, bool try_registration) {
+using QueuePair = std::unique_ptr<ibv_qp, decltype(&ibv_destroy_qp)>;
+
+// A reliable one, of one request with one segment. INLINE_BYTES becomes what is granted, which may be more or
+// less.
+QueuePair make_queue_pair(const Verbs& verbs, ibv_pd& domain, ibv_cq& queue, std::uint32_t& inline_bytes) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = wanted.recv_cq = &queue;
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap = {1, 1, 1, 1, inline_bytes};
+    QueuePair made(verbs.create_qp(&domain, &wanted), verbs.destroy_qp);
+    inline_bytes = made ? wanted.cap.max_inline_data : 0;
+    return made;
+}
+
+// Devices name no limit: it is between what they grant and what they refuse, or grant less for. One that
+// grants whatever it is asked for doesn't look at it.
+std::optional<std::uint64_t> find_max_inline(const Verbs& verbs, ibv_pd& domain, ibv_cq& queue,
+                                             std::uint32_t granted) {
+    constexpr std::uint32_t kTooMuch = 65536;
+    std::uint32_t refused = kTooMuch;
+    while (granted + 1 < refused) {
+        const std::uint32_t tried = granted + (refused - granted) / 2;
+        std::uint32_t got = tried;
+        make_queue_pair(verbs, domain, queue, got);
+        granted = std::max(granted, got);
+        refused = got < tried ? tried : refused;
+    }
+    return refused == kTooMuch ? std::nullopt : std::optional<std::uint64_t>(granted);
+}
+
+void try_queue_pairs(ibv_context& context, const Verbs& verbs, LiveFacts& facts) {
+    const std::unique_ptr<ibv_pd, decltype(verbs.dealloc_pd)> domain(verbs.alloc_pd(&context),
+                                                                     verbs.dealloc_pd);
+    const std::unique_ptr<ibv_cq, decltype(verbs.destroy_cq)> queue(
+        verbs.create_cq(&context, 1, nullptr, nullptr, 0), verbs.destroy_cq);
+    if (!domain || !queue) {
+        return;
+    }
+    std::uint32_t granted = 0;
+    QueuePair made = make_queue_pair(verbs, *domain, *queue, granted);
+    if (!made) {
+        return; // a device without reliable connections, or without a queue pair to spare
+    }
+    if (verbs.query_data_in_order != nullptr) {
+        facts.in_order = verbs.query_data_in_order(made.get(), IBV_WR_RDMA_WRITE, 0) != 0;
+    }
+    made.reset();
+    facts.max_inline = find_max_inline(verbs, *domain, *queue, granted);
+}
+
+LiveFacts ask(ibv_context& context, const std::optional<Verbs>& verbs, Trials trials) {
     LiveFacts facts;
     facts.provider_path = find_provider(context, verbs);
     ask_capabilities(context, facts);
-    if (try_registration && verbs) {
+    if (trials.registration && verbs) {
         facts.registered = can_register(context, *verbs);
+    }
+    if (trials.queue_pair && verbs) {
+        try_queue_pairs(context, *verbs, facts);
     }
     return facts;
 }
 
-std::optional<LiveFacts> open_and_ask(ibv_device& device, const std::optional<Verbs>& verbs,
-                                      bool try_registration) {
+std::optional<LiveFacts> open_and_ask(ibv_device& device, const std::optional<Verbs>& verbs, Trials trials) {
     if (!verbs) {
         return std::nullopt;
     }
     const std::unique_ptr<ibv_context, decltype(verbs->close_device)> context(verbs->open_device(&device),
                                                                               verbs->close_device);
-    return context ? std::optional(ask(*context, verbs, try_registration)) : std::nullopt;
+    return context ? std::optional(ask(*context, verbs, trials)) : std::nullopt;
 }
 
 } // namespace
 
 // A program that has devices has libibverbs too, unless it is linked into the program itself.
-LiveFacts ask_context(ibv_context& context, bool try_registration) {
-    return ask(context, find_verbs(RTLD_NOLOAD), try_registration);
+LiveFacts ask_context(ibv_context& context, Trials trials) {
+    return ask(context, find_verbs(RTLD_NOLOAD), trials);
 }
 
-std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration) {
-    return open_and_ask(device, find_verbs(RTLD_NOLOAD), try_registration);
+std::optional<LiveFacts> ask_device(ibv_device& device, Trials trials) {
+    return open_and_ask(device, find_verbs(RTLD_NOLOAD), trials);
 }
 
-std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registration) {
+std::optional<LiveFacts> ask_by_name(const std::string& name, Trials trials) {
     const std::optional<Verbs> verbs = find_verbs(0);
     if (!verbs) {
         return std::nullopt;
@@ -173,7 +236,7 @@ std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registrat
     for (int i = 0; devices && i < count; ++i) {
         ibv_device& device = *devices.get()[i];
         if (kernel_name(device) == name) {
-            return open_and_ask(device, verbs, try_registration);
+            return open_and_ask(device, verbs, trials);
         }
     }
     return std::nullopt;

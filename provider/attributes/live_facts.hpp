@@ -22,7 +22,9 @@ struct LiveFacts {
     std::uint64_t atomics = 0; // enum sluice_atomics
     std::uint64_t max_sge = 0; // 0 when it isn't known
     std::string firmware{};
-    std::string netdev{}; // of a device that this library makes; the kernel has files for others
+    std::optional<std::uint64_t> max_inline{};
+    std::optional<bool> in_order{}; // of RDMA Writes
+    std::string netdev{};           // of a device that this library makes; the kernel has files for others
     // Whether the kernel registered a page for the device; empty when it wasn't asked to.
     std::optional<bool> registered{};
 };
@@ -31,14 +33,20 @@ struct LiveFacts {
 constexpr std::uint64_t kPagingExplicit = 1ULL << 0;
 constexpr std::uint64_t kPagingImplicit = 1ULL << 1;
 
-// Asks the open device. TRY_REGISTRATION also registers a page for a moment.
-LiveFacts ask_context(ibv_context& context, bool try_registration);
+// What is made on the device for a moment, because nothing else shows it.
+struct Trials {
+    bool registration = false; // of a page
+    bool queue_pair = false;
+};
+
+// Asks the open device.
+LiveFacts ask_context(ibv_context& context, Trials trials);
 
 // Opens a device for a moment and asks it; nothing when it can't be opened.
-std::optional<LiveFacts> ask_device(ibv_device& device, bool try_registration);
+std::optional<LiveFacts> ask_device(ibv_device& device, Trials trials);
 
 // The same for the device of that name; nothing when libibverbs has none.
-std::optional<LiveFacts> ask_by_name(const std::string& name, bool try_registration);
+std::optional<LiveFacts> ask_by_name(const std::string& name, Trials trials);
 
 // What holds for a device that this library makes itself, but for what only its maker knows.
 LiveFacts facts_of_own_device();

@@ -84,8 +84,8 @@ void put(sluice_device_attributes& attributes, const Bus& bus) {
 
 } // namespace
 
-Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask,
-                                       void* context) {
+Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask, void* context,
+                                       bool may_try_queue_pairs) {
     Result<SysfsDevice> device = find_device(tree, name);
     if (!device) {
         return std::move(device).error();
@@ -98,7 +98,8 @@ Result<sluice_device_attributes> query(const FileTree& tree, std::string_view na
     const Overrides overrides{to_override(decisions->coherence), to_override(decisions->io_coherence)};
     std::optional<LiveFacts> live;
     if (ask != nullptr) {
-        live = ask(context, platform.kernel_is_at_least(kRegistrationProvesSince, 0) && !device->is_software);
+        const bool proves = platform.kernel_is_at_least(kRegistrationProvesSince, 0) && !device->is_software;
+        live = ask(context, {.registration = proves, .queue_pair = may_try_queue_pairs && !device->is_own});
     }
     const Inputs inputs{tree, platform, *device, live ? &*live : nullptr, overrides};
     const Finding cpu = find_cpu_coherence(inputs);
@@ -128,6 +129,7 @@ Result<sluice_device_attributes> query(const FileTree& tree, std::string_view na
     attributes.dma_bounce = to_attribute(can.dma_bounce);
     attributes.atomics = to_attribute(can.atomics);
     attributes.max_sge = to_attribute(can.max_sge);
+    attributes.max_inline = to_attribute(can.max_inline);
     put(attributes, find_bus(inputs));
     put(attributes.netdev, netdev_of(*device, inputs.live));
     put(attributes.firmware, firmware_of(*device, inputs.live));

@@ -12,10 +12,12 @@
 namespace sluice::attributes {
 
 // How to reach the device, besides through files; called when it is known that it exists, with
-// whether a registration would tell something. May give nothing.
-using Asker = std::optional<LiveFacts> (*)(void* context, bool try_registration);
+// what would tell something if it was tried. May give nothing.
+using Asker = std::optional<LiveFacts> (*)(void* context, Trials trials);
 
-// kNotFound when there is no such device; the errors of the configuration.
-Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask, void* context);
+// kNotFound when there is no such device; the errors of the configuration. MAY_TRY_QUEUE_PAIRS makes some,
+// for attributes that nothing else shows.
+Result<sluice_device_attributes> query(const FileTree& tree, std::string_view name, Asker ask, void* context,
+                                       bool may_try_queue_pairs = true);
 
 } // namespace sluice::attributes

@@ -16,6 +16,7 @@ if(SLUICE_TOOLS)
   lab_program(lab_query_device query_device.c LINK sluice)
   set_target_properties(lab_query_device PROPERTIES OUTPUT_NAME query_device)
 endif()
+lab_program(inline_bytes inline_bytes.c)
 lab_program(locked_memory locked_memory.cpp LINK sluice_ibverbs_glue)
 lab_program(provider_creations provider_creations.cpp)
 lab_program(provider_import provider_import.cpp)
@@ -36,7 +37,7 @@ if(SLUICE_ARCH STREQUAL aarch64 AND SLUICE_TOOLS)
   sluice_targets("${PROJECT_SOURCE_DIR}/tests/unit/provider" provider_tests)
   add_custom_target(
     arm64_guest
-    DEPENDS counted_sync lab_query_device provider_import provider_removal provider_verbs sluice sluice_command
+    DEPENDS counted_sync inline_bytes lab_query_device provider_import provider_removal provider_verbs sluice sluice_command
             sluice_provider_probe sluice_preload sluice_check sluice_trace dapl-sluice rpma test_rpma_transfers test_rpma_queues
             test_udapl_dapl_endpoints test_udapl_dapl_events test_udapl_dapl_memory test_udapl_dapl_simulated
             ${examples} ${provider_tests})

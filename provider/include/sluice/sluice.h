@@ -167,6 +167,7 @@ struct sluice_device_attributes {
     /* Not in the first version: */
     struct sluice_attribute atomics;     /* enum sluice_atomics */
     struct sluice_attribute max_sge;     /* segments of memory in one request; 0 is unknown */
+    struct sluice_attribute max_inline;  /* bytes in a request of one segment; 0 may be the answer */
     struct sluice_attribute numa_node;   /* the number of the node that it is near to */
     struct sluice_attribute iommu_group; /* the number of its group */
     struct sluice_attribute ats;         /* may it keep an IOMMU's translations (PCI ATS)? */
@@ -180,10 +181,11 @@ struct sluice_device_attributes {
 
 /*
  * The attributes of an open device. Asks the device and reads /sys; on Linux 7.0 and later it
- * registers one page for a moment, because there that proves coherence. Takes milliseconds:
- * ask once, not for each message. EINVAL for null or an impossible SIZE, and for an override that can't be
- * understood (the log names the place); ENOMEM. Attributes that can't be found out are
- * unknown, which is no error. ATTRIBUTES is written on success only.
+ * registers one page for a moment, because there that proves coherence. It makes queue pairs for
+ * a moment, unless SIZE ends before max_inline: they tell that, and in_order_placement of hardware. Takes
+ * milliseconds: ask once, not for each message. EINVAL for null or an impossible SIZE, and for an override
+ * that can't be understood (the log names the place); ENOMEM. Attributes that can't be found out are unknown,
+ * which is no error. ATTRIBUTES is written on success only.
  */
 int sluice_query_context(struct ibv_context* context, struct sluice_device_attributes* attributes,
                          size_t size);

@@ -24,6 +24,9 @@ std::uint64_t paging_capabilities() noexcept;
 // max_sge of every such device.
 std::uint32_t max_sge() noexcept;
 
+// The largest max_inline_data of a queue pair of such a device.
+std::uint32_t max_inline() noexcept;
+
 // Whether this CPU can write lines back from its caches, which is what a persistent flush does.
 bool can_write_back() noexcept;
 

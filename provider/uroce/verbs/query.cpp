@@ -93,6 +93,10 @@ std::uint32_t max_sge() noexcept {
     return engine::kMaxSge;
 }
 
+std::uint32_t max_inline() noexcept {
+    return kMaxInlineBytes;
+}
+
 bool can_write_back() noexcept {
     static const bool can = coherence::native_ops().ok();
     return can;

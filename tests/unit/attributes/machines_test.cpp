@@ -26,7 +26,9 @@ sluice_device_attributes ask(const Machine& machine, const char* name) {
 }
 
 sluice_device_attributes ask_live(const Machine& machine, const char* name, LiveFacts facts) {
-    const auto give = [](void* context, bool) { return std::optional(*static_cast<LiveFacts*>(context)); };
+    const auto give = [](void* context, attributes::Trials) {
+        return std::optional(*static_cast<LiveFacts*>(context));
+    };
     auto result = attributes::query(FileTree(machine.root()), name, give, &facts);
     if (!result) {
         fail_msg("%s", result.error().text());
@@ -247,8 +249,8 @@ TEST(registration__on_linux_7__proves_coherence) {
 
 TEST(registration__is_tried_only_where_it_proves_something) {
     static bool tried;
-    const auto note = [](void*, bool try_registration) {
-        tried = try_registration;
+    const auto note = [](void*, attributes::Trials trials) {
+        tried = trials.registration;
         return std::optional<LiveFacts>();
     };
     const std::map<std::string, bool> expected{
@@ -407,14 +409,21 @@ TEST(device_asked__limits_and_firmware_are_told) {
     facts.capabilities = 0;
     facts.atomics = SLUICE_ATOMICS_DEVICE;
     facts.max_sge = 30;
+    facts.max_inline = 0;
+    facts.in_order = true;
     facts.firmware = "20.31.1014";
     const auto device = ask_live(machine, "mlx5_0", facts);
     assert_attribute(device.atomics, SLUICE_ATOMICS_DEVICE, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
     assert_attribute(device.max_sge, 30, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    assert_attribute(device.max_inline, 0, SLUICE_SOURCE_DEVICE, SLUICE_CONFIDENCE_CERTAIN);
+    assert_attribute(device.in_order_placement, SLUICE_ANSWER_YES, SLUICE_SOURCE_DEVICE,
+                     SLUICE_CONFIDENCE_CERTAIN);
     assert_text(device.firmware, "20.31.1014", SLUICE_SOURCE_DEVICE);
     const auto unasked = ask(machine, "mlx5_0");
     assert_unknown(unasked.atomics);
     assert_unknown(unasked.max_sge);
+    assert_unknown(unasked.max_inline);
+    assert_unknown(unasked.in_order_placement);
 }
 
 TEST(unknown_device__error_names_those_that_there_are) {

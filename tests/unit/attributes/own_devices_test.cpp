@@ -47,8 +47,8 @@ TEST(query__own_device_that_is_open__tells_its_provider) {
     const Registered registered;
     LiveFacts facts;
     facts.provider_path = "/lib/libsluice.so.1";
-    const auto give = [](void* context, bool try_registration) {
-        assert_false(try_registration);
+    const auto give = [](void* context, attributes::Trials trials) {
+        assert_false(trials.registration || trials.queue_pair);
         return std::optional(*static_cast<LiveFacts*>(context));
     };
     const auto found = attributes::query(FileTree(), "uroce0", give, &facts);
