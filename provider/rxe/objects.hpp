@@ -9,6 +9,7 @@
 #include "provider/common/completion_queue.hpp"
 #include "provider/common/queue_pair.hpp"
 #include "provider/common/shared_receive_queue.hpp"
+#include "provider/rxe/header_places.hpp"
 #include "provider/rxe/ring.hpp"
 #include "provider/rxe/wqe.hpp"
 
@@ -36,10 +37,12 @@ struct RetiredRing {
 struct Cq : CompletionQueue {
     // The two words that a look without the lock compares: the kernel's, and ours.
     std::atomic<const std::uint32_t*> produced_word{nullptr};
-    std::atomic<std::uint32_t> next{0}; // the next element to read; written under the lock
+    std::atomic<std::uint32_t> next{0};      // the next element to read; written under the lock
+    std::atomic<std::uint32_t> datagrams{0}; // members with HeaderPlaces; written under members_mutex
     Ring ring;
     std::uint32_t cursor = 0;              // of start_poll() to end_poll(): the element ...
-    const ib_uverbs_wc* current = nullptr; // ... that is being read
+    const ib_uverbs_wc* current = nullptr; // ... that is being read ...
+    std::uint64_t header = 0;              // ... and where its header is, or 0
 
     abi::Mapping mapping;
     std::unique_ptr<RetiredRing> retired;
@@ -61,7 +64,8 @@ struct RecvQueue {
     ProducerRing ring;
     QueueLock lock;
     std::uint32_t max_sge = 0;
-    std::uint32_t flushed = 0; // elements that were completed by us after the device was gone
+    std::uint32_t flushed = 0;             // elements that were completed by us after the device was gone
+    std::unique_ptr<HeaderPlaces> headers; // of datagrams; they are found with the CQ's members_mutex
     abi::Mapping mapping;
 };
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "provider/common/look_after.hpp"
+#include "provider/rxe/datagrams.hpp"
 #include "provider/rxe/verbs.hpp"
 
 namespace sluice::provider::rxe {
@@ -90,6 +91,10 @@ bool flush_one(Cq& cq, ib_uverbs_wc& wc) noexcept {
     return n;
 }
 
+bool receives_datagrams(const Cq& cq) noexcept {
+    return cq.datagrams.load(std::memory_order_relaxed) != 0;
+}
+
 // Takes up to COUNT completions under the lock.
 int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
     const LockGuard guard(cq.lock);
@@ -98,6 +103,11 @@ int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
     const std::uint32_t n = std::min((ring.produced() - next) & ring.mask(), count);
     for (std::uint32_t i = 0; i < n; ++i) {
         std::memcpy(&wc[i], ring.element(next + i), sizeof(ibv_wc));
+    }
+    if (receives_datagrams(cq)) {
+        for (std::uint32_t i = 0; i < n; ++i) {
+            tell_header_type(cq, wc[i]);
+        }
     }
     if (n != 0) {
         const std::uint32_t behind = (next + n) & ring.mask();
@@ -115,6 +125,9 @@ bool take_one(Cq& cq, ibv_wc& wc) noexcept {
         return false;
     }
     std::memcpy(&wc, ring.element(next), sizeof wc);
+    if (receives_datagrams(cq)) [[unlikely]] {
+        tell_header_type(cq, wc);
+    }
     const std::uint32_t behind = (next + 1) & ring.mask();
     ring.publish_consumed(behind);
     cq.next.store(behind, std::memory_order_relaxed);
@@ -186,6 +199,7 @@ void show(Cq& cq, const ib_uverbs_wc* wc) noexcept {
     cq.current = wc;
     cq.wr_id = wc->wr_id;
     std::memcpy(&cq.status, &wc->status, sizeof cq.status); // whatever number it is
+    cq.header = receives_datagrams(cq) ? header_place(cq, *wc) : 0;
 }
 
 // The element at the cursor, or a flushed completion, or ENOENT.
@@ -273,7 +287,8 @@ std::uint32_t read_slid(ibv_cq_ex* cq) noexcept {
     return current(cq).slid;
 }
 std::uint8_t read_sl(ibv_cq_ex* cq) noexcept {
-    return current(cq).sl;
+    const std::uint8_t told = current(cq).sl;
+    return told != 0 ? told : header_type_at(cq_of(cq).header);
 }
 std::uint8_t read_dlid_path_bits(ibv_cq_ex* cq) noexcept {
     return current(cq).dlid_path_bits;

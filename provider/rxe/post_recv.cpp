@@ -20,6 +20,9 @@ int fill(const RecvQueue& queue, const ibv_recv_wr& wr, rxe_recv_wqe& wqe) noexc
     wqe.wr_id = wr.wr_id;
     start_data(wqe.dma, static_cast<std::uint32_t>(total), count);
     copy_sges(wqe.dma, wr.sg_list, count);
+    if (queue.headers != nullptr) [[unlikely]] {
+        queue.headers->note(wr);
+    }
     return 0;
 }
 
@@ -59,6 +62,9 @@ int fill(const RecvQueue& queue, const ibv_recv_wr& wr, rxe_recv_wqe& wqe) noexc
     wqe.wr_id = wr->wr_id;
     start_data(wqe.dma, sge.length, 1);
     copy_sges(wqe.dma, &sge, 1);
+    if (queue.headers != nullptr) [[unlikely]] {
+        queue.headers->note(*wr);
+    }
     queue.ring.publish(1);
     return true;
 }

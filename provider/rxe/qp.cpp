@@ -46,6 +46,9 @@ void join(Membership& member, Qp& qp, ibv_cq* ibcq, bool sends) noexcept {
     const LockGuard guard(cq.members_mutex);
     member.next = cq.members;
     cq.members = &member;
+    if (!sends && qp.recv.headers != nullptr) {
+        cq.datagrams.fetch_add(1, std::memory_order_relaxed);
+    }
 }
 
 void leave(Membership& member) noexcept {
@@ -58,6 +61,9 @@ void leave(Membership& member) noexcept {
         link = &(*link)->next;
     }
     *link = member.next;
+    if (!member.sends && member.qp->recv.headers != nullptr) {
+        member.cq->datagrams.fetch_sub(1, std::memory_order_relaxed);
+    }
 }
 
 // How many scatter/gather elements and inline bytes an element of the ring has room for: what
@@ -96,6 +102,23 @@ int map_rings(Qp& qp, const rxe_create_qp_resp& shared, const ib_uverbs_create_q
     return map_recv_ring(qp, shared.rq_mi, caps);
 }
 
+// Those of a shared receive queue complete at several queue pairs, in an order that nobody knows.
+int make_header_places(Qp& qp, const QpRequest& request) noexcept {
+    if (request.type != IBV_QPT_UD || !qp.recv.ring.ring().attached() || request.recv_cq == nullptr) {
+        return 0;
+    }
+    qp.recv.headers =
+        HeaderPlaces::make(qp.recv.ring.ring().mask() + 1, static_cast<std::uint32_t>(request.recv_cq->cqe));
+    return qp.recv.headers != nullptr ? 0 : ENOMEM;
+}
+
+void forget_header_places(Qp& qp) noexcept {
+    if (qp.recv.headers != nullptr) {
+        const LockGuard guard(qp.recv_member.cq->members_mutex);
+        qp.recv.headers->forget();
+    }
+}
+
 Qp* create(const QpRequest& request) noexcept {
     const std::uint32_t ops = ops_of(request.type, 0);
     if (ops == 0) {
@@ -118,6 +141,10 @@ Qp* create(const QpRequest& request) noexcept {
     qp->send.limits.plain_ops = request.type != IBV_QPT_UD && answer.max_send_sge != 0 ? ops & kPlainOps : 0;
     qp->send.signal_all = request.sq_sig_all != 0;
     qp->send.limits.datagram = request.type == IBV_QPT_UD;
+    if (const int error = make_header_places(*qp, request)) {
+        unmake_in_kernel(*qp);
+        return fail_with<Qp>(error);
+    }
     if (is_single_threaded(request.pd)) {
         qp->send.lock.elide();
         qp->recv.lock.elide();
@@ -149,6 +176,7 @@ void start_again(Qp& qp) noexcept {
     if (qp.qp.recv_cq != qp.qp.send_cq) {
         discard_completions(cq_of(qp.qp.recv_cq), qp);
     }
+    forget_header_places(qp);
 }
 
 } // namespace
