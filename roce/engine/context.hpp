@@ -13,6 +13,7 @@
 #include "roce/engine/completion_queue.hpp"
 #include "roce/engine/memory.hpp"
 #include "roce/engine/neighbourhood.hpp"
+#include "roce/engine/operation_counter.hpp"
 #include "roce/engine/out_packet.hpp"
 #include "roce/engine/queue_pair_row.hpp"
 #include "roce/engine/region_table.hpp"
@@ -55,6 +56,7 @@ struct QpContext {
     Nanoseconds min_silence;
     Neighbourhood* neighbourhood; // null: all requests are packets
     std::uint8_t opcodes = 0;     // in front of each of RC's: 0, or XRC's
+    OperationCounters operation_counters = {};
     // For packets to the peer, as seen in this turn of the queue pair. Requests that are executed at once
     // need none, so that it is looked for when something asks.
     std::optional<Neighbourhood::Room> seen_room = Neighbourhood::Room::kNoWay;
@@ -101,6 +103,11 @@ struct QpContext {
         const bool broken = queue.overflowed();
         if (!queue.push(completion) && !broken) {
             events.event(AsyncEvent::kCqError, qpn);
+        }
+        const bool received =
+            completion.opcode == WcOpcode::kRecv || completion.opcode == WcOpcode::kRecvWriteImm;
+        if (operation_counters.any() && received) [[unlikely]] {
+            operation_counters.count(CountedKind::kReceive, completion.status, completion.len_bytes);
         }
     }
 

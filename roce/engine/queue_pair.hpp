@@ -63,6 +63,8 @@ class QueuePair {
     void set_owner(void* owner) noexcept { owner_ = owner; }
     const QpAttributes& attributes() const noexcept { return context_.attr; }
     Ends ends() const noexcept { return context_.ends(); }
+    // The counters outlive the queue pair.
+    OperationCounters& operation_counters() noexcept { return context_.operation_counters; }
 
     // Fails without any change when the transition isn't one of the standard's, or an attribute
     // that it needs makes no sense. Which attributes a call may name is the face's business.

@@ -164,6 +164,9 @@ void SendQueue::retire(Status status) noexcept {
                                              .opcode = completion_opcode(entry.wr.opcode),
                                              .len_bytes = entry.len_bytes});
     }
+    if (context_.operation_counters.any()) [[unlikely]] {
+        context_.operation_counters.count(counted_kind(entry.wr.opcode), status, entry.len_bytes);
+    }
     ++head_;
 }
 

@@ -9,10 +9,12 @@
 
 #include <sluice/sluice.h>
 
+#include <array>
 #include <memory>
 #include <thread>
 
 #include "core/verbs_values.hpp"
+#include "provider/abi/completion_counter.hpp"
 #include "provider/common/number_of.hpp"
 #include "provider/common/objects.hpp"
 #include "provider/common/queue_lock.hpp"
@@ -167,6 +169,15 @@ inline Srq& srq_of(ibv_srq* srq) noexcept {
     return *static_cast<Srq*>(reinterpret_cast<abi::VerbsSrq*>(srq));
 }
 
+struct CompletionCounter : abi::CompCntr {
+    explicit CompletionCounter(ibv_context& its_context) noexcept : CompCntr{} { context = &its_context; }
+    Context& owner() const noexcept { return context_of(context); }
+
+    engine::OperationCounter counts;
+    Users users{0}; // kinds of operations of queue pairs
+    Membership membership;
+};
+
 // Requests that are being built by ibv_wr_*; guarded by the queue pair's lock.
 struct Builder {
     std::uint32_t room = 0;               // requests that fit
@@ -191,6 +202,7 @@ struct Qp : provider::WrQueuePair {
     ibv_qp_init_attr init{};
     ibv_qp_attr attributes{};
     bool blocks_own_multicast = false;
+    std::array<CompletionCounter*, engine::kCountedKinds> counters{};
     std::uint32_t events_reported = 0;
     Membership membership;
 };

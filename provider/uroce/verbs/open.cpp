@@ -155,6 +155,16 @@ abi::OpsTable make_ops() noexcept {
     ops.set(Slot::close_xrcd, close_xrcd);
     ops.set(Slot::attach_mcast, attach_mcast);
     ops.set(Slot::detach_mcast, detach_mcast);
+    ops.set(Slot::query_comp_cntr_caps, query_comp_cntr_caps);
+    ops.set(Slot::create_comp_cntr, create_comp_cntr);
+    ops.set(Slot::destroy_comp_cntr, destroy_comp_cntr);
+    ops.set(Slot::set_comp_cntr, set_comp_cntr);
+    ops.set(Slot::set_err_comp_cntr, set_err_comp_cntr);
+    ops.set(Slot::inc_comp_cntr, inc_comp_cntr);
+    ops.set(Slot::inc_err_comp_cntr, inc_err_comp_cntr);
+    ops.set(Slot::read_comp_cntr, read_comp_cntr);
+    ops.set(Slot::read_err_comp_cntr, read_err_comp_cntr);
+    ops.set(Slot::qp_attach_comp_cntr, qp_attach_comp_cntr);
     ops.set(Slot::post_send, post_send);
     ops.set(Slot::post_recv, post_recv);
     ops.set(Slot::create_srq, create_srq);

@@ -118,6 +118,11 @@ void use_all(const Qp& qp, int count) noexcept {
     if (qp.xrcd != nullptr) {
         use(qp.xrcd->users);
     }
+    for (CompletionCounter* const counter : qp.counters) {
+        if (counter != nullptr) {
+            use(counter->users);
+        }
+    }
 }
 
 void fill_public_part(Qp& qp, const ibv_qp_init_attr& init) noexcept {

@@ -91,6 +91,18 @@ void for_each_handle(Qp& qp, Visit&& visit) noexcept {
 int attach_mcast(ibv_qp* qp, const union ibv_gid* gid, std::uint16_t lid) noexcept;
 int detach_mcast(ibv_qp* qp, const union ibv_gid* gid, std::uint16_t lid) noexcept;
 
+// completion_counters.cpp
+int query_comp_cntr_caps(ibv_context* context, abi::CompCntrCaps* caps, std::size_t caps_bytes) noexcept;
+abi::CompCntr* create_comp_cntr(ibv_context* context, abi::CompCntrInitAttr* attr) noexcept;
+int destroy_comp_cntr(abi::CompCntr* counter) noexcept;
+int set_comp_cntr(abi::CompCntr* counter, std::uint64_t value) noexcept;
+int set_err_comp_cntr(abi::CompCntr* counter, std::uint64_t value) noexcept;
+int inc_comp_cntr(abi::CompCntr* counter, std::uint64_t amount) noexcept;
+int inc_err_comp_cntr(abi::CompCntr* counter, std::uint64_t amount) noexcept;
+int read_comp_cntr(abi::CompCntr* counter, std::uint64_t* value) noexcept;
+int read_err_comp_cntr(abi::CompCntr* counter, std::uint64_t* value) noexcept;
+int qp_attach_comp_cntr(ibv_qp* qp, abi::CompCntr* counter, abi::AttachCompCntrAttr* attr) noexcept;
+
 // post.cpp
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept;
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept;
