@@ -169,7 +169,7 @@ double timed_round(Loop& loop, char what) {
     return static_cast<double>(total) * sluice::bench::ns_per_tick() / kBatch;
 }
 
-// The same of datagrams, whose sending is the kernel's.
+// The same of a poll of datagrams.
 double timed_datagrams(Datagrams& datagrams) {
     datagrams.give();
     const std::uint64_t start = sluice::bench::ticks();

@@ -13,7 +13,8 @@ class Datagrams {
         : ends_(open_ends(device)), pd_(need(ibv_alloc_pd(ends_->context()), "PD")),
           mr_(need(ibv_reg_mr(pd_, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE), "MR")),
           send_cq_(need(ibv_create_cq(ends_->context(), kDepth, nullptr, nullptr, 0), "CQ")),
-          recv_cq_(need(ibv_create_cq(ends_->context(), kDepth, nullptr, nullptr, 0), "CQ")) {
+          channel_(need(ibv_create_comp_channel(ends_->context()), "channel")),
+          recv_cq_(need(ibv_create_cq(ends_->context(), kDepth, nullptr, channel_, 0), "CQ")) {
         need_named_provider(*ends_->context());
         ibv_qp_init_attr attr{};
         attr.send_cq = send_cq_;
@@ -24,10 +25,11 @@ class Datagrams {
         lead_to_send();
     }
 
-    // Sixteen datagrams, which wait in the queue when this returns: a receive is completed before its send
-    // is.
+    // Sixteen datagrams, which wait in the queue when this returns: they arrive in their order, and the last
+    // one raises an event.
     void give() {
         constexpr std::uint32_t kHeader = 40;
+        need_zero(ibv_req_notify_cq(recv_cq_, 1), "arm the queue");
         const auto address = reinterpret_cast<std::uintptr_t>(buffer_.data());
         for (int i = 0; i < kBatch; ++i) {
             ibv_sge to{.addr = address, .length = kHeader + kBytes, .lkey = mr_->lkey};
@@ -39,7 +41,7 @@ class Datagrams {
             send.sg_list = &from;
             send.num_sge = 1;
             send.opcode = IBV_WR_SEND;
-            send.send_flags = IBV_SEND_SIGNALED;
+            send.send_flags = IBV_SEND_SIGNALED | (i + 1 == kBatch ? IBV_SEND_SOLICITED : 0);
             send.wr.ud = {.ah = ah_, .remote_qpn = qp_->qp_num, .remote_qkey = kKey};
             ibv_send_wr* bad_send = nullptr;
             need_zero(ibv_post_send(qp_, &send, &bad_send), "post a send");
@@ -47,7 +49,10 @@ class Datagrams {
         for (int taken = 0; taken < kBatch;) {
             taken += std::max(0, ibv_poll_cq(send_cq_, kBatch, wc_.data()));
         }
-        usleep(20000); // as Loop does, before it polls what is measured
+        ibv_cq* cq = nullptr;
+        void* ignored = nullptr;
+        need_zero(ibv_get_cq_event(channel_, &cq, &ignored), "await the last one");
+        ibv_ack_cq_events(cq, 1);
     }
     [[gnu::noinline]] void measure_poll_datagrams() {
         if (ibv_poll_cq(recv_cq_, kBatch, wc_.data()) != kBatch) {
@@ -84,6 +89,7 @@ class Datagrams {
     ibv_pd* pd_ = nullptr;
     ibv_mr* mr_ = nullptr;
     ibv_cq* send_cq_ = nullptr;
+    ibv_comp_channel* channel_ = nullptr;
     ibv_cq* recv_cq_ = nullptr;
     ibv_qp* qp_ = nullptr;
     ibv_ah* ah_ = nullptr;
