@@ -42,7 +42,7 @@ int check(const Qp& qp, const CompletionCounter& counter, const abi::AttachCompC
     return (attr.op_mask & ~kSupported) != 0 || qp.xrcd != nullptr ? EOPNOTSUPP : 0;
 }
 
-// Who only looks at counters makes as much progress as who polls.
+// Reading drives the device as polling does: a program with counters may never poll.
 int read(CompletionCounter& counter, const std::atomic<std::uint64_t>& number,
          std::uint64_t* value) noexcept {
     if (counter.owner().gone()) {

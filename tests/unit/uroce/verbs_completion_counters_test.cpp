@@ -66,7 +66,7 @@ struct Unconnected {
     End right;
 };
 
-// Whose counters go after the queue pairs that count there.
+// The counters that are named must outlive the queue pair.
 template<typename... Counters>
 void end(End& end, const Counters&...) {
     assert_int_equal(ibv_destroy_qp(end.qp), 0);
