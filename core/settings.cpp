@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "core/settings.hpp"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -144,6 +145,9 @@ Result<unsigned> parse_seconds(Setting setting, std::string_view text, unsigned 
 
 void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),
                            void* context) {
+    if (getauxval(AT_SECURE) != 0) {
+        return; // as setting_value()
+    }
     for (; environment != nullptr && *environment != nullptr; ++environment) {
         const std::string_view entry = *environment;
         const std::string_view name = entry.substr(0, entry.find('='));

@@ -72,7 +72,8 @@ Result<Choice> parse_choice(Setting setting, std::string_view text);
 Result<unsigned> parse_seconds(Setting setting, std::string_view text, unsigned usually);
 
 // Calls FOUND(context, name) for each name in ENVIRONMENT (a null-terminated list of
-// "NAME=value") that begins with SLUICE_ and that no setting has.
+// "NAME=value") that begins with SLUICE_ and that no setting has. In a program with more rights than its
+// caller there are none.
 void find_unknown_settings(char* const* environment, void (*found)(void* context, std::string_view name),
                            void* context);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/config/config.hpp"
 
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,9 +69,6 @@ void list_environment(std::vector<Listed>& all, CheckSetting check) {
 constexpr std::size_t kMostUnknown = 64;
 
 void list_unknown_variables(std::vector<Listed>& all) {
-    if (getauxval(AT_SECURE) != 0) {
-        return; // as setting_value()
-    }
     std::vector<std::string> names;
     find_unknown_settings(
         environ,
