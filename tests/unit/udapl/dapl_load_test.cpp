@@ -4,6 +4,7 @@
 // TEST_DAPL_REGIONS, and TEST_DAPL_ENDPOINTS in hundreds, ask for other sizes.
 #include <dirent.h>
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <atomic>
@@ -188,13 +189,33 @@ TEST(cycles__connect_transfer_disconnect__nothing_lost_or_leaked) {
     }
 }
 
+// A GiB of addresses, of which nothing is ever touched.
+class Field {
+  public:
+    Field() { assert_ptr_not_equal(start_, MAP_FAILED); }
+    ~Field() { munmap(start_, std::size_t{1} << kMostBits); }
+    Field(const Field&) = delete;
+    Field& operator=(const Field&) = delete;
+
+    void* start() const { return start_; }
+    // From a page to all of it, in turn.
+    static DAT_VLEN size(int number) {
+        return DAT_VLEN{1} << (kLeastBits + number % (kMostBits - kLeastBits + 1));
+    }
+
+  private:
+    static constexpr int kLeastBits = 12;
+    static constexpr int kMostBits = 30;
+    void* start_ = mmap(nullptr, std::size_t{1} << kMostBits, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+};
+
 // Regions that come and go in eight threads: each is another one, is there until it is freed, and nothing is
 // left of it.
 struct Churn {
     void run(int count) {
-        std::array<std::uint8_t, 256> bytes{};
         DAT_REGION_DESCRIPTION region{};
-        region.for_va = bytes.data();
+        region.for_va = field.start();
         DAT_LMR_CONTEXT last = 0;
         for (int i = 0; i < count; ++i) {
             DAT_LMR_HANDLE lmr = DAT_HANDLE_NULL;
@@ -203,12 +224,13 @@ struct Churn {
             DAT_VLEN size = 0;
             DAT_VADDR address = 0;
             const bool is_made =
-                dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, bytes.size(), pz, DAT_MEM_PRIV_ALL_FLAG,
+                dat_lmr_create(ia, DAT_MEM_TYPE_VIRTUAL, region, Field::size(i), pz, DAT_MEM_PRIV_ALL_FLAG,
                                &lmr, &context, &key, &size, &address) == DAT_SUCCESS;
             const DAT_LMR_TRIPLET whole{context, 0, address, size};
-            const bool is_right =
-                is_made && context != last && dat_lmr_sync_rdma_read(ia, &whole, 1) == DAT_SUCCESS &&
-                dat_lmr_free(lmr) == DAT_SUCCESS && dat_lmr_sync_rdma_read(ia, &whole, 1) != DAT_SUCCESS;
+            const bool is_right = is_made && size == Field::size(i) && context != last &&
+                                  dat_lmr_sync_rdma_read(ia, &whole, 1) == DAT_SUCCESS &&
+                                  dat_lmr_free(lmr) == DAT_SUCCESS &&
+                                  dat_lmr_sync_rdma_read(ia, &whole, 1) != DAT_SUCCESS;
             wrong += is_right ? 0 : 1;
             last = context;
         }
@@ -225,6 +247,7 @@ struct Churn {
     }
     DAT_IA_HANDLE ia;
     DAT_PZ_HANDLE pz;
+    Field field{};
     std::atomic<int> wrong{0};
 };
 
