@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs with more rights than whoever starts them: none of our variables acts in them, nor one of the
-// loader's.
+// A setuid program, or one with capabilities of its file, has more rights than its caller: none of our
+// variables acts in it, nor one of the loader's.
 #include <linux/capability.h>
 #include <sys/xattr.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr uid_t kStranger = 65534;
 constexpr uid_t kOwner = 1;
 
-// A copy of a program, and a directory where it may write, both on a file system whose programs may have
+// A copy of a program, and a directory where it may write, both in /tmp: /dev/shm often gives programs no
 // rights.
 class Copy {
   public:
@@ -40,7 +40,7 @@ class Copy {
     bool has_record() const { return access(record().c_str(), F_OK) == 0; }
     bool has_counters() const { return !std::filesystem::is_empty(counters()); }
 
-    // By a user who has no rights.
+    // A user without rights starts it.
     Ran run() const {
         return run_program("/usr/bin/setpriv",
                            {"--reuid=" + std::to_string(kStranger), "--clear-groups", "/usr/bin/env",
@@ -74,6 +74,7 @@ TEST(variables__ordinary_program__act) {
     assert_contains(ran.err, "sluice: ");
     assert_contains(ran.err, "SLUICE_NONSENSE");
     assert_true(copy.has_record());
+    assert_true(copy.has_counters());
 }
 
 TEST(variables__setuid_program__none_acts) {
