@@ -8,17 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "roce/socket/address.hpp"
+#include "roce/socket/words.hpp"
 #include "roce/wire/ip.hpp"
 
 namespace sluice::roce::socket {
 namespace {
-
-constexpr std::size_t kMaxTableBytes = std::size_t{1} << 20;
 
 struct Holder {
     std::string inode;
@@ -37,18 +35,6 @@ std::string as_in_table(const std::uint8_t* bytes, std::size_t count) {
         text += hex;
     }
     return text;
-}
-
-// The first of them; those that there are not are empty.
-template<std::size_t kCount>
-std::array<std::string_view, kCount> words_of(std::string_view line) noexcept {
-    std::array<std::string_view, kCount> words;
-    for (std::string_view& word : words) {
-        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-        word = line.substr(0, line.find(' '));
-        line.remove_prefix(word.size());
-    }
-    return words;
 }
 
 std::optional<Holder> find_in_table(const FileTree& tree, const char* path, const std::string& exact,

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/log.hpp"
+#include "roce/socket/address_state.hpp"
 #include "roce/socket/port_owner.hpp"
 
 namespace sluice::roce::socket {
@@ -127,8 +128,10 @@ Result<void> bind_socket(int socket_fd, const engine::Address& local, const Netw
     if (errno == EADDRINUSE) {
         return port_taken(local);
     }
-    return Error::format(kind_of_errno(errno), errno, "binding UDP port %u of %s: %s", wire::kRocePort,
-                         to_text(local).data(), strerrordesc_np(errno));
+    const int reason = errno;
+    const auto why = reason == EADDRNOTAVAIL ? why_unusable(FileTree(), local) : std::nullopt;
+    return Error::format(kind_of_errno(reason), reason, "binding UDP port %u of %s: %s", wire::kRocePort,
+                         to_text(local).data(), why ? why->c_str() : strerrordesc_np(reason));
 }
 
 Result<NetworkDevice> usable_device(const PortConfig& config) {

@@ -8,6 +8,7 @@
 
 #include "roce/socket/address.hpp"
 #include "roce/socket/address_list.hpp"
+#include "roce/socket/address_state.hpp"
 #include "roce/socket/identification_watch.hpp"
 #include "roce/socket/port_owner.hpp"
 #include "tests/machine.hpp"
@@ -184,6 +185,25 @@ TEST(port_owner__table_of_garbage__no_answer_but_no_harm) {
     const auto garbage = random.bytes(5000);
     machine.write("/proc/net/udp", std::string(garbage.begin(), garbage.end()));
     assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "ended meanwhile"));
+}
+
+std::string state_on(const Machine& machine, const char* text) {
+    return why_unusable(sluice::FileTree(machine.root()), address(text)).value_or("usable");
+}
+
+TEST(address_state__of_ipv6__what_the_kernel_still_asks_is_told) {
+    Machine machine;
+    assert_string_equal(state_on(machine, "2001:db8::1").c_str(), "usable"); // a kernel without IPv6
+    machine.write("/proc/net/if_inet6", "20010db8000000000000000000000001 02 40 00 80     eth0\n"
+                                        "20010db8000000000000000000000002 02 40 00 c0     eth0\n"
+                                        "20010db8000000000000000000000003 02 40 00 c8     eth0\n"
+                                        "20010db8000000000000000000000004 02 40\n");
+    assert_string_equal(state_on(machine, "2001:db8::1").c_str(), "usable");
+    assert_non_null(std::strstr(state_on(machine, "2001:db8::2").c_str(), "'tentative'"));
+    assert_non_null(std::strstr(state_on(machine, "2001:db8::3").c_str(), "'dadfailed'"));
+    for (const char* const other : {"2001:db8::4", "2001:db8::5", "10.0.0.2"}) {
+        assert_string_equal(state_on(machine, other).c_str(), "usable");
+    }
 }
 
 const Address kPeer = from_ipv4({10, 0, 0, 2});
