@@ -68,6 +68,37 @@ function(sluice_part test program)
   set_property(GLOBAL APPEND PROPERTY SLUICE_PARTS ${program})
 endfunction()
 
+# Where valgrind has nothing to look at: what provokes faults of its own, maps memory twice, or starts itself by /proc/self/exe, which is
+# valgrind there; and loads, which would take hours.
+set(SLUICE_NOT_FOR_MEMCHECK
+    check.pages
+    check.pages_device
+    check.pages_programs
+    udapl.dapl_load
+    udapl.simulated_memory
+    uroce.connect.programs
+    uroce.verbs_soak)
+
+# sluice_memcheck(TEST PROGRAM ARGS...): the test once more, under valgrind's memcheck.
+function(sluice_memcheck test program)
+  if(test IN_LIST SLUICE_NOT_FOR_MEMCHECK)
+    return()
+  endif()
+  add_test(NAME memcheck.${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/memcheck/run" "$<TARGET_FILE:${program}>" ${ARGN})
+  set_tests_properties(memcheck.${test} PROPERTIES LABELS memcheck TIMEOUT 1800)
+  # What the test needs is said after this.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL sluice_copy_test_properties ${test} memcheck.${test})")
+endfunction()
+
+function(sluice_copy_test_properties from to)
+  foreach(property ENVIRONMENT RESOURCE_LOCK RUN_SERIAL SKIP_RETURN_CODE WORKING_DIRECTORY)
+    get_test_property(${from} ${property} value)
+    if(NOT value STREQUAL NOTFOUND)
+      set_tests_properties(${to} PROPERTIES ${property} "${value}")
+    endif()
+  endforeach()
+endfunction()
+
 # sluice_by_day(PROGRAM...): parts that a test of the day runs.
 function(sluice_by_day)
   set_property(GLOBAL APPEND PROPERTY SLUICE_PARTS_BY_DAY ${ARGN})
@@ -126,6 +157,9 @@ function(sluice_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
   if(NOT arg_UNSANITIZED)
     sluice_part(${name} ${target})
+    if(arg_LABELS STREQUAL unit AND NOT SLUICE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+      sluice_memcheck(${name} ${target} ${arg_ARGS})
+    endif()
   endif()
   if(CMAKE_CROSSCOMPILING_EMULATOR)
     # User-mode emulation can't start the program again by its name and keeps no address-space

@@ -27,6 +27,7 @@ labels_for() {
         scripts/lib/lab/unpacked.sh) say product clients scripts ;;
         scripts/lab | scripts/lib/lab/*) say lab packages scripts ;;
         tests/scripts/*) say scripts ;;
+        tests/memcheck/*) say memcheck ;;
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
         tests/packages/*) say packages ;;

@@ -69,7 +69,7 @@ TEST(query__program_of_the_first_version__gets_what_it_knows) {
 TEST(query__null_or_wrong_size__is_einval, capture_log, release_log) {
     const Machine machine("raspberry-pi");
     const char* root = machine.root().c_str();
-    sluice_device_attributes attributes;
+    sluice_device_attributes attributes{};
     const std::size_t size = sizeof attributes;
     assert_int_equal(sluice_query_name(root, nullptr, &attributes, size), EINVAL);
     assert_int_equal(sluice_query_name(root, "mlx4_0", nullptr, size), EINVAL);
