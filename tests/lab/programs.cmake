@@ -24,6 +24,7 @@ lab_program(provider_import provider_import.cpp)
 lab_program(provider_removal provider_removal.cpp LINK "${RDMACM_LIBRARY}")
 lab_program(provider_verbs provider_verbs.cpp LINK sluice)
 lab_program(register_pmem register_pmem.c)
+lab_program(reply_address reply_address.c)
 # Two processes that do everything with each other, one of them on a device without a kernel.
 lab_program(reach reach/end.cpp reach/errors.cpp reach/main.cpp reach/mixed.cpp reach/rc.cpp reach/receive.cpp
             reach/speed.cpp reach/ud.cpp LINK sluice)
