@@ -365,6 +365,7 @@ TEST(list__setuid__override_is_not_heard) {
     if (!ran) {
         skip();
     }
+    assert_true(ran->status == 0 || ran->status == 3); // whether this machine has an /etc/dat.conf
     assert_lacks(ran->out, "private");
     assert_contains(run({"dat", "list"}).out, "private");
 }
