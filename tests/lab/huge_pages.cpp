@@ -41,7 +41,7 @@ struct Card {
     std::uint32_t qpn;
 };
 
-// Whoever is at the other end of a socket.
+// A socket to another process.
 class Line {
   public:
     explicit Line(int fd) : fd_(fd) {}

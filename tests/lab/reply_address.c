@@ -2,8 +2,9 @@
 /*
  * Usage: reply_address DEVICE GID_INDEX
  *
- * Whether libibverbs makes an address for the reply to a datagram whose header is of RoCEv1, and of RoCEv2.
- * Either datagram came from the port itself, whose GID is that of an IPv4 address. Prints a line each.
+ * libibverbs makes an address for the reply to a datagram with a header of RoCEv1, and for one with a header
+ * of RoCEv2, and a line says of each whether it could. Both come from the port itself; its GID has to be an
+ * address of IPv4.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
