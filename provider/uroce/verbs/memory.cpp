@@ -102,7 +102,9 @@ bool is_listed_writable(std::uint64_t address, std::size_t len_bytes) {
 bool makes_writable(const Pages& pages) noexcept {
     constexpr int kPopulateWrite = 23; // MADV_POPULATE_WRITE, since Linux 5.14
     constexpr std::size_t kCheap = std::size_t{1} << 20;
-    return pages.bytes <= kCheap && madvise(pages.at(), pages.bytes, kPopulateWrite) == 0;
+    // malloc() gives 1 MiB on one page more.
+    return pages.bytes <= kCheap + Pages::page_bytes() &&
+           madvise(pages.at(), pages.bytes, kPopulateWrite) == 0;
 }
 
 // As far as it can be known.
