@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <utility>
@@ -17,10 +16,13 @@ int real_ioctl(int fd, unsigned long request, void* argument) {
     return ::ioctl(fd, request, argument);
 }
 
-// Not ::write(), where POSIX lets a thread be cancelled: posting a request is no such place, and
-// unwinding from there would end the program.
 ssize_t real_write(int fd, const void* data, std::size_t len_bytes) {
-    return ::syscall(SYS_write, fd, data, len_bytes);
+    const ssize_t written = write_call(fd, data, len_bytes);
+    if (written < 0) {
+        errno = static_cast<int>(-written);
+        return -1;
+    }
+    return written;
 }
 
 // The errno of a failed system call; never 0, which would read as success.
@@ -63,16 +65,26 @@ int Uverbs::invoke_bytes(std::uint32_t number, const void* command, std::size_t 
     return call(ioctl);
 }
 
-int Uverbs::send_otherwise(const ib_uverbs_cmd_hdr& header, const void* body, std::size_t body_bytes,
+int Uverbs::send_otherwise(const ib_uverbs_cmd_hdr& command, std::size_t command_bytes, ssize_t written,
                            void* answer, std::size_t answer_bytes) noexcept {
-    if (!write_refused_.load(std::memory_order_relaxed)) {
-        const int error = last_error();
-        if (error != EACCES) {
-            return error;
+    const Way way = way_.load(std::memory_order_relaxed);
+    if (way == Way::kStandIn) {
+        written = kernel_.write(fd_, &command, command_bytes);
+        if (written < 0) {
+            written = -last_error();
         }
-        write_refused_.store(true, std::memory_order_relaxed);
     }
-    return invoke_bytes(header.command, body, body_bytes, answer, answer_bytes, {});
+    if (way != Way::kIoctl) {
+        if (written == static_cast<ssize_t>(command_bytes)) {
+            return 0;
+        }
+        if (written != -EACCES) {
+            return written < 0 ? static_cast<int>(-written) : EIO;
+        }
+        way_.store(Way::kIoctl, std::memory_order_relaxed);
+    }
+    return invoke_bytes(command.command, &command + 1, command_bytes - sizeof command, answer, answer_bytes,
+                        {});
 }
 
 Mapping::Mapping(Mapping&& other) noexcept

@@ -5,7 +5,9 @@
 //
 // Control commands go by ioctl. The kernel also takes commands by write(), which is quicker, but
 // refuses that once the program's credentials have changed since it opened the device. So
-// doorbells are rung by write() until the first refusal, and by ioctl from then on.
+// doorbells are rung by write() until the first refusal, and by ioctl from then on. That write()
+// is a system call without the C library in between (write_call.hpp), unless a test stands in for
+// the kernel.
 //
 // Everything here returns 0 or a positive errno: both neighbours, the kernel and the verbs
 // interface, speak errno, and there is nothing to add to it in between. Thread-safe.
@@ -22,6 +24,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "provider/abi/write_call.hpp"
 
 namespace sluice::abi {
 
@@ -116,7 +120,8 @@ using SendDoorbell = WriteCommand<PostSendBody>;
 class Uverbs {
   public:
     Uverbs(int fd, std::uint32_t driver_id, const KernelCalls& kernel) noexcept
-        : kernel_(kernel), fd_(fd), driver_id_(driver_id) {}
+        : kernel_(kernel), fd_(fd), driver_id_(driver_id),
+          way_(&kernel == &kRealKernelCalls ? Way::kWrite : Way::kStandIn) {}
     Uverbs(const Uverbs&) = delete;
     Uverbs& operator=(const Uverbs&) = delete;
 
@@ -143,26 +148,33 @@ class Uverbs {
     // Sends a small command by the quickest way that the kernel still allows. ANSWER is where the
     // command's own response pointer points, if it has one.
     template<typename Body>
-    int send(const WriteCommand<Body>& command, void* answer, std::size_t answer_bytes) noexcept {
-        if (!write_refused_.load(std::memory_order_relaxed) &&
-            kernel_.write(fd_, &command, sizeof command) == ssize_t{sizeof command}) [[likely]] {
-            return 0;
+    [[gnu::always_inline]] int send(const WriteCommand<Body>& command, void* answer,
+                                    std::size_t answer_bytes) noexcept {
+        ssize_t written = 0;
+        if (way_.load(std::memory_order_relaxed) == Way::kWrite) [[likely]] {
+            written = write_call(fd_, &command, sizeof command);
+            if (written == ssize_t{sizeof command}) [[likely]] {
+                return 0;
+            }
         }
-        return send_otherwise(command.header, &command.body, sizeof command.body, answer, answer_bytes);
+        return send_otherwise(command.header, sizeof command, written, answer, answer_bytes);
     }
 
   private:
+    // How small commands are sent.
+    enum class Way : std::uint8_t { kWrite, kStandIn, kIoctl };
+
     int call(ib_uverbs_ioctl_hdr& header) const noexcept;
     int invoke_bytes(std::uint32_t number, const void* command, std::size_t command_bytes, void* answer,
                      std::size_t answer_bytes, const DriverData& driver) const noexcept;
-    // After a write() that failed, with errno as it left it, or that was not tried any more.
-    [[gnu::cold]] int send_otherwise(const ib_uverbs_cmd_hdr& header, const void* body,
-                                     std::size_t body_bytes, void* answer, std::size_t answer_bytes) noexcept;
+    // After a write() that answered WRITTEN, or where none was tried.
+    [[gnu::cold]] int send_otherwise(const ib_uverbs_cmd_hdr& command, std::size_t command_bytes,
+                                     ssize_t written, void* answer, std::size_t answer_bytes) noexcept;
 
     const KernelCalls& kernel_;
     const int fd_;
     const std::uint32_t driver_id_;
-    std::atomic<bool> write_refused_{false};
+    std::atomic<Way> way_;
 };
 
 // A mapping of memory that the kernel shares with us. Move-only; unmaps at its end.

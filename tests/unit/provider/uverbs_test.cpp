@@ -53,6 +53,32 @@ TEST(write__thread_is_being_cancelled__goes_through) {
     assert_ptr_equal(result, &pipe.ends[1]);
 }
 
+sluice::abi::SendDoorbell doorbell() {
+    return {IB_USER_VERBS_CMD_POST_SEND, {}, 4};
+}
+
+TEST(send__small_command__is_written_whole) {
+    const Pipe pipe;
+    sluice::abi::Uverbs uverbs(pipe.ends[1], 0, kRealKernelCalls);
+    const auto command = doorbell();
+    errno = 0;
+    assert_int_equal(uverbs.send(command, nullptr, 0), 0);
+    assert_int_equal(errno, 0);
+    char read_back[2 * sizeof command] = {};
+    assert_int_equal(read(pipe.ends[0], read_back, sizeof read_back), sizeof command);
+    assert_memory_equal(read_back, &command, sizeof command);
+}
+
+TEST(send__to_nothing_and_to_something_full__answers_the_errno) {
+    sluice::abi::Uverbs nothing(-1, 0, kRealKernelCalls);
+    assert_int_equal(nothing.send(doorbell(), nullptr, 0), EBADF);
+    const int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    sluice::abi::Uverbs full(fd, 0, kRealKernelCalls);
+    assert_int_equal(full.send(doorbell(), nullptr, 0), ENOSPC);
+    close(fd);
+}
+
 } // namespace
 
 int main() {
