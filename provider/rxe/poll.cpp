@@ -95,15 +95,23 @@ bool receives_datagrams(const Cq& cq) noexcept {
     return cq.datagrams.load(std::memory_order_relaxed) != 0;
 }
 
+// Copies COUNT elements that stand behind each other from element AT on.
+void copy(const Ring& ring, std::uint32_t at, std::uint32_t count, ibv_wc* wc) noexcept {
+    const auto* from = static_cast<const std::uint8_t*>(ring.element(at));
+    for (const ibv_wc* const end = wc + count; wc != end; ++wc, from += ring.element_bytes()) {
+        std::memcpy(wc, from, sizeof *wc);
+    }
+}
+
 // Takes up to COUNT completions under the lock.
 int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
     const LockGuard guard(cq.lock);
     const Ring ring = cq.ring; // a copy that the caller's memory can't alias
     const std::uint32_t next = cq.next.load(std::memory_order_relaxed);
     const std::uint32_t n = std::min((ring.produced() - next) & ring.mask(), count);
-    for (std::uint32_t i = 0; i < n; ++i) {
-        std::memcpy(&wc[i], ring.element(next + i), sizeof(ibv_wc));
-    }
+    const std::uint32_t until_the_end = std::min(n, ring.mask() + 1 - (next & ring.mask()));
+    copy(ring, next, until_the_end, wc);
+    copy(ring, 0, n - until_the_end, wc + until_the_end);
     if (receives_datagrams(cq)) {
         for (std::uint32_t i = 0; i < n; ++i) {
             tell_header_type(cq, wc[i]);
@@ -119,23 +127,20 @@ int take(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
 
 // Takes one completion, which most programs ask for. The caller has the lock.
 bool take_one(Cq& cq, ibv_wc& wc) noexcept {
-    const Ring& ring = cq.ring;
+    const Ring ring = cq.ring;
     const std::uint32_t next = cq.next.load(std::memory_order_relaxed);
     if (ring.produced() == next) {
         return false;
     }
     std::memcpy(&wc, ring.element(next), sizeof wc);
-    if (receives_datagrams(cq)) [[unlikely]] {
-        tell_header_type(cq, wc);
-    }
     const std::uint32_t behind = (next + 1) & ring.mask();
     ring.publish_consumed(behind);
     cq.next.store(behind, std::memory_order_relaxed);
     return true;
 }
 
-// Three functions and not one, so that neither an empty poll nor a single completion needs the
-// stack that a batch does.
+// Three functions and not one, so that neither an empty poll nor a single completion saves the
+// registers that a batch needs, or that a look into a datagram does.
 [[gnu::noinline]] int poll_further(Cq& cq, int count, ibv_wc* wc) noexcept {
     if (count < 0) {
         return -EINVAL;
@@ -147,7 +152,7 @@ bool take_one(Cq& cq, ibv_wc& wc) noexcept {
 }
 
 [[gnu::noinline]] int poll_something(Cq& cq, int count, ibv_wc* wc) noexcept {
-    if (count == 1 && cq.lock.try_lock()) [[likely]] {
+    if (count == 1 && !receives_datagrams(cq) && cq.lock.try_lock()) [[likely]] {
         const bool taken = take_one(cq, *wc);
         cq.lock.unlock();
         if (taken) [[likely]] {

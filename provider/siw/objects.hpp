@@ -17,7 +17,7 @@ struct Cq : CompletionQueue {
     std::atomic<siw_cqe*> head{nullptr}; // the element to read next, for a look without the lock
     ibv_wc current{};                    // of start_poll() to end_poll()
 
-    siw_cq_ctrl& control() const noexcept { return *static_cast<siw_cq_ctrl*>(ring.behind()); }
+    siw_cq_ctrl& control() const noexcept { return *reinterpret_cast<siw_cq_ctrl*>(ring.end()); }
 };
 
 inline Cq& cq_of(ibv_cq* cq) noexcept {

@@ -3,8 +3,11 @@
 // Taking completions out of a queue. An empty queue is told by one look at the next element,
 // without the lock. The kernel's numbers for operations and results go through tables; a number
 // that is in neither reads as a send or as an error, and indexes nothing.
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
+#include <new>
 
 #include "provider/common/look_after.hpp"
 #include "provider/siw/verbs.hpp"
@@ -18,20 +21,46 @@ constexpr ibv_wc_status kStatus[SIW_NUM_WC_STATUS] = {
     IBV_WC_WR_FLUSH_ERR,    IBV_WC_BAD_RESP_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR,
     IBV_WC_REM_INV_REQ_ERR, IBV_WC_GENERAL_ERR,
 };
+// What a success says of an operation: two neighbours of ibv_wc, which are written as one.
+struct Outcome {
+    std::uint32_t status;
+    std::uint32_t opcode;
+};
+static_assert(offsetof(ibv_wc, opcode) == offsetof(ibv_wc, status) + offsetof(Outcome, opcode) &&
+              sizeof(ibv_wc::opcode) == sizeof(Outcome::opcode));
 // As many as the kernel's byte has values, so that none needs a check.
-constexpr auto kOpcode = [] {
+constexpr auto kSuccess = [] {
     constexpr ibv_wc_opcode kKnown[] = {
         IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_RDMA_READ, IBV_WC_SEND, IBV_WC_SEND,
         IBV_WC_SEND,       IBV_WC_FETCH_ADD, IBV_WC_COMP_SWAP, IBV_WC_RECV,
     };
     static_assert(std::size(kKnown) == SIW_OP_RECEIVE + 1);
-    std::array<std::uint8_t, UINT8_MAX + 1> table{}; // IBV_WC_SEND, the others
+    std::array<Outcome, UINT8_MAX + 1> table{};
+    table.fill({.status = IBV_WC_SUCCESS, .opcode = IBV_WC_SEND});
     for (std::size_t i = 0; i < std::size(kKnown); ++i) {
-        table[i] = static_cast<std::uint8_t>(kKnown[i]);
+        table[i].opcode = kKnown[i];
     }
     return table;
 }();
-static_assert(IBV_WC_SUCCESS == 0 && IBV_WC_SEND == 0 && IBV_WC_RECV <= UINT8_MAX);
+
+// Whether an element says more than a plain success does: one comparison of its flags, its operation,
+// and its status, which stand side by side.
+bool is_special(const siw_cqe& cqe) noexcept {
+    static_assert(offsetof(siw_cqe, status) == offsetof(siw_cqe, flags) + 2);
+    constexpr siw_cqe kSpecial{.id = 0,
+                               .flags = SIW_WQE_REM_INVAL,
+                               .opcode = 0,
+                               .status = UINT16_MAX,
+                               .bytes = 0,
+                               .imm_data = 0,
+                               .base_qp = nullptr};
+    const auto head = [](const siw_cqe& of) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, reinterpret_cast<const char*>(&of) + offsetof(siw_cqe, flags), sizeof word);
+        return word;
+    };
+    return (head(cqe) & head(kSpecial)) != 0;
+}
 
 ibv_wc_status failure(std::uint16_t status) noexcept {
     return status < std::size(kStatus) ? kStatus[status] : IBV_WC_GENERAL_ERR;
@@ -54,68 +83,85 @@ bool is_idle(Cq& cq) noexcept {
     return true;
 }
 
-void convert(const siw_cqe& cqe, unsigned flags, ibv_wc& wc) noexcept {
-    std::memset(&wc, 0, sizeof wc); // a success, for one
-    wc.wr_id = cqe.id;
-    if (cqe.status != SIW_WC_SUCCESS) [[unlikely]] {
+// Whatever isn't said of a plain success: a failure, or a key that the peer has made invalid.
+[[gnu::always_inline]] inline void convert_rest(const siw_cqe& cqe, ibv_wc& wc) noexcept {
+    if (cqe.status != SIW_WC_SUCCESS) {
         wc.status = failure(cqe.status);
     }
-    wc.opcode = static_cast<ibv_wc_opcode>(kOpcode[cqe.opcode]);
-    wc.byte_len = cqe.bytes;
-    wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
-    if ((flags & SIW_WQE_REM_INVAL) != 0) [[unlikely]] {
+    if ((cqe.flags & SIW_WQE_REM_INVAL) != 0) {
         wc.wc_flags = IBV_WC_WITH_INV;
         wc.invalidated_rkey = cqe.inval_stag;
     }
 }
 
+// Of an element that is valid. What is zero for all successes is written as a whole.
+[[gnu::always_inline]] inline void convert(const siw_cqe& cqe, ibv_wc& wc) noexcept {
+    constexpr std::size_t kRest = offsetof(ibv_wc, vendor_err);
+    std::memset(reinterpret_cast<char*>(&wc) + kRest, 0, sizeof wc - kRest);
+    wc.wr_id = cqe.id;
+    std::memcpy(reinterpret_cast<char*>(&wc) + offsetof(ibv_wc, status), &kSuccess[cqe.opcode],
+                sizeof(Outcome));
+    wc.byte_len = cqe.bytes;
+    wc.qp_num = static_cast<std::uint32_t>(cqe.qp_id);
+    if (is_special(cqe)) [[unlikely]] {
+        convert_rest(cqe, wc);
+    }
+}
+
+// The address is laundered since a compiler that knows it from before keeps it in a register of its own.
+void give_back(siw_cqe& cqe) noexcept {
+    set_flags(std::launder(&cqe)->flags, 0);
+}
+
 // Takes the next completion, if there is one, and gives its element back. The caller has the lock.
 [[gnu::always_inline]] inline bool take_one(Cq& cq, ibv_wc& wc) noexcept {
     siw_cqe& cqe = *cq.head.load(std::memory_order_relaxed);
-    const unsigned flags = flags_of(cqe.flags);
-    if ((flags & SIW_WQE_VALID) == 0) [[unlikely]] {
+    if (!is_valid(cqe.flags)) [[unlikely]] {
         return false;
     }
-    convert(cqe, flags, wc);
-    set_flags(cqe.flags, 0);
-    cq.head.store(&cq.ring.at(++cq.ring.next), std::memory_order_relaxed);
+    convert(cqe, wc);
+    give_back(cqe);
+    siw_cqe* const behind = &cqe + 1;
+    cq.head.store(behind == cq.ring.end() ? cq.ring.first() : behind, std::memory_order_relaxed);
     return true;
 }
 
-// The same up to COUNT times.
-int take(Cq& cq, int count, ibv_wc* wc) noexcept {
-    const Elements<siw_cqe> elements = cq.ring.elements();
-    std::uint32_t step = cq.ring.next;
-    int n = 0;
-    for (; n < count; ++n) {
-        siw_cqe& cqe = elements.at(step);
-        const unsigned flags = flags_of(cqe.flags);
-        if ((flags & SIW_WQE_VALID) == 0) {
-            break;
-        }
-        convert(cqe, flags, wc[n]);
-        set_flags(cqe.flags, 0);
-        ++step;
+// The same up to COUNT times, and up to the ring's end.
+[[gnu::always_inline]] inline std::uint32_t take_run(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
+    siw_cqe* const ring_end = cq.ring.end();
+    siw_cqe* const first = cq.head.load(std::memory_order_relaxed);
+    siw_cqe* const end = first + std::min(std::ptrdiff_t{count}, ring_end - first);
+    siw_cqe* cqe = first;
+    for (; cqe != end && is_valid(cqe->flags); ++wc, ++cqe) {
+        convert(*cqe, *wc);
+        give_back(*cqe);
     }
-    cq.ring.next = step;
-    cq.head.store(&elements.at(step), std::memory_order_relaxed);
-    return n;
+    cq.head.store(cqe == ring_end ? cq.ring.first() : cqe, std::memory_order_relaxed);
+    return static_cast<std::uint32_t>(cqe - first);
 }
 
-// Apart from each other and from the look at an empty queue: each saves the registers that it needs. One
-// completion without a lock, which needs none, is what a program with one thread takes.
-[[gnu::noinline]] int poll_one_alone(Cq& cq, ibv_wc* wc) noexcept {
-    return take_one(cq, *wc) ? 1 : 0;
+// What stands at the ring's beginning, behind a run up to its end.
+[[gnu::noinline]] std::uint32_t take_next_run(Cq& cq, std::uint32_t count, ibv_wc* wc) noexcept {
+    return take_run(cq, count, wc);
 }
 
-[[gnu::noinline]] int poll_one(Cq& cq, ibv_wc* wc) noexcept {
-    const LockGuard guard(cq.lock);
-    return take_one(cq, *wc) ? 1 : 0;
+// Takes up to COUNT, and unlocks the queue, which the caller has locked. Apart from a single completion,
+// which needs no register saved.
+[[gnu::noinline]] int poll_many(Cq& cq, int count, ibv_wc* wc) noexcept
+    SLUICE_TSA(release_capability(cq.lock)) {
+    const auto wanted = static_cast<std::uint32_t>(count);
+    std::uint32_t n = take_run(cq, wanted, wc);
+    if (n != wanted) [[unlikely]] {
+        n += take_next_run(cq, wanted - n, wc + n);
+    }
+    cq.lock.unlock();
+    return static_cast<int>(n);
 }
 
-[[gnu::noinline]] int poll_many(Cq& cq, int count, ibv_wc* wc) noexcept {
-    const LockGuard guard(cq.lock);
-    return take(cq, count, wc);
+// The same for a queue that somebody else has just now.
+[[gnu::noinline]] int wait_and_poll(Cq& cq, int count, ibv_wc* wc) noexcept {
+    cq.lock.lock();
+    return poll_many(cq, count, wc);
 }
 
 } // namespace
@@ -128,10 +174,15 @@ int poll_cq(ibv_cq* ibcq, int count, ibv_wc* wc) noexcept {
     if (is_idle(cq)) {
         return 0;
     }
-    if (count == 1) {
-        return cq.lock.elided() ? poll_one_alone(cq, wc) : poll_one(cq, wc);
+    if (!cq.lock.try_lock()) [[unlikely]] {
+        return wait_and_poll(cq, count, wc);
     }
-    return poll_many(cq, count, wc);
+    if (count != 1) {
+        return poll_many(cq, count, wc);
+    }
+    const bool taken = take_one(cq, *wc);
+    cq.lock.unlock();
+    return taken ? 1 : 0;
 }
 
 namespace {

@@ -32,6 +32,14 @@ constexpr auto kElementFlags = [] {
     return table;
 }();
 
+} // namespace
+
+unsigned element_flags(const SendQueue& queue, unsigned send_flags) noexcept {
+    return kElementFlags[send_flags & kKnownSendFlags] | queue.signal_all;
+}
+
+namespace {
+
 // The kernel's number for an operation, by ours, or kNone for one that iWARP doesn't have.
 constexpr std::uint8_t kNone = UINT8_MAX;
 constexpr auto kOperation = [] {
@@ -63,7 +71,7 @@ void copy_inline(siw_sqe& sqe, const ibv_send_wr& wr, std::uint64_t length) noex
 }
 
 // The data of requests that aren't made of a single piece of memory.
-[[gnu::noinline]] int fill_data(const SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
+int fill_data(const SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
     const auto count = static_cast<std::uint32_t>(wr.num_sge);
     const bool reads = sqe.opcode == SIW_OP_READ;
     if (count > queue.max_sge || (reads && count > 1)) {
@@ -89,27 +97,44 @@ void copy_inline(siw_sqe& sqe, const ibv_send_wr& wr, std::uint64_t length) noex
     return 0;
 }
 
-// Fills an element and hands it over.
-int fill(const SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
+// What nearly every request is: one piece of memory, not inline. Filled and handed over; false, with
+// nothing written, if it is anything else or there is no room.
+[[gnu::always_inline]] inline bool fill_plain(const SendQueue& queue, const ibv_send_wr& wr,
+                                              siw_sqe& sqe) noexcept {
     const std::uint8_t operation = operation_of(wr);
-    if (is_valid(sqe.flags)) [[unlikely]] {
+    if (is_valid(sqe.flags) || operation == kNone ||
+        wr.send_flags > (kKnownSendFlags & ~unsigned{IBV_SEND_INLINE}) || wr.num_sge != 1 ||
+        queue.max_sge == 0) [[unlikely]] {
+        return false;
+    }
+    sqe.id = wr.wr_id;
+    sqe.num_sge = 1;
+    sqe.opcode = operation;
+    sqe.raddr = wr.wr.rdma.remote_addr;
+    sqe.rkey = operation == SIW_OP_SEND_REMOTE_INV ? wr.invalidate_rkey : wr.wr.rdma.rkey;
+    const unsigned flags = element_flags(queue, wr.send_flags);
+    copy_sges(sqe.sge, wr.sg_list, 1);
+    set_flags(sqe.flags, flags | unsigned{SIW_WQE_VALID});
+    return true;
+}
+
+// The others. 0 or an errno.
+[[gnu::noinline]] int fill_otherwise(const SendQueue& queue, const ibv_send_wr& wr, siw_sqe& sqe) noexcept {
+    const std::uint8_t operation = operation_of(wr);
+    if (is_valid(sqe.flags)) {
         return ENOMEM;
     }
-    if (operation == kNone || wr.send_flags > kKnownSendFlags) [[unlikely]] {
+    if (operation == kNone || wr.send_flags > kKnownSendFlags) {
         return EINVAL;
     }
-    const unsigned flags = element_flags(queue, wr.send_flags) | unsigned{SIW_WQE_VALID};
     sqe.id = wr.wr_id;
     sqe.opcode = operation;
     sqe.raddr = wr.wr.rdma.remote_addr;
     sqe.rkey = operation == SIW_OP_SEND_REMOTE_INV ? wr.invalidate_rkey : wr.wr.rdma.rkey;
-    if (wr.num_sge == 1 && queue.max_sge != 0 && (flags & SIW_WQE_INLINE) == 0) [[likely]] {
-        sqe.num_sge = 1;
-        copy_sges(sqe.sge, wr.sg_list, 1);
-    } else if (const int error = fill_data(queue, wr, sqe)) {
+    if (const int error = fill_data(queue, wr, sqe)) {
         return error;
     }
-    set_flags(sqe.flags, flags);
+    set_flags(sqe.flags, element_flags(queue, wr.send_flags) | unsigned{SIW_WQE_VALID});
     return 0;
 }
 
@@ -119,8 +144,12 @@ int fill_all(SendQueue& queue, ibv_send_wr*& wr) noexcept {
     std::uint32_t step = queue.ring.next;
     int error = 0;
     for (; wr != nullptr; wr = wr->next, ++step) {
-        error = fill(queue, *wr, elements.at(step));
-        if (error != 0) [[unlikely]] {
+        siw_sqe& sqe = elements.at(step);
+        if (fill_plain(queue, *wr, sqe)) [[likely]] {
+            continue;
+        }
+        error = fill_otherwise(queue, *wr, sqe);
+        if (error != 0) {
             break;
         }
     }
@@ -128,10 +157,9 @@ int fill_all(SendQueue& queue, ibv_send_wr*& wr) noexcept {
     return error;
 }
 
-int ring_doorbell(Qp& qp) noexcept {
-    Context& context = context_of(qp.qp.context);
-    const int error = qp.doorbell.ring(context.uverbs);
-    if (error == 0) {
+[[gnu::always_inline]] inline int ring_doorbell(Qp& qp) noexcept {
+    const int error = qp.doorbell.ring(context_of(qp.qp.context).uverbs);
+    if (error == 0) [[likely]] {
         qp.state.store(IBV_QPS_RTS, std::memory_order_relaxed); // or it would have refused
     } else if (error == ENOTCONN && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS) {
         qp.state.store(IBV_QPS_ERR, std::memory_order_relaxed);
@@ -155,35 +183,34 @@ std::uint32_t take_back(SendQueue& queue, std::uint32_t count) noexcept {
     return count;
 }
 
-} // namespace
-
-unsigned element_flags(const SendQueue& queue, unsigned send_flags) noexcept {
-    return kElementFlags[send_flags & kKnownSendFlags] | queue.signal_all;
-}
-
-int make_seen(Qp& qp, std::uint32_t first, std::uint32_t& taken) noexcept {
-    SendQueue& queue = qp.send;
-    const std::uint32_t count = queue.ring.next - first;
-    taken = count;
+// Whether the kernel is going to see the COUNT elements from FIRST on without a doorbell.
+bool will_be_seen(const SendQueue& queue, std::uint32_t first, std::uint32_t count) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (is_valid(queue.ring.at(first - 1).flags) && count < queue.ring.count()) {
-        return 0;
-    }
-    const int error = ring_doorbell(qp);
-    if (error != 0) [[unlikely]] {
-        taken = take_back(queue, count);
-    }
-    return error;
+    return is_valid(queue.ring.at(first - 1).flags) && count < queue.ring.count();
 }
 
-int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
-    Qp& qp = qp_of(ibqp);
+// The only request, if it is such a one. False, with nothing posted, if it isn't; ERROR is what the
+// kernel said. The caller has the lock.
+[[gnu::always_inline]] inline bool post_plain(Qp& qp, const ibv_send_wr& wr, int& error) noexcept {
+    SendQueue& queue = qp.send;
+    const std::uint32_t at = queue.ring.next;
+    if (!fill_plain(queue, wr, queue.ring.at(at))) [[unlikely]] {
+        return false;
+    }
+    queue.ring.next = at + 1;
+    error = will_be_seen(queue, at, 1) ? 0 : ring_doorbell(qp);
+    if (error != 0 && take_back(queue, 1) != 0) [[unlikely]] {
+        error = 0; // completed, as flushed
+    }
+    return true;
+}
+
+[[gnu::noinline]] int post_chain(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+    if (wr == nullptr) {
+        return 0; // nothing is posted
+    }
     SendQueue& queue = qp.send;
     ibv_send_wr* refused = wr;
-    if (is_closed(qp)) [[unlikely]] {
-        *bad_wr = wr;
-        return EIO;
-    }
     const LockGuard guard(queue.lock);
     const std::uint32_t first = queue.ring.next;
     const int error = fill_all(queue, wr);
@@ -199,11 +226,47 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     if (kernel_error == 0 || taken == count) [[likely]] {
         return error; // with an error, the kernel has completed them all, as flushed
     }
-    for (std::uint32_t i = 0; i < taken; ++i) {
+    for (; taken != 0 && refused->next != nullptr; --taken) {
         refused = refused->next;
     }
     *bad_wr = refused;
     return kernel_error;
+}
+
+} // namespace
+
+int make_seen(Qp& qp, std::uint32_t first, std::uint32_t& taken) noexcept {
+    const std::uint32_t count = qp.send.ring.next - first;
+    taken = count;
+    if (will_be_seen(qp.send, first, count)) {
+        return 0;
+    }
+    const int error = ring_doorbell(qp);
+    if (error != 0) [[unlikely]] {
+        taken = take_back(qp.send, count);
+    }
+    return error;
+}
+
+int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+    Qp& qp = qp_of(ibqp);
+    if (is_closed(qp)) [[unlikely]] {
+        *bad_wr = wr;
+        return EIO;
+    }
+    if (wr == nullptr || wr->next != nullptr || !qp.send.lock.try_lock()) [[unlikely]] {
+        return post_chain(qp, wr, bad_wr);
+    }
+    int error = 0;
+    const bool posted = post_plain(qp, *wr, error);
+    qp.send.lock.unlock();
+    if (!posted) [[unlikely]] {
+        return post_chain(qp, wr, bad_wr);
+    }
+    if (error != 0) [[unlikely]] {
+        *bad_wr = wr;
+    }
+    return error;
 }
 
 } // namespace sluice::provider::siw

@@ -45,13 +45,15 @@ class Ring {
             return error;
         }
         elements_ = {.first = static_cast<Element*>(mapping_.data()), .mask = count - 1};
+        end_ = elements_.first + count;
         return 0;
     }
     bool attached() const noexcept { return elements_.first != nullptr; }
 
     Elements<Element> elements() const noexcept { return elements_; }
     Element& at(std::uint32_t step) const noexcept { return elements_.at(step); }
-    void* behind() const noexcept { return elements_.first + count(); }
+    Element* first() const noexcept { return elements_.first; }
+    Element* end() const noexcept { return end_; } // and what was mapped behind the elements
     std::uint32_t count() const noexcept { return elements_.mask + 1; }
 
     std::uint32_t next = 0; // steps taken so far
@@ -61,6 +63,7 @@ class Ring {
 
     abi::Mapping mapping_;
     Elements<Element> elements_;
+    Element* end_ = nullptr;
 };
 
 // Copies a list, which may be empty and nowhere.

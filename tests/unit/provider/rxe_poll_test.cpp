@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Taking completions out of a queue of rxe; a device that cuts its programs off.
+#include <cstring>
+#include <thread>
+
 #include "tests/unit/provider/rxe_rig.hpp"
 
 using namespace sluice::provider;
@@ -61,6 +64,47 @@ TEST(poll_cq__around_the_end__wraps) {
         assert_int_equal(rxe::poll_cq(rig.cq, 1, &wc), 1);
         assert_int_equal(wc.wr_id, i);
     }
+}
+
+TEST(poll_cq__batches_around_the_end__all_in_order) {
+    constexpr std::uint64_t kRound = 5; // ends at each of the eight slots in turn
+    Rig rig;
+    for (std::uint64_t id = 0; id < 8 * kRound; id += kRound) {
+        for (std::uint64_t i = 0; i < kRound; ++i) {
+            FakeKernel::complete(rig.cq_ring(), completion(id + i));
+        }
+        std::array<ibv_wc, 16> wc;
+        std::memset(wc.data(), 0xff, sizeof wc);
+        assert_int_equal(rxe::poll_cq(rig.cq, 16, wc.data()), kRound);
+        for (std::uint64_t i = 0; i < kRound; ++i) {
+            assert_int_equal(wc.at(i).wr_id, id + i);
+            assert_int_equal(wc.at(i).qp_num, 9);
+        }
+        assert_int_equal(wc[kRound].wr_id, UINT64_MAX);
+        assert_int_equal(rig.cq_ring().header().consumer_index, rig.cq_ring().header().producer_index);
+    }
+}
+
+TEST(poll_cq__another_thread_reads_the_queue__waits_and_takes_the_next) {
+    Rig rig;
+    ibv_cq_ex* const cq = make_cq_ex(rig, 0);
+    assert_non_null(cq);
+    FakeRing& ring = rig.device.kernel.ring(3);
+    for (std::uint64_t id = 0; id < 200; id += 2) {
+        FakeKernel::complete(ring, completion(id));
+        FakeKernel::complete(ring, completion(id + 1));
+        ibv_poll_cq_attr attr{};
+        assert_int_equal(cq->start_poll(cq, &attr), 0);
+        assert_int_equal(cq->wr_id, id);
+        ibv_wc wc{};
+        int taken = 0;
+        std::thread other([&] { taken = rxe::poll_cq(ibv_cq_ex_to_cq(cq), 1, &wc); });
+        cq->end_poll(cq);
+        other.join();
+        assert_int_equal(taken, 1);
+        assert_int_equal(wc.wr_id, id + 1);
+    }
+    assert_int_equal(rxe::destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 TEST(start_poll__next_poll__end_poll__walk_the_ring) {

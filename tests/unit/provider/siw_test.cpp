@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <thread>
+
 #include "tests/unit/provider/siw_rig.hpp"
 
 using namespace sluice::provider;
 using namespace sluice::provider::testing;
-using sluice::abi::Slot;
 
 namespace {
 
@@ -167,6 +168,93 @@ TEST(poll_cq__one_at_a_time__is_translated_with_a_lock_and_without) {
             assert_int_equal(wc.invalidated_rkey, i % 2 == 0 ? 0x99 : 0);
             assert_int_equal(cqe.flags, 0);
         }
+    }
+}
+
+// What the kernel says of request ID: every third failed, and every third had a key made invalid.
+siw_cqe completion(std::uint64_t id) {
+    siw_cqe cqe{};
+    cqe.id = id;
+    cqe.opcode = id % 3 == 2 ? SIW_OP_RECEIVE : SIW_OP_WRITE;
+    cqe.status = id % 3 == 1 ? SIW_WC_REM_ACCESS_ERR : SIW_WC_SUCCESS;
+    cqe.bytes = static_cast<std::uint32_t>(id + 100);
+    cqe.inval_stag = id % 3 == 2 ? 0x99 : 0;
+    cqe.qp_id = 4;
+    cqe.flags = id % 3 == 2 ? SIW_WQE_VALID | SIW_WQE_REM_INVAL : SIW_WQE_VALID;
+    return cqe;
+}
+
+ibv_wc translated(std::uint64_t id) {
+    ibv_wc wc{};
+    wc.wr_id = id;
+    wc.status = id % 3 == 1 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS;
+    wc.opcode = id % 3 == 2 ? IBV_WC_RECV : IBV_WC_RDMA_WRITE;
+    wc.byte_len = static_cast<std::uint32_t>(id + 100);
+    wc.invalidated_rkey = id % 3 == 2 ? 0x99 : 0;
+    wc.qp_num = 4;
+    wc.wc_flags = id % 3 == 2 ? IBV_WC_WITH_INV : 0;
+    return wc;
+}
+
+TEST(poll_cq__batches_around_the_end__each_is_translated_whole_and_in_order) {
+    constexpr std::uint64_t kRound = 5; // ends at each element of the ring in turn
+    static_assert(kDepth == 8);
+    Rig rig;
+    for (std::uint64_t id = 0; id < kRound * kDepth; id += kRound) {
+        for (std::uint64_t i = id; i < id + kRound; ++i) {
+            rig.cqe(i % kDepth) = completion(i);
+        }
+        std::array<ibv_wc, kDepth + 1> wc;
+        std::memset(wc.data(), 0xff, sizeof wc);
+        const int first = id % 2 == 0 ? 2 : 16; // in two parts, or all at once
+        assert_int_equal(siw::poll_cq(rig.cq, first, wc.data()), first == 2 ? 2 : kRound);
+        if (first == 2) {
+            assert_int_equal(siw::poll_cq(rig.cq, kRound - 2, &wc[2]), kRound - 2);
+        }
+        for (std::uint64_t i = 0; i < kRound; ++i) {
+            const ibv_wc expected = translated(id + i);
+            assert_memory_equal(&wc.at(i), &expected, sizeof expected);
+            assert_int_equal(rig.cqe((id + i) % kDepth).flags, 0);
+        }
+        assert_int_equal(wc[kRound].wr_id, UINT64_MAX);
+        assert_int_equal(siw::poll_cq(rig.cq, 16, wc.data()), 0);
+    }
+}
+
+TEST(poll_cq__another_thread_reads_the_queue__waits_and_takes_the_next) {
+    Rig rig;
+    ibv_cq_ex* const cq = &siw::cq_of(rig.cq);
+    for (std::uint64_t id = 0; id < 200; id += 2) {
+        rig.cqe(id % kDepth) = completion(id);
+        rig.cqe((id + 1) % kDepth) = completion(id + 1);
+        ibv_poll_cq_attr attr{};
+        assert_int_equal(cq->start_poll(cq, &attr), 0);
+        assert_int_equal(cq->wr_id, id);
+        ibv_wc wc{};
+        int taken = 0;
+        std::thread other([&] { taken = siw::poll_cq(rig.cq, 1, &wc); });
+        cq->end_poll(cq);
+        other.join();
+        assert_int_equal(taken, 1);
+        assert_int_equal(wc.wr_id, id + 1);
+    }
+}
+
+TEST(post_send__another_thread_fills_the_queue__waits_and_posts) {
+    Rig rig;
+    auto* ex = reinterpret_cast<ibv_qp_ex*>(rig.qp);
+    for (std::uint32_t i = 0; i < 200; ++i) {
+        ibv_sge list{};
+        ibv_send_wr wr = request(IBV_WR_SEND, &list, 1);
+        wr.wr_id = i;
+        ex->wr_start(ex);
+        int error = -1;
+        std::thread other([&] { error = rig.post(wr); });
+        ex->wr_abort(ex);
+        other.join();
+        assert_int_equal(error, 0);
+        assert_int_equal(rig.sqe(i % kDepth).id, i);
+        rig.sqe(i % kDepth).flags = 0;
     }
 }
 
