@@ -107,29 +107,32 @@ bool learn_pages(PageRange pages) noexcept {
     return learned.ok();
 }
 
-// At most once each, since data paths come here.
-void tell_of_limit(Added added) noexcept {
-    static constinit std::array<std::atomic<bool>, static_cast<std::size_t>(Added::kKernel) + 1> is_told = {};
-    std::string_view text;
+// Why a buffer stays unprotected that could have been; empty if it is, or couldn't.
+std::string_view limit_of(Added added) noexcept {
     switch (added) {
     case Added::kMappings:
-        text =
-            "buffers weren't protected, since more than a quarter of vm.max_map_count mappings were needed";
-        break;
+        return "buffers weren't protected, since more than a quarter of vm.max_map_count mappings were "
+               "needed";
     case Added::kRequests:
-        text = "buffers weren't protected, since more requests were outstanding than fit into a table";
-        break;
+        return "buffers weren't protected, since more requests were outstanding than fit into a table";
     case Added::kKernel:
-        text = "buffers weren't protected, since the kernel refused it";
-        break;
+        return "buffers weren't protected, since the kernel refused it";
     case Added::kAll:
     case Added::kSome:
     case Added::kNoPage:
     case Added::kUnknown:
-        return;
+        break;
     }
-    if (!is_told[static_cast<std::size_t>(added)].exchange(true, std::memory_order_relaxed)) {
-        report::write_blind_spot(text);
+    return {};
+}
+
+// At most once each, since data paths come here.
+void tell_of_limit(Added added) noexcept {
+    static constinit std::array<std::atomic<bool>, static_cast<std::size_t>(Added::kKernel) + 1> is_told = {};
+    const std::string_view limit = limit_of(added);
+    if (!limit.empty() &&
+        !is_told[static_cast<std::size_t>(added)].exchange(true, std::memory_order_relaxed)) {
+        report::write_blind_spot(limit);
     }
 }
 
