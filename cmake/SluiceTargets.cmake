@@ -75,8 +75,8 @@ if(SLUICE_SANITIZE)
 endif()
 
 # Headers that many sources include are compiled once for each set of flags: for code in libraries, and for
-# code in programs, which has another model of addresses. A source still includes what it uses: packages' builds,
-# the presets release and plain, and clang-tidy compile without precompiled headers and find what is missing.
+# code in programs, which has another model of addresses. A source still includes what it uses: the presets release and
+# plain, clang-tidy, and RPM's packages compile without precompiled headers and find what is missing.
 set(SLUICE_PCH_HEADERS
     <algorithm> <array> <atomic> <bit> <cerrno> <charconv> <chrono> <cstddef> <cstdint> <cstdio> <cstdlib> <cstring>
     <functional> <map> <memory> <mutex> <new> <optional> <span> <string> <string_view> <thread> <utility> <vector>)

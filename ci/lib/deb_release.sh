@@ -29,8 +29,8 @@ build_there() {
     rm -rf "$out"
     mkdir -p "$out/old"
     snapshot "$root/build/sluice-$sluice_version" &&
-        in_root sh -c 'cd "/build/sluice-$1" && DEB_BUILD_OPTIONS="nocheck terse parallel=$2 $3" dpkg-buildpackage -us -uc -b -Pnocheck' - \
-            "$sluice_version" "$(nproc)" "${SLUICE_CI_HURRY:+hurry}" &&
+        in_root sh -c 'cd "/build/sluice-$1" && DEB_BUILD_OPTIONS="nocheck terse parallel=$2" dpkg-buildpackage -us -uc -b -Pnocheck' - \
+            "$sluice_version" "$(nproc)" &&
         cp "$root"/build/*.deb "$out/old/"
 }
 
