@@ -68,6 +68,12 @@ int act(const std::string& device, bool promise_one_thread) {
         loop.measure_post_chain();
         loop.await_sends();
         loop.measure_poll_batch();
+        if (loop.can_build()) {
+            loop.give_receives();
+            loop.measure_post_built();
+            loop.await_sends();
+            loop.drain_sends();
+        }
     }
     return 0;
 }
@@ -80,6 +86,7 @@ std::string our_provider() {
 struct Measured {
     double one = 0; // a post and a poll
     double chain = 0;
+    double built = 0; // 0 where nothing can be built
     double batch = 0;
     double empty = 0;
 };
@@ -118,6 +125,7 @@ Measured measure(const std::string& device, bool ours, bool promise_one_thread) 
     if (std::system(command.c_str()) == 0) {
         measured = {.one = cost_of("measure_post_one", file) + cost_of("measure_poll_one", file),
                     .chain = cost_of("measure_post_chain", file),
+                    .built = cost_of("measure_post_built", file),
                     .batch = cost_of("measure_poll_batch", file),
                     .empty = cost_of("measure_poll_empty", file)};
     }
@@ -160,7 +168,16 @@ double timed_round(Loop& loop, char what) {
         timed([&] { loop.measure_poll_empty(); });
     } else {
         loop.give_receives();
-        const auto post = [&] { what == 'c' ? loop.measure_post_chain() : loop.measure_post_one(); };
+        const auto post = [&] {
+            switch (what) {
+            case 'c':
+                return loop.measure_post_chain();
+            case 's':
+                return loop.measure_post_built();
+            default:
+                return loop.measure_post_one();
+            }
+        };
         const auto poll = [&] { what == 'b' ? loop.measure_poll_batch() : loop.measure_poll_one(); };
         what == 'b' || what == 'o' ? post() : timed(post);
         loop.await_sends();
@@ -192,6 +209,11 @@ int serve(const std::string& device, bool promise_one_thread) {
         }
     }
     return 0;
+}
+
+// siw's stock provider has no such queue pairs.
+bool can_build(const std::string& type) {
+    return type == "rxe";
 }
 
 class Server {
@@ -258,6 +280,9 @@ void compare_times(sluice::bench::Report& report, const std::string& device, con
                              {'c', "time of a chain of 16, per request"},
                              {'b', "time of a poll of 16, per completion"},
                              {'e', "time of an empty poll"}};
+    if (can_build(type)) {
+        rows.push_back({'s', "time of 16 built by ibv_wr_start(), per request"});
+    }
     if (type == "rxe" && !promise_one_thread) {
         // Ours says of each whether IPv4 or IPv6 carried it, for which it looks into its memory.
         rows.push_back(
@@ -288,6 +313,26 @@ void compare_times(sluice::bench::Report& report, const std::string& device, con
     }
 }
 
+// What a program gains that builds its requests by calls of their own, and rings one doorbell.
+void compare_doorbells(sluice::bench::Report& report, const std::string& device, const std::string& type) {
+    const Server ours(device, true, false);
+    std::vector<double> one;
+    std::vector<double> built;
+    for (int round = 0; round < report.rounds(60); ++round) {
+        one.push_back(ours.round('p'));
+        built.push_back(ours.round('s'));
+    }
+    sluice::bench::Figure figure;
+    figure.name = type + ": time of 16 built by ibv_wr_start(), against 16 posts";
+    figure.ours = sluice::bench::median(built);
+    figure.theirs = sluice::bench::median(one);
+    figure.value = *figure.ours / *figure.theirs;
+    figure.unit = "ratio";
+    figure.kind = sluice::bench::Goal::kAtMost;
+    figure.goal = 1.0;
+    report.add(std::move(figure));
+}
+
 void compare_on(sluice::bench::Report& report, const std::string& device, const std::string& type) {
     const Measured stock = measure(device, false, false);
     const Measured ours = measure(device, true, false);
@@ -300,11 +345,17 @@ void compare_on(sluice::bench::Report& report, const std::string& device, const 
     row("post and poll of a 64-byte send, one thread promised", promised.one, stock.one, rxe ? 0.6 : 0.8);
     row("chain of 16, per request", ours.chain, stock.chain, 1.0);
     row("chain of 16, per request, one thread promised", promised.chain, stock.chain, 1.0);
+    if (can_build(type)) {
+        row("16 built by ibv_wr_start(), per request", ours.built, stock.built, 1.0);
+    }
     row("poll of 16, per completion", ours.batch, stock.batch, 0.7);
     row("poll of 16, per completion, one thread promised", promised.batch, stock.batch, 0.7);
     row("empty poll", ours.empty, stock.empty, 0.5);
     compare_times(report, device, type, false);
     compare_times(report, device, type, true);
+    if (can_build(type)) {
+        compare_doorbells(report, device, type);
+    }
 }
 
 } // namespace

@@ -56,11 +56,19 @@ class LedEnds final : public Ends {
     }
 
     ibv_context* context() const override { return context_; }
+    bool can_build() const override { return true; }
     std::array<ibv_qp*, 2> connect(ibv_pd* pd, const ibv_qp_init_attr& request) override {
         std::array<ibv_qp*, 2> qps{};
         for (ibv_qp*& qp : qps) {
-            ibv_qp_init_attr attr = request;
-            qp = need(ibv_create_qp(pd, &attr), "QP");
+            ibv_qp_init_attr_ex attr{};
+            attr.send_cq = request.send_cq;
+            attr.recv_cq = request.recv_cq;
+            attr.cap = request.cap;
+            attr.qp_type = request.qp_type;
+            attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+            attr.pd = pd;
+            attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+            qp = need(ibv_create_qp_ex(context_, &attr), "QP");
         }
         lead_to_send(qps[0], qps[1]->qp_num);
         lead_to_send(qps[1], qps[0]->qp_num);
@@ -95,6 +103,7 @@ class ManagedEnds final : public Ends {
     }
 
     ibv_context* context() const override { return listener_->verbs; }
+    bool can_build() const override { return false; }
     // The kernel's siw loses a connection in twenty, so that a second one is tried, and a third.
     std::array<ibv_qp*, 2> connect(ibv_pd* pd, const ibv_qp_init_attr& request) override {
         for (int tries = 0; tries < kTries; ++tries) {

@@ -28,6 +28,8 @@ class Ends {
     Ends& operator=(const Ends&) = delete;
 
     virtual ibv_context* context() const = 0;
+    // Whether its queue pairs have ibv_wr_start() and ibv_wr_send(), with the stock provider too.
+    virtual bool can_build() const = 0;
     // Makes the two queue pairs, and connects them. Nothing is taken apart at the end: a process that
     // measures just ends.
     virtual std::array<ibv_qp*, 2> connect(ibv_pd* pd, const ibv_qp_init_attr& request) = 0;

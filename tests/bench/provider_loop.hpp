@@ -85,12 +85,8 @@ class Loop {
             need_zero(ibv_post_recv(qp_[1], &wr, &bad), "post a receive");
         }
     }
-    void drain_receives() {
-        std::array<ibv_wc, kBatch> wc{};
-        for (int taken = 0; taken < kBatch;) {
-            taken += std::max(0, ibv_poll_cq(recv_cq_, kBatch, wc.data()));
-        }
-    }
+    void drain_receives() { drain(recv_cq_); }
+    void drain_sends() { drain(send_cq_); }
     // Without looking at the queue: a receive is completed before its send is.
     void await_sends() {
         drain_receives();
@@ -111,6 +107,19 @@ class Loop {
         }
         ibv_send_wr* bad = nullptr;
         need_zero(ibv_post_send(qp_[0], wr_.data(), &bad), "post a chain");
+    }
+    bool can_build() const { return ends_->can_build(); }
+    // As many as a chain, each by calls of its own, and one doorbell.
+    [[gnu::noinline]] void measure_post_built() {
+        ibv_qp_ex* const qp = ibv_qp_to_qp_ex(qp_[0]);
+        ibv_wr_start(qp);
+        for (int i = 0; i < kBatch; ++i) {
+            qp->wr_id = static_cast<std::uint64_t>(i);
+            qp->wr_flags = IBV_SEND_SIGNALED;
+            ibv_wr_send(qp);
+            ibv_wr_set_sge(qp, sge_.lkey, sge_.addr, sge_.length);
+        }
+        need_zero(ibv_wr_complete(qp), "post what was built");
     }
     [[gnu::noinline]] void measure_poll_one() {
         ibv_wc wc{};
@@ -134,6 +143,13 @@ class Loop {
     }
 
   private:
+    static void drain(ibv_cq* cq) {
+        std::array<ibv_wc, kBatch> wc{};
+        for (int taken = 0; taken < kBatch;) {
+            taken += std::max(0, ibv_poll_cq(cq, kBatch, wc.data()));
+        }
+    }
+
     std::unique_ptr<Ends> ends_;
     ibv_context* context_ = nullptr;
     ibv_pd* pd_ = nullptr;
