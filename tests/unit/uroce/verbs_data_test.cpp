@@ -4,6 +4,7 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "provider/wr_flush.hpp"
 #include "tests/unit/uroce/opened.hpp"
