@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,7 @@ using std::chrono::seconds;
 
 constexpr milliseconds kLookAgain{20};
 constexpr milliseconds kServersHeadStart{1000};
+constexpr seconds kLongestHeadStart{5};
 constexpr seconds kTimeToNotice{5};
 constexpr seconds kTimeToEnd{2};
 constexpr int kTimedOut = 124; // as timeout(1) says it
@@ -198,6 +200,54 @@ bool listens(pid_t root) {
     return false;
 }
 
+// What ROOT and its children have used of processors, in ticks of the clock.
+std::uint64_t ticks_of(pid_t root) {
+    constexpr int kBeforeTimes = 11; // words between a program's name and its times
+    std::vector<std::string> processes;
+    add_with_children(std::to_string(root), processes);
+    std::uint64_t sum = 0;
+    for (const std::string& process : processes) {
+        std::ifstream file("/proc/" + process + "/stat");
+        std::string text;
+        std::getline(file, text);
+        const std::size_t name_ends = text.rfind(')');
+        std::istringstream words(name_ends == std::string::npos ? "" : text.substr(name_ends + 1));
+        std::string skipped;
+        for (int i = 0; i < kBeforeTimes; ++i) {
+            words >> skipped;
+        }
+        std::array<std::uint64_t, 4> times{}; // its own and those of children that ended, user and system
+        for (std::uint64_t& time : times) {
+            words >> time;
+            sum += time;
+        }
+    }
+    return sum;
+}
+
+// The time that the first rank has to itself, if nothing shows that it is ready: on a machine that is slow or
+// does other things a server may compute for longer before it listens. One that goes on computing is ready
+// some time, too.
+class HeadStart {
+  public:
+    bool is_over(pid_t root) {
+        const Clock::time_point now = Clock::now();
+        const std::uint64_t ticks = ticks_of(root);
+        if (ticks > ticks_ + kFewTicks) {
+            ticks_ = ticks;
+            rests_since_ = now;
+        }
+        return now - rests_since_ >= kServersHeadStart || now - began_ >= kLongestHeadStart;
+    }
+
+  private:
+    static constexpr std::uint64_t kFewTicks = 5; // of a hundred in a second
+
+    Clock::time_point began_ = Clock::now();
+    Clock::time_point rests_since_ = began_;
+    std::uint64_t ticks_ = 0;
+};
+
 class Copies {
   public:
     Copies(const CopyOptions& options, const std::vector<std::string>& command)
@@ -220,12 +270,12 @@ class Copies {
         if (options_.start == Start::kTogether) {
             start_others();
         }
-        const Clock::time_point others_start = Clock::now() + kServersHeadStart;
+        HeadStart head_start;
         while (any_runs() || (status_ == 0 && copies_.size() < options_.facts.size())) {
             wait_a_moment();
             collect();
             look_at_time();
-            if (copies_.size() == 1 && status_ == 0 && may_others_start(others_start)) {
+            if (copies_.size() == 1 && status_ == 0 && may_others_start(head_start)) {
                 start_others();
             }
         }
@@ -238,9 +288,9 @@ class Copies {
     }
 
   private:
-    bool may_others_start(Clock::time_point at_last) const {
+    bool may_others_start(HeadStart& head_start) const {
         const Copy& first = *copies_.front();
-        return first.has_ended || Clock::now() >= at_last || listens(first.process);
+        return first.has_ended || listens(first.process) || head_start.is_over(first.process);
     }
 
     void start_others() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The first rank is the server of most pairs, and most clients give up at once where nobody listens. So the
-// others start when the first listens at a TCP port, has ended, or has had a second.
+// others start when the first listens at a TCP port, has ended, has rested for a second, or has had five.
 #include "tools/ranks.hpp"
 
 #include <arpa/inet.h>

@@ -88,6 +88,21 @@ socket.create_connection(("127.0.0.1", int(sys.argv[1]))).send(b"hello"))";
     assert_string_equal(ran.out.c_str(), "[0] hello\n");
 }
 
+// As on a machine that is slow, or does other things.
+TEST(pair__server_computes_for_longer_than_its_head_start__the_client_waits_for_it) {
+    const Ran ran =
+        run_copies({"--pair", "--", "python3", "-c",
+                    R"(import socket, sys, time
+while time.process_time() < 1.5: pass
+with socket.create_server((sys.argv[1], int(sys.argv[2]))) as server: server.accept()
+)",
+                    "{address}", "{port}", ":", "python3", "-c",
+                    "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))", "{peer}",
+                    "{port}"});
+    assert_string_equal(ran.err.c_str(), "");
+    assert_int_equal(ran.status, 0);
+}
+
 TEST(pair__command_that_isnt_there__127) {
     const Ran ran = run_copies({"--pair", "--", "/nonexistent/program"});
     assert_int_equal(ran.status, 127);
