@@ -275,7 +275,7 @@ class Copies {
             wait_a_moment();
             collect();
             look_at_time();
-            if (copies_.size() == 1 && status_ == 0 && may_others_start(head_start)) {
+            if (copies_.size() < options_.facts.size() && status_ == 0 && may_others_start(head_start)) {
                 start_others();
             }
         }

@@ -14,8 +14,8 @@
 
 namespace sluice::abi {
 
-// The kernel's own answer: bytes, or a negative errno. errno stays as it was on machines whose way
-// into the kernel is known here.
+// The kernel's own answer: bytes, or a negative errno. errno stays as it was on x86-64 and
+// aarch64.
 [[gnu::always_inline]] inline ssize_t write_call(int fd, const void* data, std::size_t len_bytes) noexcept {
 #if defined(__x86_64__)
     ssize_t answer = SYS_write;
