@@ -147,9 +147,19 @@ int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
     }
 }
 
+// The head of a plain request. A send has no place at the far end: the kernel doesn't look at what is copied
+// for it.
+[[gnu::always_inline]] inline void start_plain(rxe_send_wqe& wqe, const ibv_send_wr& wr,
+                                               std::uint32_t opcode) noexcept {
+    start_send(wqe, wr.wr_id, opcode, wr.send_flags);
+    wqe.wr.ex.imm_data = wr.imm_data; // or the key to invalidate, in the same place
+    wqe.wr.wr.rdma.remote_addr = wr.wr.rdma.remote_addr;
+    wqe.wr.wr.rdma.rkey = wr.wr.rdma.rkey;
+    wqe.iova = wr.wr.rdma.remote_addr;
+}
+
 // What nearly every request is: one piece of memory, of a connected queue pair. Filled without a
-// further look; false, with nothing written, if it is anything else. A send has no place at the
-// far end: the kernel doesn't look at what is copied for it.
+// further look; false, with nothing written, if it is anything else.
 [[gnu::always_inline]] inline bool fill_plain(std::uint32_t plain_ops, const ibv_send_wr& wr,
                                               rxe_send_wqe& wqe) noexcept {
     const std::uint32_t opcode = number_of(wr.opcode);
@@ -158,25 +168,39 @@ int fill_bind_mw(rxe_send_wqe& wqe, const ibv_send_wr& wr) noexcept {
         return false;
     }
     const ibv_sge sge = *wr.sg_list;
-    start_send(wqe, wr.wr_id, opcode, wr.send_flags);
-    wqe.wr.ex.imm_data = wr.imm_data; // or the key to invalidate, in the same place
-    wqe.wr.wr.rdma.remote_addr = wr.wr.rdma.remote_addr;
-    wqe.wr.wr.rdma.rkey = wr.wr.rdma.rkey;
-    wqe.iova = wr.wr.rdma.remote_addr;
+    start_plain(wqe, wr, opcode);
     start_data(wqe.dma, sge.length, 1);
     copy_sges(wqe.dma, &sge, 1);
     return true;
 }
 
-// The only request, if it is such a one and nobody else has the queue. False, with nothing posted, if
-// not. Nothing is called in here, so that no register has to be saved.
-[[gnu::always_inline]] inline bool post_plain(SendQueue& queue, const ibv_send_wr* wr) noexcept {
-    if (wr == nullptr || wr->next != nullptr || !queue.lock.try_lock()) [[unlikely]] {
+// The same for several pieces of memory.
+[[gnu::always_inline]] inline bool fill_pieces(const SendLimits& limits, const ibv_send_wr& wr,
+                                               rxe_send_wqe& wqe) noexcept {
+    const std::uint32_t opcode = number_of(wr.opcode);
+    const auto count = static_cast<std::uint32_t>(wr.num_sge);
+    if (opcode > 31 || (limits.plain_ops & op_bit(opcode)) == 0 || count > limits.max_sge ||
+        (wr.send_flags & ~(kSendFlags & ~unsigned{IBV_SEND_INLINE})) != 0) [[unlikely]] {
         return false;
     }
-    const bool fits =
-        queue.ring.has_room(0) &&
-        fill_plain(queue.limits.plain_ops, *wr, *static_cast<rxe_send_wqe*>(queue.ring.element(0)));
+    const std::uint64_t length = total_length(wr.sg_list, count);
+    if (length > UINT32_MAX) [[unlikely]] {
+        return false;
+    }
+    start_plain(wqe, wr, opcode);
+    start_data(wqe.dma, static_cast<std::uint32_t>(length), count);
+    copy_sges(wqe.dma, wr.sg_list, count);
+    return true;
+}
+
+// The only request, which FILL makes an element of, if nobody else has the queue. False, with nothing posted,
+// if not. Nothing is called in here, so that no register has to be saved.
+template<typename Fill>
+[[gnu::always_inline]] inline bool post_only(SendQueue& queue, const Fill& fill) noexcept {
+    if (!queue.lock.try_lock()) [[unlikely]] {
+        return false;
+    }
+    const bool fits = queue.ring.has_room(0) && fill(*static_cast<rxe_send_wqe*>(queue.ring.element(0)));
     if (fits) [[likely]] {
         queue.ring.publish(1);
     }
@@ -247,6 +271,22 @@ int fill_chain(SendQueue& queue, const ibv_context* context, ibv_send_wr*& at,
     return error;
 }
 
+[[gnu::always_inline]] inline int ring_for(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+    const int error = ring(qp);
+    if (error != 0) [[unlikely]] {
+        *bad_wr = wr;
+    }
+    return error;
+}
+
+// A function of its own: what it needs of registers would be saved for one piece, too.
+[[gnu::noinline]] int post_pieces(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
+    const bool is_posted = post_only(
+        qp.send, [&](rxe_send_wqe & wqe)
+                     __attribute__((always_inline)) { return fill_pieces(qp.send.limits, *wr, wqe); });
+    return is_posted ? ring_for(qp, wr, bad_wr) : post_chain(qp, wr, bad_wr);
+}
+
 // Whether the queue takes requests at all: only a queue pair that may send does, and one in
 // error, which gives them back as flushed.
 int check_state(const Qp& qp) noexcept {
@@ -286,14 +326,17 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
         *bad_wr = wr;
         return error;
     }
-    if (!post_plain(qp.send, wr)) [[unlikely]] {
+    if (wr == nullptr || wr->next != nullptr) [[unlikely]] {
         return post_chain(qp, wr, bad_wr);
     }
-    const int error = ring(qp);
-    if (error != 0) [[unlikely]] {
-        *bad_wr = wr;
+    if (wr->num_sge != 1) [[unlikely]] {
+        return post_pieces(qp, wr, bad_wr);
     }
-    return error;
+    const bool is_posted = post_only(
+        qp.send, [&](rxe_send_wqe & wqe) __attribute__((always_inline)) {
+            return fill_plain(qp.send.limits.plain_ops, *wr, wqe);
+        });
+    return is_posted ? ring_for(qp, wr, bad_wr) : post_chain(qp, wr, bad_wr);
 }
 
 int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
