@@ -133,6 +133,13 @@ Dto& read_record(const ibv_wc& completion, bool is_success, bool is_receive, con
 }
 
 bool CompletionEvents::read(const ibv_wc& completion, Event& event) noexcept {
+    if (is_plain(completion) && source_.model() == NotifyModel::kEach) [[likely]] {
+        DtoRing* const ring = reinterpret_cast<const Dto*>(completion.wr_id)->ring;
+        auto keep = [&event](const Event& plain) { event = plain; };
+        take_plain(completion, keep);
+        event.ring = (completion.opcode & IBV_WC_RECV) != 0 ? ring : nullptr; // receives count as held
+        return true;
+    }
     const DtoStatus status = status_of(completion.status);
     const bool is_success = status == DtoStatus::kSuccess;
     const bool is_receive = is_success && (completion.opcode & IBV_WC_RECV) != 0;

@@ -12,7 +12,7 @@ void EventRing::push(const Event& event) noexcept {
 
 Event EventRing::pop() noexcept {
     const Event event = slots_[first_];
-    first_ = (first_ + 1) % slots_.size();
+    first_ = first_ + 1 < slots_.size() ? first_ + 1 : 0;
     --count_;
     notifying_ -= event.is_quiet ? 0 : 1;
     return event;

@@ -35,7 +35,11 @@ class EventRing {
     void resize(std::size_t length, std::size_t completions);
 
   private:
-    Event& at(std::size_t index) noexcept { return slots_[(first_ + index) % slots_.size()]; }
+    // INDEX is less than the number of slots.
+    Event& at(std::size_t index) noexcept {
+        const std::size_t place = first_ + index;
+        return slots_[place < slots_.size() ? place : place - slots_.size()];
+    }
 
     std::size_t length_;
     std::vector<Event> slots_;

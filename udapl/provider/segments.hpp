@@ -51,36 +51,39 @@ struct SegmentContext {
     bool is_cut = false;
 };
 
+inline bool is_inside(const coherence::Region& region, const coherence::Segment& segment) noexcept {
+    return segment.length <= region.length &&
+           segment.address - region.address <= region.length - segment.length;
+}
+
 // The live region that SEGMENT names and lies in.
 inline EpAnswer find_region(const SegmentContext& context, const coherence::Segment& segment,
                             coherence::Region& region) noexcept {
     if (!context.memory.find(segment.context, region)) {
         return EpAnswer::kNoRegion;
     }
-    if (segment.length > region.length || segment.address - region.address > region.length - segment.length) {
+    if (!is_inside(region, segment)) {
         return EpAnswer::kOutsideRegion;
     }
     return region.zone == context.zone ? EpAnswer::kDone : EpAnswer::kOtherZone;
 }
 
-// PART as verbs have it. SUM: of those before it, and then with it. NEEDED: the privilege that the local side
-// needs.
-[[gnu::always_inline]] inline EpAnswer translate_one(const SegmentContext& context,
-                                                     const coherence::Segment& segment, unsigned needed,
-                                                     ibv_sge& list, std::uint64_t& sum) noexcept {
-    if (segment.length == 0) [[unlikely]] {
-        list = {}; // its other members mean nothing
-        return EpAnswer::kDone;
-    }
-    coherence::Region region;
+// The same for a request whose local side needs the privilege NEEDED. DAT says of a region that isn't there
+// what it says of one without the privilege.
+[[gnu::always_inline]] inline EpAnswer find_usable(const SegmentContext& context,
+                                                   const coherence::Segment& segment, unsigned needed,
+                                                   coherence::Region& region) noexcept {
     const EpAnswer found = find_region(context, segment, region);
-    // DAT says of a region that isn't there what it says of one without the privilege.
     if (found == EpAnswer::kNoRegion || (found == EpAnswer::kDone && (region.flags & needed) == 0)) {
         return needed == kLocalRead ? EpAnswer::kNotReadable : EpAnswer::kNotWritable;
     }
-    if (found != EpAnswer::kDone) {
-        return found;
-    }
+    return found;
+}
+
+// SEGMENT, which lies in REGION, as verbs have it. SUM: of those before it, and then with it.
+[[gnu::always_inline]] inline EpAnswer place(const SegmentContext& context, const coherence::Segment& segment,
+                                             const coherence::Region& region, ibv_sge& list,
+                                             std::uint64_t& sum) noexcept {
     const std::uint64_t rest = context.limit - sum;
     if (segment.length > rest && !context.is_cut) {
         return EpAnswer::kTooLong;
@@ -89,6 +92,18 @@ inline EpAnswer find_region(const SegmentContext& context, const coherence::Segm
     sum += length;
     list = {segment.address, static_cast<std::uint32_t>(length), region.user};
     return EpAnswer::kDone;
+}
+
+[[gnu::always_inline]] inline EpAnswer translate_one(const SegmentContext& context,
+                                                     const coherence::Segment& segment, unsigned needed,
+                                                     ibv_sge& list, std::uint64_t& sum) noexcept {
+    if (segment.length == 0) [[unlikely]] {
+        list = {}; // its other members mean nothing
+        return EpAnswer::kDone;
+    }
+    coherence::Region region;
+    const EpAnswer found = find_usable(context, segment, needed, region);
+    return found == EpAnswer::kDone ? place(context, segment, region, list, sum) : found;
 }
 
 // Of several, or none; the members of a SegmentContext, which would have to be in memory for one segment,
