@@ -32,9 +32,12 @@ post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_
     if (!is_mask(flags.bits, flags.all)) {
         return wrong_argument(flags.number);
     }
-    return to_dat((*ep)->queues().post_request<kKind>(segments_of(count, iov), remote, cookie.as_64,
-                                                      post_flags(flags.bits), extras),
-                  **ep, flags.number);
+    EpAnswer answer{};
+    do {
+        answer = (*ep)->queues().post_request<kKind>(segments_of(count, iov), remote, cookie.as_64,
+                                                     post_flags(flags.bits), extras);
+    } while (answer == EpAnswer::kBadState && (*ep)->connection().await_handshake());
+    return to_dat(answer, **ep, flags.number);
 }
 
 } // namespace sluice::dapl

@@ -270,6 +270,20 @@ EpAnswer EpConnection::disconnect(bool is_graceful) {
     return EpAnswer::kDone;
 }
 
+// A peer that is connected writes to memory here by itself, and this can overtake its answer to the
+// acceptance. A program that watches its memory then posts, and no event has told it or us that it may.
+bool EpConnection::await_handshake() const noexcept {
+    constexpr std::uint32_t kPatienceMicroseconds = 200'000;
+    constexpr timespec kPause{0, 20'000};
+    // The handshake ends in the loop's thread, where agents of the program's run, too.
+    const bool can_end = !ep_.ia().loop().is_own_thread();
+    const std::uint64_t deadline = can_end ? deadline_ns(kPatienceMicroseconds) : 0;
+    while (state() == EpState::kAccepting && now_ns() < deadline) {
+        nanosleep(&kPause, nullptr);
+    }
+    return state() == EpState::kConnected;
+}
+
 void EpConnection::on_reports() noexcept {
     const LockGuard guard(mutex_);
     const RingReport report = queues_.take_report();

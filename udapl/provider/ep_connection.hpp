@@ -43,6 +43,9 @@ class EpConnection final : private Timer {
                     std::span<const std::byte> private_data);
     // Graceful: when everything that was requested is done.
     EpAnswer disconnect(bool is_graceful);
+    // A request was refused in a state that may end at any moment. Waits a little for that, and says whether
+    // there is a connection now.
+    bool await_handshake() const noexcept;
     // The endpoint is freed: no event of the connection reaches it any more.
     void abandon() noexcept;
     // on_time() isn't called any more. Without the mutex, behind abandon().

@@ -87,6 +87,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
     void cancel(Task& task) noexcept;
     // Waits until TASK isn't running, unless it is the caller. TASK may be gone.
     void await(const Task* task) noexcept;
+    // Whether that is the caller.
+    bool is_own_thread() const noexcept { return pthread_equal(pthread_self(), thread_) != 0; }
 
   private:
     Loop(Descriptor epoll, Descriptor wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
@@ -99,7 +101,6 @@ class Loop : public std::enable_shared_from_this<Loop> {
     bool run_tasks() noexcept;
     Task* next_task() noexcept;
     void await_locked(const Task* task) noexcept SLUICE_TSA(requires_capability(mutex_));
-    bool is_own_thread() const noexcept { return pthread_equal(pthread_self(), thread_) != 0; }
 
     const Descriptor epoll_;
     const Descriptor wake_;

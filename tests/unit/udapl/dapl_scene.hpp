@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "tests/unit/udapl/dapl_pair.hpp"
@@ -25,7 +26,11 @@ class Gate {
     Gate(const Gate&) = delete;
     Gate& operator=(const Gate&) = delete;
 
-    void open() {
+    // Then the agent calls LAST and returns.
+    void open(std::function<void()> last = [] {}) {
+        if (!is_open_) {
+            last_ = std::move(last);
+        }
         is_open_ = true;
         is_open_.notify_all();
     }
@@ -36,10 +41,12 @@ class Gate {
         gate.is_shut_ = true;
         gate.is_shut_.notify_all();
         gate.is_open_.wait(false);
+        gate.last_();
     }
 
     std::atomic<bool> is_shut_{false};
     std::atomic<bool> is_open_{false};
+    std::function<void()> last_;
     Opened opened_{own_device(2)}; // closed first, when the agent has returned
 };
 

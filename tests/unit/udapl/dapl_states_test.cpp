@@ -2,7 +2,9 @@
 //
 // The states of endpoints: every transition that DAT knows and we have, and what each call answers in each
 // state.
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "tests/unit/udapl/dapl_scene.hpp"
 
@@ -313,6 +315,41 @@ TEST(completion_pending__handshake_completes__connected) {
     scene.pair.active.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
     scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
     assert_int_equal(scene.pair.passive.state(), DAT_EP_STATE_CONNECTED);
+}
+
+// A peer's data can be seen in memory before the handshake has ended here, and a program that watches memory
+// posts then.
+TEST(completion_pending__post_while_the_handshake_ends__taken) {
+    if (is_over_iwarp()) {
+        skip(); // it is connected by then
+    }
+    Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
+    assert_int_equal(scene.pair.active.receive(0, 1, 7), DAT_SUCCESS);
+    std::thread opener([&] { scene.gate->open(); });
+    const DAT_RETURN status = scene.pair.passive.send(0, 1, 8);
+    opener.join();
+    assert_int_equal(status, DAT_SUCCESS);
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
+    scene.pair.active.must_complete(7, DAT_DTO_SUCCESS, 1);
+}
+
+// The handshake needs the thread that the agent has: waiting would be for nothing.
+TEST(completion_pending__post_in_an_agent__refused_at_once) {
+    if (is_over_iwarp()) {
+        skip(); // it is connected by then
+    }
+    Scene scene(DAT_EP_STATE_COMPLETION_PENDING);
+    DAT_RETURN status = DAT_SUCCESS;
+    std::chrono::steady_clock::duration took{};
+    scene.gate->open([&] {
+        const auto began = std::chrono::steady_clock::now();
+        status = scene.pair.passive.send(0, 1);
+        took = std::chrono::steady_clock::now() - began;
+    });
+    scene.gate.reset(); // when the agent has returned
+    assert_int_equal(status, coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_COMPLPENDING));
+    assert_true(took < std::chrono::milliseconds(200)); // what a wait for nothing takes
+    scene.pair.passive.must_hear(DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
 TEST(completion_pending__peer_gives_up__accept_error_and_flushed) {
