@@ -31,7 +31,9 @@ labels_for() {
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
         tests/packages/*) say packages ;;
+        tests/clients/ports/*) say ports ;;
         tests/clients/*) say clients ;;
+        tests/udapl/*) say ports ;;
         scripts/lib/bench/* | tests/seen/* | tools/*.css | tools/*.html | tools/*.js) say seen ;;
         tests/fuzz/*) say programs fuzz ;;
         tests/lab/expect.sh) say everything ;;
@@ -40,7 +42,7 @@ labels_for() {
         tests/bench/*) say install ;;
         tests/soak/run | tests/soak/answers) say load ;;
         tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
-        *.c | *.cpp | *.h | *.hpp | *.map) say product clients seen mutation install packages fuzz lab ;;
+        *.c | *.cpp | *.h | *.hpp | *.map) say product clients ports seen mutation install packages fuzz lab ;;
         *) say everything ;;
     esac
 }
