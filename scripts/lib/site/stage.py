@@ -19,7 +19,7 @@ ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 TUTORIALS = ["ci", "udapl", "rpma", "sync"]
 GUIDES = ["uroce", "uroce-faults", "containers", "moving-from-rxe", "which-device", "porting-udapl", "dat2",
           "rpma-compatibility", "sync", "coherence", "attributes", "probes", "lab"]
-REFERENCE = ["status", "reliability", "dat-conformance", "threading", "security", "uroce-cm"]
+REFERENCE = ["status", "packages", "reliability", "dat-conformance", "threading", "security", "uroce-cm"]
 LANGUAGES = {".c": "c", ".h": "c", ".py": "python", ".sh": "bash", ".cmake": "cmake", ".txt": "cmake"}
 SECTIONS = {"1": "Commands", "3": "Functions", "5": "Files", "7": "Overviews"}
 REFERENCE_WORD = re.compile(r"(?<![\w`/\[(])(\*?)([a-z][a-z0-9_-]*)\1\(([13578])\)")
