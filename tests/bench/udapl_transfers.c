@@ -9,8 +9,8 @@
  * The first form sends COUNT messages of 64 bytes there and as many back. The second one has COUNT RDMA
  * Writes or Reads of SEGMENTS times BYTES, of which AT_A_TIME are under way.
  *
- * With `poll` it sleeps until the transfer must have ended, and then takes it by dat_evd_dequeue(): who
- * spins instead executes as many instructions as the machine is slow. Prints how often it came too early.
+ * With `poll` it sleeps until the transfer must have ended, and then takes it by dat_evd_dequeue(): a
+ * loop that spins executes as many instructions as the machine is slow. Prints how often it came too early.
  * With `wait` dat_evd_wait() does the waiting.
  */
 #include <stdint.h>

@@ -68,8 +68,8 @@ inline EpAnswer find_region(const SegmentContext& context, const coherence::Segm
     return region.zone == context.zone ? EpAnswer::kDone : EpAnswer::kOtherZone;
 }
 
-// The same for a request whose local side needs the privilege NEEDED. DAT says of a region that isn't there
-// what it says of one without the privilege.
+// The same, where the local side of a request needs the privilege NEEDED. DAT says of a region that isn't
+// there what it says of one without the privilege.
 [[gnu::always_inline]] inline EpAnswer find_usable(const SegmentContext& context,
                                                    const coherence::Segment& segment, unsigned needed,
                                                    coherence::Region& region) noexcept {

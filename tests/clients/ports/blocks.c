@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dat_blocks ADAPTER ADAPTER send|write poll|wait: makes the calls of NetPIPE's module for uDAPL, as one
- * knows them from what it asks for.
+ * dat_blocks ADAPTER ADAPTER send|write poll|wait: what is known of NetPIPE's module for uDAPL. Its source
+ * wasn't at hand: this follows what such programs ask for.
  *
  * Blocks of 1 byte to 2 MiB go there and back, each size with some bytes less and more. Attributes of the
  * endpoint are filled by hand, with large queues and DAT_COMPLETION_SUPPRESS_FLAG for requests, which such
- * programs mean as "what the post says". Blocks go by Sends into posted receives, or by RDMA Writes into
- * memory whose last byte the receiver watches. Completions are polled for, or waited for.
+ * programs mean as "what the post says". Blocks go by Sends into posted receives, or by RDMA Writes,
+ * and then the receiver watches the last byte. Completions are polled for, or waited for.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dat_fragments ADAPTER ADAPTER: makes the calls of Open MPI's module for uDAPL (1.2 to 1.6), and in its
- * order.
+ * dat_fragments ADAPTER ADAPTER: makes the calls of Open MPI's module for uDAPL (1.2 to 1.6), as
+ * docs/porting-udapl.md lists them.
  *
  * Each process finds its adapter in the registry's list, and listens at a qualifier that the provider
  * chooses. A launcher carries addresses. A peer has two endpoints, for short messages and for longer ones,
- * made with what dat_ep_query() says of one without attributes; the first message on each says who has
- * connected. Short messages go by RDMA Write into a ring of the receiver, which polls the last byte of each
- * slot and gives slots back by messages; longer ones are Written into memory that is registered for them, and
- * announced by a Send behind them. All dispatchers are polled; none is waited for.
+ * made with what dat_ep_query() says of one without attributes; the first message on each has
+ * the endpoint's number. Short messages go by RDMA Write into a ring of the receiver, which polls the last
+ * byte of each slot and gives slots back by messages; longer ones are Written into memory that is registered
+ * for them, and announced by a Send behind them. All dispatchers are polled; none is waited for.
  */
 #include <stdio.h>
 #include <stdlib.h>

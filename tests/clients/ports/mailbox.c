@@ -2,7 +2,7 @@
 /*
  * dat_mailbox ADAPTER ADAPTER: makes the calls of ParaStation's ping-pong for uDAPL, and in its order.
  *
- * Two buffers of ten megabytes on each side, whose keys and addresses are the private data of the connection.
+ * Two buffers of ten megabytes on each side; the private data of the connection are their keys and addresses.
  * A message lies at the end of a buffer, and its length and a mark behind it; one RDMA Write moves all of
  * that, and the other side polls the mark. The process number is the qualifier that the first side listens
  * at, and the address is carried to the other one as the bytes of a struct sockaddr. One dispatcher of eight
