@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Advice about regions that are paged on demand. Nothing here pins a page, so that to prefetch is to fault
-// the pages in; they may go again.
+// Advice about regions. Nothing here pins a page, whatever the region was registered with, so that to
+// prefetch is to fault the pages in; they may go again.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,13 +23,13 @@ struct Extent {
 int find(ibv_pd* pd, const ibv_sge& sge, bool writes, Extent& extent) noexcept {
     const device::Device::ProgressSession session(context_of(pd->context).device);
     const engine::RegionTable& regions = session.engine().regions();
-    if (!regions.has(sge.lkey, pd->handle, engine::kOnDemand)) {
+    if (!regions.has(sge.lkey, pd->handle, 0)) {
         return EINVAL;
     }
     if (writes && !regions.has(sge.lkey, pd->handle, engine::kLocalWrite)) {
         return EPERM;
     }
-    const auto host = regions.local(sge.lkey, pd->handle, sge.addr, sge.length, engine::kOnDemand);
+    const auto host = regions.local(sge.lkey, pd->handle, sge.addr, sge.length, 0);
     extent = {host.value_or(0), sge.length};
     return host ? 0 : EFAULT;
 }

@@ -291,7 +291,9 @@ TEST(advise_mr__each_mistake__has_its_errno) {
     assert_true(is_resident(1) && !is_resident(0) && !is_resident(2));
     assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 3 * kPage, 0, kFlush), 0);
     assert_int_equal(advise(*readable, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, 8, kFlush), EPERM);
-    assert_int_equal(advise(*end.mr, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 8, kFlush), EINVAL); // not on demand
+    ibv_mr unknown = *region;
+    unknown.lkey ^= 1;
+    assert_int_equal(advise(unknown, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 8, kFlush), EINVAL);
     assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 4 * kPage - 4, 8, kFlush), EFAULT);
     assert_int_equal(advise(*region, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 8, kFlush | 2), EOPNOTSUPP);
     assert_int_equal(advise(*region, 77, 0, 8, kFlush), EOPNOTSUPP);
@@ -302,6 +304,25 @@ TEST(advise_mr__each_mistake__has_its_errno) {
     assert_int_equal(ibv_dereg_mr(region), 0);
     assert_int_equal(ibv_dereg_mr(readable), 0);
     munmap(memory, 4 * kPage);
+}
+
+// Such a region is paged like any other here: fio's servers ask so for persistent memory.
+TEST(advise_mr__region_without_paging_on_demand__faults_in) {
+    const OpenContext context(open_uroce());
+    const End end(context.get());
+    auto* const memory = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ibv_mr* const region = ibv_reg_mr(end.pd, memory, 2 * kPage, int{IBV_ACCESS_LOCAL_WRITE});
+    assert_non_null(region);
+    assert_int_equal(madvise(memory, 2 * kPage, MADV_DONTNEED), 0);
+    ibv_sge sge = {reinterpret_cast<std::uintptr_t>(memory), 8, region->lkey};
+    assert_int_equal(
+        ibv_advise_mr(end.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1), 0);
+    std::array<unsigned char, 2> there{};
+    assert_int_equal(mincore(memory, 2 * kPage, there.data()), 0);
+    assert_true((there[0] & 1) != 0 && (there[1] & 1) == 0);
+    assert_int_equal(ibv_dereg_mr(region), 0);
+    munmap(memory, 2 * kPage);
 }
 
 TEST(query_device__atomics_towards_the_host__of_eight_bytes) {
