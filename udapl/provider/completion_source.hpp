@@ -7,6 +7,7 @@
 // guards it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "ibverbs-glue/completion.hpp"
@@ -47,6 +48,10 @@ class CompletionSource {
 
     // The next completion; false: there is none.
     bool poll(ibv_wc& completion) const noexcept { return queue_ && queue_->poll(&completion, 1) == 1; }
+    // The next MOST of them, or fewer: then there are no more.
+    int poll(ibv_wc* completions, int most) const noexcept {
+        return queue_ ? std::max(queue_->poll(completions, most), 0) : 0;
+    }
 
     // For each where NEEDS_EACH, or else for what endpoints need. IS_SERVED: by the loop, and not by a
     // waiter. False: it is armed for as much already.

@@ -18,6 +18,18 @@ struct FlagsArgument {
     int number;
 };
 
+// A post that came before the handshake had ended: once more, when it has.
+template<EpRequest kKind>
+[[gnu::noinline]] EpAnswer post_behind_handshake(Ep& ep, Segments segments, RemoteSegment remote,
+                                                 std::uint64_t cookie, PostFlags flags,
+                                                 RequestExtras extras) noexcept {
+    EpAnswer answer = EpAnswer::kBadState;
+    while (answer == EpAnswer::kBadState && ep.connection().await_handshake()) {
+        answer = ep.queues().post_request<kKind>(segments, remote, cookie, flags, extras);
+    }
+    return answer;
+}
+
 template<EpRequest kKind>
 [[gnu::always_inline]] inline DAT_RETURN
 post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_COOKIE cookie,
@@ -32,11 +44,12 @@ post(DAT_EP_HANDLE handle, DAT_COUNT count, const DAT_LMR_TRIPLET* iov, DAT_DTO_
     if (!is_mask(flags.bits, flags.all)) {
         return wrong_argument(flags.number);
     }
-    EpAnswer answer{};
-    do {
-        answer = (*ep)->queues().post_request<kKind>(segments_of(count, iov), remote, cookie.as_64,
-                                                     post_flags(flags.bits), extras);
-    } while (answer == EpAnswer::kBadState && (*ep)->connection().await_handshake());
+    EpAnswer answer = (*ep)->queues().post_request<kKind>(segments_of(count, iov), remote, cookie.as_64,
+                                                          post_flags(flags.bits), extras);
+    if (answer == EpAnswer::kBadState) [[unlikely]] {
+        answer = post_behind_handshake<kKind>(**ep, segments_of(count, iov), remote, cookie.as_64,
+                                              post_flags(flags.bits), extras);
+    }
     return to_dat(answer, **ep, flags.number);
 }
 

@@ -140,9 +140,7 @@ EvdAnswer Evd::wait(std::uint32_t timeout_us, int threshold, Take&& take, int& l
             queue_locked(completion);
         }
         if (is_usual && queue_.ring_locked().notifying() > 0 && !queue_.has_waiter_locked()) {
-            Event queued;
-            (void)queue_.take_locked(nullptr, queued); // there is one
-            take(std::as_const(queued));
+            queue_.take_first_locked(take);
             left = queue_.source_locked().poll(completion) ? queue_locked(completion)
                                                            : static_cast<int>(queue_.ring_locked().count());
             return EvdAnswer::kDone;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/event_queue.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "core/boundary.hpp"
 #include "core/log.hpp"
 
@@ -24,7 +27,8 @@ void EventQueue::close() noexcept {
     source_.close(); // without the lock, which the loop's thread may wait for
     owner_.ia().loop().cancel(*this);
     while (ring_.count() > 0) {
-        CompletionEvents::release(ring_.pop());
+        CompletionEvents::release(ring_.first());
+        ring_.drop_first();
     }
 }
 
@@ -38,7 +42,13 @@ bool EventQueue::post(const Event& event) noexcept {
 }
 
 void EventQueue::push_locked(const Event& event) noexcept {
-    ring_.push(event);
+    ring_.next() = event;
+    push_next_locked();
+}
+
+void EventQueue::push_next_locked() noexcept {
+    const Event& event = ring_.next();
+    ring_.push();
     if (event.ring != nullptr) {
         ++event.ring->held;
         events_.check_held(*event.ring);
@@ -60,11 +70,10 @@ bool EventQueue::read_next_locked(Event& event) noexcept {
 
 bool EventQueue::take_locked(const ibv_wc* completion, Event& event) noexcept {
     if (ring_.count() > 0) {
-        event = ring_.pop();
-        if (event.ring != nullptr) {
-            --event.ring->held;
-        }
-    } else if ((completion == nullptr || !events_.read(*completion, event)) && !read_next_locked(event)) {
+        take_first_locked([&event](const Event& first) { event = first; });
+        return true;
+    }
+    if ((completion == nullptr || !events_.read(*completion, event)) && !read_next_locked(event)) {
         return false;
     }
     CompletionEvents::release(event);
@@ -72,22 +81,34 @@ bool EventQueue::take_locked(const ibv_wc* completion, Event& event) noexcept {
 }
 
 void EventQueue::queue_locked(const ibv_wc& completion) noexcept {
-    Event event;
-    if (events_.read(completion, event)) {
-        push_locked(event);
-    }
+    read_locked(completion);
     drain_locked();
 }
 
-void EventQueue::drain_locked() noexcept {
-    Event event;
-    while (ring_.has_room_for_completion() && read_next_locked(event)) {
-        if (discards_) {
-            CompletionEvents::release(event);
-        } else {
-            push_locked(event);
-        }
+// Its event is written where it will be read.
+void EventQueue::read_locked(const ibv_wc& completion) noexcept {
+    if (!events_.read(completion, ring_.next())) {
+        return;
     }
+    if (discards_) {
+        CompletionEvents::release(ring_.next());
+    } else {
+        push_next_locked();
+    }
+}
+
+void EventQueue::drain_locked() noexcept {
+    constexpr std::size_t kMost = 8;
+    std::array<ibv_wc, kMost> completions;
+    int there = 0;
+    int most = 0;
+    do {
+        most = static_cast<int>(std::min(ring_.room(), kMost));
+        there = most > 0 ? source_.poll(completions.data(), most) : 0;
+        for (int i = 0; i < there; ++i) {
+            read_locked(completions[static_cast<std::size_t>(i)]);
+        }
+    } while (there > 0 && there == most);
 }
 
 void EventQueue::discard() noexcept {
@@ -229,7 +250,7 @@ void EventQueue::forget(const void* endpoint, DtoRing& ring) noexcept {
         while (read_next_locked(event)) {
             if (event.object == endpoint) {
                 CompletionEvents::release(event);
-            } else if (ring_.has_room_for_completion()) {
+            } else if (ring_.room() > 0) {
                 push_locked(event);
             } else {
                 CompletionEvents::release(event);

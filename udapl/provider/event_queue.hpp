@@ -46,6 +46,9 @@ class EventQueue final : private DescriptorHandler, private Timer {
     bool poll_first_locked(ibv_wc& completion) const noexcept SLUICE_TSA(requires_capability(mutex_)) {
         return ring_.count() == 0 && !has_waiter_ && source_.poll(completion);
     }
+    // Calls TAKE with the first event of the ring, which has one, and drops it.
+    template<typename Take>
+    void take_first_locked(Take&& take) noexcept SLUICE_TSA(requires_capability(mutex_));
     // The next event; COMPLETION was polled already, unless it is null. False: there is none.
     bool take_locked(const ibv_wc* completion, Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
     // Queues COMPLETION, which was polled, and those behind it.
@@ -113,7 +116,11 @@ class EventQueue final : private DescriptorHandler, private Timer {
     void on_time() noexcept override;
     void look_again() noexcept;
     bool read_next_locked(Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
+    // EVENT, or what stands in the ring's next slot. There is room.
     void push_locked(const Event& event) noexcept SLUICE_TSA(requires_capability(mutex_));
+    void push_next_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
+    // COMPLETION, for which there is room, becomes an event, or is none.
+    void read_locked(const ibv_wc& completion) noexcept SLUICE_TSA(requires_capability(mutex_));
     void count_watcher_locked(bool was_watcher, bool is_watcher) noexcept
         SLUICE_TSA(requires_capability(mutex_));
 
@@ -129,5 +136,16 @@ class EventQueue final : private DescriptorHandler, private Timer {
     CompletionSource source_ SLUICE_TSA(guarded_by(mutex_));
     CompletionEvents events_ SLUICE_TSA(guarded_by(mutex_));
 };
+
+template<typename Take>
+void EventQueue::take_first_locked(Take&& take) noexcept {
+    const Event& first = ring_.first();
+    if (first.ring != nullptr) {
+        --first.ring->held;
+    }
+    CompletionEvents::release(first);
+    take(first);
+    ring_.drop_first();
+}
 
 } // namespace sluice::dapl

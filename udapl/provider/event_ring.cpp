@@ -5,19 +5,6 @@
 
 namespace sluice::dapl {
 
-void EventRing::push(const Event& event) noexcept {
-    at(count_++) = event;
-    notifying_ += event.is_quiet ? 0 : 1;
-}
-
-Event EventRing::pop() noexcept {
-    const Event event = slots_[first_];
-    first_ = first_ + 1 < slots_.size() ? first_ + 1 : 0;
-    --count_;
-    notifying_ -= event.is_quiet ? 0 : 1;
-    return event;
-}
-
 bool EventRing::make_newest_notify() noexcept {
     if (count_ == 0 || !std::exchange(at(count_ - 1).is_quiet, false)) {
         return false;

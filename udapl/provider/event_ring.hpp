@@ -21,12 +21,22 @@ class EventRing {
     // How many of these wake a waiter or trigger the CNO.
     std::size_t notifying() const noexcept { return notifying_; }
     bool is_full() const noexcept { return count_ >= length_; }
-    bool has_room_for_completion() const noexcept { return count_ < slots_.size(); }
+    // How many completions fit.
+    std::size_t room() const noexcept { return slots_.size() - count_; }
 
-    // There is room.
-    void push(const Event& event) noexcept;
-    // There is one.
-    Event pop() noexcept;
+    // There is room, for these two. The slot of the next event, which counts once it is written and pushed.
+    Event& next() noexcept { return at(count_); }
+    void push() noexcept {
+        notifying_ += next().is_quiet ? 0 : 1;
+        ++count_;
+    }
+    // There is one, for these two.
+    const Event& first() const noexcept { return slots_[first_]; }
+    void drop_first() noexcept {
+        notifying_ -= slots_[first_].is_quiet ? 0 : 1;
+        first_ = first_ + 1 < slots_.size() ? first_ + 1 : 0;
+        --count_;
+    }
     // The newest event notifies from now on. False: there is none, or it did already.
     bool make_newest_notify() noexcept;
     // The receives of ENDPOINT aren't counted any more.
