@@ -151,7 +151,9 @@ TEST(time__over__124) {
 
 TEST(command__that_cant_be_simulated__is_told) {
     const Simulated memory;
-    expect(run({"persist", "run", "--file", memory.file(), "--", "no-such-program"}), 127);
+    const Ran missing = run({"persist", "run", "--file", memory.file(), "--", "no-such-program"});
+    expect(missing, 127);
+    assert_contains(missing.err, "behind 0 steps");
     const Ran ran = run({"persist", "run", "--file", memory.file(), "--", TEST_STATIC});
     assert_contains(ran.err, TEST_STATIC " is linked statically");
     assert_contains(ran.err, "lose what isn't durable");

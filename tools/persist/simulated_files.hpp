@@ -16,8 +16,8 @@ namespace sluice::tools::persist {
 
 // Where a run has stopped.
 struct LastStep {
-    std::uint64_t steps;
-    std::int32_t pid;
+    std::uint64_t steps = 0;
+    std::int32_t pid = 0;
     std::string call;
 };
 
