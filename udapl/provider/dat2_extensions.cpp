@@ -54,6 +54,9 @@ DAT_RETURN post_atomic(DAT_EP_HANDLE ep, const AtomicArguments& arguments,
     if (arguments.remote->segment_length < kAtomicSize) {
         return failure(DAT_LENGTH_ERROR);
     }
+    if (arguments.remote->virtual_address % kAtomicSize != 0) {
+        return wrong_argument(number + 2);
+    }
     const RemoteSegment remote{arguments.remote->rmr_context, arguments.remote->virtual_address, kAtomicSize};
     return post<kKind>(ep, 1, arguments.local, arguments.cookie, remote,
                        {arguments.flags, kRdmaFlags, number + 3}, extras);

@@ -211,6 +211,19 @@ TEST(atomics__too_little_memory__length_error) {
     assert_int_equal(add(whole, remote_half), coded(DAT_LENGTH_ERROR));
 }
 
+TEST(atomics__address_between_multiples_of_eight__remote_argument) {
+    const Pair pair;
+    pair.connect();
+    const DAT_LMR_TRIPLET local = pair.active.block.part(0, 8);
+    const DAT_RMR_TRIPLET remote = pair.passive.block.remote(4, 16);
+    assert_int_equal(extended(pair.active.ep, DAT_IB_FETCH_AND_ADD_OP, DAT_UINT64{1}, &local, cookie_of(1),
+                              &remote, DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + 5));
+    assert_int_equal(extended(pair.active.ep, DAT_IB_CMP_AND_SWAP_OP, DAT_UINT64{1}, DAT_UINT64{2}, &local,
+                              cookie_of(1), &remote, DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + 6));
+}
+
 TEST(extensions__of_others__not_implemented) {
     const Adapter adapter;
     for (const int operation : {3, 4, 5, 29, 0x1000}) {
