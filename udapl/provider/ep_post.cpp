@@ -5,6 +5,13 @@
 
 namespace sluice::dapl {
 
+// The records of requests that are over come free when their completions are read; EVD is where RING
+// completes.
+bool EpQueues::has_room_after_collecting_locked(DtoRing& ring, Evd& evd) noexcept {
+    evd.queue().collect();
+    return !ring.is_full_locked();
+}
+
 // A post to an endpoint that has ended, behind the posts before: not every device flushes it.
 EpAnswer EpQueues::flush(Evd& evd, std::uint64_t cookie, DtoOperation operation) const noexcept {
     evd.queue().collect();
@@ -24,7 +31,7 @@ EpAnswer EpQueues::post_bind(const BindRequest& bind, std::uint64_t cookie, Post
     if (&bind.pz != setup_.pz.get()) {
         return EpAnswer::kOtherZone;
     }
-    if (requests_.is_full_locked()) {
+    if (requests_.is_full_locked() && !has_room_after_collecting_locked(requests_, *setup_.evds.request)) {
         return EpAnswer::kFull;
     }
     Dto& dto = requests_.next_locked();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Posting to an endpoint's queues: no allocation, no exception, no lock but the direction's. Inline, for the
-// one file that calls it.
+// Posting to an endpoint's queues: no allocation, no exception, no lock but the direction's while there is
+// room for the request. Inline, for the one file that calls it.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ namespace sluice::dapl {
     if (state_.load(std::memory_order_acquire) == EpState::kDisconnected) {
         return flush(*setup_.evds.receive, cookie, DtoOperation::kReceive);
     }
-    if (receives_.is_full_locked()) {
+    if (receives_.is_full_locked() && !has_room_after_collecting_locked(receives_, *setup_.evds.receive)) {
         return EpAnswer::kFull;
     }
     ibv_recv_wr request;
@@ -135,7 +135,7 @@ template<EpRequest kKind>
     if (state_.load(std::memory_order_acquire) == EpState::kDisconnected) {
         return flush(*setup_.evds.request, cookie, kNames.operation);
     }
-    if (requests_.is_full_locked()) {
+    if (requests_.is_full_locked() && !has_room_after_collecting_locked(requests_, *setup_.evds.request)) {
         return EpAnswer::kFull;
     }
     Dto& dto = requests_.next_locked();

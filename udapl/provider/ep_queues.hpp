@@ -81,6 +81,8 @@ class EpQueues {
     Watermarks count_receives(const Watermarks& watermarks) noexcept;
 
     EpAnswer check_state(PostFlags flags) const noexcept;
+    static bool has_room_after_collecting_locked(DtoRing& ring, Evd& evd) noexcept
+        SLUICE_TSA(requires_capability(ring.lock()));
     EpAnswer flush(Evd& evd, std::uint64_t cookie, DtoOperation operation) const noexcept;
     bool post_marker() noexcept;
 

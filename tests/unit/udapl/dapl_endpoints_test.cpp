@@ -3,6 +3,7 @@
 // Endpoints of our provider: connecting, transfers, and how both end.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <span>
 #include <thread>
@@ -263,6 +264,24 @@ TEST(receive__more_than_the_endpoint_takes__insufficient_resources) {
         assert_int_equal(side.receive(0, 10), DAT_SUCCESS);
     }
     assert_int_equal(DAT_GET_TYPE(side.receive(0, 10)), DAT_INSUFFICIENT_RESOURCES);
+}
+
+// Nothing asks for their completions but the posts themselves.
+TEST(write__more_silent_ones_than_fit_at_a_time__room_comes_free) {
+    const Pair pair;
+    pair.connect();
+    DAT_LMR_TRIPLET part = pair.active.block.part(0, 8);
+    const DAT_RMR_TRIPLET remote{pair.passive.block.key, 0, pair.passive.block.address(), 8};
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (int i = 0; i < 100; ++i) {
+        DAT_RETURN status{};
+        do {
+            status =
+                dat_ep_post_rdma_write(pair.active.ep, 1, &part, {}, &remote, DAT_COMPLETION_SUPPRESS_FLAG);
+        } while (status == coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY) &&
+                 std::chrono::steady_clock::now() < end);
+        assert_int_equal(status, DAT_SUCCESS);
+    }
 }
 
 TEST(disconnect__receives_posted__flushed_and_both_hear) {

@@ -99,7 +99,7 @@ TEST(event_ring__endpoint_forgotten__only_its_receives_lose_their_ring) {
         Event event = numbered(0);
         event.object = endpoint;
         event.ring = counted;
-        ring.push(event);
+        push(ring, event);
     }
     ring.forget(&one);
     assert_null(pop(ring).ring);
