@@ -100,7 +100,10 @@ void RunningCommand::take_signal() {
     const auto number = static_cast<int>(received.ssi_signo);
     if (number == SIGCHLD) {
         reap();
-    } else if (received.ssi_code != SI_KERNEL && !has_ended_) {
+        return;
+    }
+    was_told_to_end_ = true;
+    if (received.ssi_code != SI_KERNEL && !has_ended_) {
         // What a terminal sends, it sends to the command, too.
         kill(child_, number);
     }

@@ -38,6 +38,8 @@ class RunningCommand {
     bool wait_for_end_or(int descriptor, std::chrono::milliseconds limit);
 
     bool has_ended() const noexcept { return has_ended_; }
+    // Whether a signal came that ends commands.
+    bool was_told_to_end() const noexcept { return was_told_to_end_; }
     // As waitpid() gave it, when it has ended.
     int wait_status() const noexcept { return wait_status_; }
 
@@ -51,6 +53,7 @@ class RunningCommand {
     const int signals_fd_;
     pid_t child_ = -1;
     bool has_ended_ = false;
+    bool was_told_to_end_ = false;
     int wait_status_ = 0;
 };
 

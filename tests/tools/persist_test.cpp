@@ -135,6 +135,30 @@ TEST(program__that_fails__its_status) {
     assert_contains(ran.err, "the command ended with status 9 before the power was cut, behind 1 step");
 }
 
+TEST(check__that_ends_by_a_signal__has_failed) {
+    const Simulated memory;
+    for (const char* const check : {"exit 143", "kill -TERM $$", "exit 130"}) {
+        const Ran ran = memory.run({"--check", check}, "printf a > $F; sync $F");
+        expect(ran, 66);
+        assert_contains(ran.err, "again: sluice persist run");
+    }
+}
+
+TEST(check__over_its_time__124) {
+    const Simulated memory;
+    const Ran ran = run(
+        {"persist", "run", "--timeout", "1", "--file", memory.file(), "--check", "sleep 1000", "--", "true"});
+    expect(ran, 124);
+    assert_contains(ran.err, "the check has not ended in time");
+}
+
+TEST(check__that_is_not_there__is_told) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--check", "no-such-check"}, "printf a > $F; sync $F");
+    expect(ran, 127);
+    assert_contains(ran.err, "the check can't be run: no-such-check");
+}
+
 TEST(no_step__is_told) {
     const Simulated memory;
     const Ran ran = memory.run({"--every-step", "--check", "true"}, ":");

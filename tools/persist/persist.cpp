@@ -160,10 +160,12 @@ class Experiment {
         return ended;
     }
 
+    // Of a run of the command, and of one of the check.
+    seconds limit() const { return how_.timeout_seconds != 0 ? seconds(how_.timeout_seconds) : kLongest; }
+
     // False: the command has ended, or the time is over.
     bool wait_for_cut(RunningCommand& running) const {
-        const auto limit = how_.timeout_seconds != 0 ? seconds(how_.timeout_seconds) : kLongest;
-        return running.wait_for_end_or(files_.cut_fd(), limit) ||
+        return running.wait_for_end_or(files_.cut_fd(), limit()) ||
                running.wait_until_readable(files_.cut_fd(), std::chrono::milliseconds(0));
     }
 
@@ -209,10 +211,19 @@ class Experiment {
             failed != 0) {
             return failed;
         }
-        checker.wait_for_end();
+        checker.wait(limit());
+        if (!checker.has_ended()) {
+            say("the check has not ended in time: outcome " + std::to_string(number) + ": " + outcome.way);
+            end_what_was_left();
+            return kTimedOut;
+        }
         ++checked_;
         const int status = exit_status(checker.wait_status());
-        if (status == kBySignal + SIGINT || status == kBySignal + SIGTERM) {
+        if (checker.was_told_to_end()) {
+            return status != 0 ? status : kBySignal + SIGTERM;
+        }
+        if (status == kNotFound || status == kExitNotExecutable) {
+            say("the check can't be run: " + how_.check);
             return status;
         }
         if (status != 0) {
