@@ -16,19 +16,15 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "layers/hooks/mode.hpp"
 #include "layers/hooks/next.hpp"
 #include "layers/preload/files.hpp"
 
+using sluice::layers::hooks::mode_among;
 using sluice::layers::hooks::Next;
 using sluice::layers::preload::Redirected;
 
 namespace {
-
-// Of the arguments behind FLAGS, which are the mode of a file that is to be made, or none.
-mode_t mode_among(va_list& rest, int flags) noexcept {
-    const bool makes_file = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-    return makes_file ? va_arg(rest, mode_t) : 0;
-}
 
 using Filter = int (*)(const dirent*);
 using Order = int (*)(const dirent**, const dirent**);
