@@ -7,30 +7,38 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 
 #include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "layers/hooks/next.hpp"
 #include "layers/power/pending.hpp"
 #include "layers/power/simulation.hpp"
+#include "layers/power/undisturbed.hpp"
 
 namespace {
 
 using sluice::Result;
 using sluice::layers::hooks::Next;
-using sluice::layers::power::Parts;
+using sluice::layers::power::Part;
 using sluice::layers::power::Simulation;
+using sluice::layers::power::Undisturbed;
 
-// A step by CALL for what PARTS_OF(simulation) gives.
-template<typename PartsOf>
-void persist_files(const char* call, PartsOf&& parts_of) noexcept {
+// Before anybody can call fsync() in a signal's handler.
+[[gnu::constructor]] void find_early() noexcept {
+    (void)Simulation::find();
+}
+
+// All files survive.
+void persist_all(const char* call) noexcept {
     Simulation* const simulation = Simulation::find();
     if (simulation == nullptr) {
         return;
     }
     const int former_errno = errno;
+    const Undisturbed undisturbed;
     const Result<void> done = sluice::at_boundary(call, [&]() -> Result<void> {
-        simulation->persist(parts_of(*simulation), call);
+        simulation->persist(simulation->all_parts(), call);
         return {};
     });
     if (!done) {
@@ -39,10 +47,17 @@ void persist_files(const char* call, PartsOf&& parts_of) noexcept {
     errno = former_errno;
 }
 
-int sync_descriptor(Next<int(int)>& real, const char* call, int descriptor) noexcept {
+// May be called in a signal's handler, and its thread may be cancelled in the real one.
+int sync_descriptor(Next<int(int)>& real, const char* call, int descriptor) {
     const int status = real.call(-1, descriptor);
-    if (status == 0) {
-        persist_files(call, [descriptor](Simulation& simulation) { return simulation.parts_of(descriptor); });
+    Simulation* const simulation = status == 0 ? Simulation::find() : nullptr;
+    if (simulation != nullptr) {
+        const int former_errno = errno;
+        const Undisturbed undisturbed;
+        if (const std::optional<Part> all = simulation->part_of(descriptor)) {
+            simulation->persist({&*all, 1}, call);
+        }
+        errno = former_errno;
     }
     return status;
 }
@@ -81,14 +96,14 @@ int syncfs(int descriptor) noexcept {
     static constinit Next<int(int)> real("syncfs");
     const int status = real.call(-1, descriptor);
     if (status == 0) {
-        persist_files("syncfs", [](Simulation& simulation) { return simulation.all_parts(); });
+        persist_all("syncfs");
     }
     return status;
 }
 
 // The kernel's own would wait for every disk of the machine.
 void sync() noexcept {
-    persist_files("sync", [](Simulation& simulation) { return simulation.all_parts(); });
+    persist_all("sync");
 }
 
 #pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "core/log.hpp"
 #include "core/sync.hpp"
 #include "layers/power/simulation.hpp"
+#include "layers/power/undisturbed.hpp"
 
 namespace sluice::layers::power {
 
@@ -33,6 +34,7 @@ void add_locked(const Part& part) SLUICE_TSA(requires_capability(mutex)) {
 void note_device_write(coherence::Range range) noexcept {
     const Simulation* const simulation = Simulation::find();
     const int former_errno = errno;
+    const Undisturbed undisturbed;
     const Result<void> noted = at_boundary("note_device_write", [&]() -> Result<void> {
         const Parts parts = simulation != nullptr ? simulation->parts_at(&range, 1) : Parts();
         const LockGuard guard(mutex);
@@ -48,6 +50,7 @@ void note_device_write(coherence::Range range) noexcept {
 }
 
 void push_device_writes() noexcept {
+    const Undisturbed undisturbed;
     Parts pushed;
     {
         const LockGuard guard(mutex);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "layers/power/pending.hpp"
 
+#include <pthread.h>
+
 #include <cerrno>
 #include <iterator>
 #include <utility>
@@ -8,12 +10,18 @@
 #include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "layers/power/simulation.hpp"
+#include "layers/power/undisturbed.hpp"
 
 namespace sluice::layers::power {
 
 namespace {
 
 thread_local Looks flushed;
+
+// A child doesn't drain what its parent has flushed: that was another thread.
+[[gnu::constructor]] void forget_in_children() noexcept {
+    pthread_atfork(nullptr, nullptr, [] { flushed.clear(); });
+}
 
 // What WORK(simulation, parts) gives, if something of RANGE is simulated.
 template<typename Work>
@@ -23,6 +31,7 @@ bool with_parts(coherence::Range range, Work&& work) noexcept {
         return false;
     }
     const int former_errno = errno;
+    const Undisturbed undisturbed;
     const Result<bool> done = at_boundary("with_parts", [&]() -> Result<bool> {
         const Parts parts = simulation->parts_at(&range, 1);
         if (!parts.empty()) {
@@ -55,6 +64,7 @@ bool drain(const char* call) noexcept {
     if (flushed.empty()) {
         return false;
     }
+    const Undisturbed undisturbed;
     Simulation::find()->persist(std::exchange(flushed, {}), call);
     return true;
 }

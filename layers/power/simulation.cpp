@@ -19,6 +19,7 @@
 #include "core/log.hpp"
 #include "core/mappings.hpp"
 #include "core/settings.hpp"
+#include "layers/power/undisturbed.hpp"
 
 namespace sluice::layers::power {
 
@@ -27,37 +28,6 @@ namespace {
 using file::kLineBytes;
 
 constexpr std::size_t kLongestList = std::size_t{1} << 20;
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20; // a part is looked at in such pieces
-
-// The file system copies lines, and so the words in them, whole: it uses the same loads as memcpy().
-Result<std::size_t> read_at(const Descriptor& file, std::uint64_t offset, void* to, std::size_t bytes) {
-    std::size_t done = 0;
-    while (done < bytes) {
-        const ssize_t got =
-            pread(file.get(), static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
-        if (got < 0 && errno != EINTR) {
-            return Error::from_errno(errno, "a simulated file can't be read");
-        }
-        if (got == 0) {
-            break;
-        }
-        done += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-    }
-    return done;
-}
-
-Result<void> write_at(const Descriptor& file, std::uint64_t offset, const void* from, std::size_t bytes) {
-    for (std::size_t done = 0; done < bytes;) {
-        const ssize_t put = pwrite(file.get(), static_cast<const char*>(from) + done, bytes - done,
-                                   static_cast<off_t>(offset + done));
-        if (put < 0 && errno != EINTR) {
-            return Error::from_errno(errno, "what survives can't be written; TMPDIR may name a directory "
-                                            "with more room");
-        }
-        done += static_cast<std::size_t>(std::max<ssize_t>(put, 0));
-    }
-    return {};
-}
 
 // At each look, as a program may take the file away and make another one.
 Result<Descriptor> open_program_file(const std::string& path) {
@@ -68,32 +38,29 @@ Result<Descriptor> open_program_file(const std::string& path) {
     return file;
 }
 
-std::uint64_t in_whole_lines(std::uint64_t bytes) noexcept {
-    return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
-}
-
-void add_in_pieces(Parts& parts, std::size_t file, std::uint64_t first, std::uint64_t end) {
-    for (std::uint64_t at = first; at < end; at += kPieceBytes) {
-        parts.push_back({file, at, std::min(kPieceBytes, end - at)}); // NOLINT: how many, nobody knows before
-    }
-}
-
-// The first that is opened: nothing is made in a directory that is none of the command's.
-Result<hosts::MappedFile> map_control(const std::string& directory) {
+// Of FILES files. The first that is opened: nothing is made in a directory that is none of the command's.
+Result<hosts::MappedFile> map_control(const std::string& directory, std::size_t files) {
     const std::string path = directory + "/" + file::kControl;
+    const std::size_t length = sizeof(file::Control) + files * sizeof(file::State);
     const Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
-    if (fstat(opened.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(file::Control))) {
+    if (fstat(opened.get(), &status) != 0 || status.st_size < static_cast<off_t>(length)) {
         return Error(ErrorKind::kInvalidArgument,
                      "SLUICE_PERSISTENCE names no directory of `sluice persist run`");
     }
-    Result<hosts::MappedFile> mapped =
-        hosts::MappedFile::make(opened, sizeof(file::Control), PROT_READ | PROT_WRITE, 0);
+    Result<hosts::MappedFile> mapped = hosts::MappedFile::make(opened, length, PROT_READ | PROT_WRITE, 0);
     if (mapped && reinterpret_cast<const file::Control*>(mapped->first())->magic != file::kMagic) {
         return Error(ErrorKind::kInvalidArgument,
                      "the directory in SLUICE_PERSISTENCE is of another version");
     }
     return mapped;
+}
+
+// What stands at PATH.
+file::State look_at_name(const std::string& path) noexcept {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? file::state_of(status)
+                                                                       : file::State{};
 }
 
 [[noreturn]] void stop_for_ever() noexcept {
@@ -102,7 +69,19 @@ Result<hosts::MappedFile> map_control(const std::string& directory) {
     }
 }
 
-// Nothing is allocated for a file that isn't simulated: fsync() may be called in a signal's handler.
+// The command waits for a byte. Open for reading, too, so that it never waits for the command, or is SIGPIPE.
+// Other threads go on, and close files, where there is no descriptor left.
+void tell_of_cut(const std::string& pipe) noexcept {
+    constexpr timespec kPause{0, 1000000};
+    int opened = -1;
+    while ((opened = open(pipe.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0) {
+        nanosleep(&kPause, nullptr);
+    }
+    while (write(opened, "", 1) < 0 && errno == EINTR) {
+    }
+}
+
+// Nothing is allocated: fsync() may be called in a signal's handler.
 std::string_view path_of(int descriptor, std::array<char, PATH_MAX>& place) noexcept {
     std::array<char, 40> link{};
     std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
@@ -112,7 +91,12 @@ std::string_view path_of(int descriptor, std::array<char, PATH_MAX>& place) noex
 
 } // namespace
 
-Result<std::vector<Simulation::File>> Simulation::open_files(const std::string& directory) {
+Simulation::Simulation(hosts::SharedLock lock, hosts::MappedFile control, std::string cut,
+                       std::vector<File> files)
+    : lock_(std::move(lock)), control_(std::move(control)), cut_(std::move(cut)), files_(std::move(files)),
+      room_(std::make_unique<Room>()), arrivals_(files_.size()) {}
+
+Result<std::vector<Simulation::File>> Simulation::list_files(const std::string& directory) {
     const Result<std::string> list = FileTree().read(directory + "/" + file::kFiles, kLongestList);
     if (!list) {
         return list.error().clone();
@@ -121,12 +105,7 @@ Result<std::vector<Simulation::File>> Simulation::open_files(const std::string& 
     for (std::string_view rest = *list; !rest.empty();) {
         const std::string_view path = rest.substr(0, rest.find('\n'));
         rest.remove_prefix(std::min(path.size() + 1, rest.size()));
-        Result<Descriptor> durable = hosts::open_in(directory, file::durable_name(files.size()), O_RDWR);
-        Result<Descriptor> numbers = hosts::open_in(directory, file::numbers_name(files.size()), O_RDWR);
-        if (!durable || !numbers) {
-            return std::move(durable ? numbers : durable).error();
-        }
-        files.push_back({std::string(path), *std::move(durable), *std::move(numbers)});
+        files.push_back({std::string(path), Survivor(directory, files.size())});
     }
     return files;
 }
@@ -141,7 +120,11 @@ Result<Simulation*> Simulation::make() {
         return choice.error().clone();
     }
     const std::string directory(choice->rest);
-    Result<hosts::MappedFile> control = map_control(directory);
+    Result<std::vector<File>> files = list_files(directory);
+    if (!files) {
+        return std::move(files).error();
+    }
+    Result<hosts::MappedFile> control = map_control(directory, files->size());
     if (!control) {
         return std::move(control).error();
     }
@@ -149,21 +132,14 @@ Result<Simulation*> Simulation::make() {
     if (!lock) {
         return std::move(lock).error();
     }
-    Result<std::vector<File>> files = open_files(directory);
-    if (!files) {
-        return std::move(files).error();
-    }
-    // Open for reading, too, so that it never waits for the command, or is SIGPIPE.
-    Descriptor cut(open((directory + "/" + file::kCut).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-    if (cut.get() < 0) {
-        return Error::from_errno(errno, "the pipe of a run of `sluice persist run` can't be opened");
-    }
     // Never destroyed: programs flush until their very end.
-    return new Simulation(*std::move(lock), *std::move(control), std::move(cut), *std::move(files));
+    return new Simulation(*std::move(lock), *std::move(control), directory + "/" + file::kCut,
+                          *std::move(files));
 }
 
 Simulation* Simulation::find() noexcept {
     static Simulation* const found = [] {
+        const Undisturbed undisturbed; // the run's files are opened, too, by calls that ours stand before
         const Result<Simulation*> made = at_boundary("Simulation::find", make);
         if (!made) {
             SLUICE_LOG(kError, "power", "nothing is simulated in this process: %s", made.error().text());
@@ -171,6 +147,11 @@ Simulation* Simulation::find() noexcept {
         return made ? *made : nullptr;
     }();
     return found;
+}
+
+// Behind the Control, as the command has made the file.
+file::State& Simulation::state(std::size_t file) const noexcept {
+    return reinterpret_cast<file::State*>(control_.first() + sizeof(file::Control))[file];
 }
 
 std::optional<std::size_t> Simulation::file_at(std::string_view path) const noexcept {
@@ -194,9 +175,8 @@ Parts Simulation::parts_at(const coherence::Range* ranges, std::uint64_t count) 
             const std::uint64_t end =
                 std::min<std::uint64_t>(ranges[i].address + ranges[i].length, mapping.end);
             if (first < end) {
-                add_in_pieces(parts, *file,
-                              mapping.offset + (first - mapping.first) / kLineBytes * kLineBytes,
-                              mapping.offset + in_whole_lines(end - mapping.first));
+                const std::uint64_t from = mapping.offset + (first - mapping.first) / kLineBytes * kLineBytes;
+                parts.push_back({*file, from, mapping.offset + in_whole_lines(end - mapping.first) - from});
             }
         }
     }
@@ -212,23 +192,23 @@ bool Simulation::covers(coherence::Range range) const {
     return range.length != 0 && covered == in_whole_lines(before + range.length);
 }
 
-Parts Simulation::parts_of(int descriptor) const {
-    Parts parts;
+std::optional<Part> Simulation::part_of(int descriptor) const noexcept {
     struct stat status {};
     std::array<char, PATH_MAX> path; // NOLINT(cppcoreguidelines-pro-type-member-init): it is written first
     const std::optional<std::size_t> file = file_at(path_of(descriptor, path));
-    if (file && fstat(descriptor, &status) == 0) {
-        add_in_pieces(parts, *file, 0, in_whole_lines(static_cast<std::uint64_t>(status.st_size)));
+    if (!file || fstat(descriptor, &status) != 0) {
+        return std::nullopt;
     }
-    return parts;
+    return Part{*file, 0, in_whole_lines(static_cast<std::uint64_t>(status.st_size))};
 }
 
 Parts Simulation::all_parts() const {
     Parts parts;
+    parts.reserve(files_.size());
     for (std::size_t i = 0; i < files_.size(); ++i) {
         struct stat status {};
         if (stat(files_[i].path.c_str(), &status) == 0) {
-            add_in_pieces(parts, i, 0, in_whole_lines(static_cast<std::uint64_t>(status.st_size)));
+            parts.push_back({i, 0, in_whole_lines(static_cast<std::uint64_t>(status.st_size))});
         }
     }
     return parts;
@@ -239,8 +219,9 @@ Result<Look> Simulation::look_locked(const Part& part) {
     if (!file) {
         return file.error().clone();
     }
-    Look look{part, lock_.next_number_locked() + 1, std::vector<std::byte>(part.length)};
-    const Result<std::size_t> got = read_at(*file, part.offset, look.bytes.data(), look.bytes.size());
+    Look look{part, lock_.next_number_locked() + 1, state(part.file).changes,
+              std::vector<std::byte>(part.length)};
+    const Result<std::size_t> got = read_at(*file, part.offset, look.bytes);
     if (!got) {
         return got.error().clone();
     }
@@ -248,62 +229,112 @@ Result<Look> Simulation::look_locked(const Part& part) {
     return look;
 }
 
-// Lines that survive from a later look stay as they are: what two threads flush may be drained in any order.
-Result<void> Simulation::write_locked(const Look& look) const {
-    const File& file = files_[look.part.file];
-    const std::uint64_t lines = in_whole_lines(look.bytes.size()) / kLineBytes;
-    const std::uint64_t numbers_at = look.part.offset / kLineBytes * sizeof(std::uint64_t);
-    std::vector<std::uint64_t> numbers(lines); // zeros behind the end
-    const Result<std::size_t> got =
-        read_at(file.numbers, numbers_at, numbers.data(), lines * sizeof(std::uint64_t));
-    if (!got) {
-        return got.error().clone();
+// What PART holds now, piece by piece.
+Result<void> Simulation::write_locked(const Part& part) {
+    const Result<Descriptor> file = open_program_file(files_[part.file].path);
+    if (!file) {
+        return file.error().clone();
     }
-    for (std::uint64_t first = 0, end = 0; first < lines; first = end) {
-        const bool is_newer = numbers[first] < look.number;
-        for (end = first; end < lines && (numbers[end] < look.number) == is_newer; ++end) {
+    const std::uint64_t number = lock_.next_number_locked() + 1;
+    for (std::uint64_t done = 0; done < part.length; done += kPieceBytes) {
+        const std::uint64_t length = std::min(kPieceBytes, part.length - done);
+        const std::span<std::byte> bytes = std::span(room_->bytes).first(length);
+        const Result<std::size_t> got = read_at(*file, part.offset + done, bytes);
+        if (!got) {
+            return got.error().clone();
         }
-        if (is_newer) {
-            const std::uint64_t from = first * kLineBytes;
-            Result<void> written =
-                write_at(file.durable, look.part.offset + from, look.bytes.data() + from,
-                         std::min<std::uint64_t>(end * kLineBytes, look.bytes.size()) - from);
-            if (!written) {
-                return written;
-            }
-            std::fill(numbers.begin() + static_cast<std::ptrdiff_t>(first),
-                      numbers.begin() + static_cast<std::ptrdiff_t>(end), look.number);
+        Result<void> written =
+            files_[part.file].survivor.write(part.offset + done, bytes.first(*got), number, *room_);
+        if (!written || *got < length) {
+            return written; // there is no more
         }
     }
-    return write_at(file.numbers, numbers_at, numbers.data(), lines * sizeof(std::uint64_t));
+    return {};
 }
 
-void Simulation::stop_if_cut_locked() noexcept {
-    if (control().is_cut != 0) {
-        stop_for_ever(); // with the lock, which nobody needs any more
+// Piece by piece, too. A look at a file that is another one by now counts no more.
+Result<void> Simulation::write_locked(const Look& look) {
+    if (look.changes != state(look.part.file).changes) {
+        return {};
     }
+    const std::span<const std::byte> all = look.bytes;
+    for (std::uint64_t done = 0; done < all.size(); done += kPieceBytes) {
+        const std::span<const std::byte> bytes =
+            all.subspan(done, std::min<std::size_t>(kPieceBytes, all.size() - done));
+        if (Result<void> written =
+                files_[look.part.file].survivor.write(look.part.offset + done, bytes, look.number, *room_);
+            !written) {
+            return written;
+        }
+    }
+    return {};
 }
 
-void Simulation::begin_step_locked(const char* call) noexcept {
-    stop_if_cut_locked();
+// What survives of FILE's new state: what was put aside with the same file, or what that holds.
+Result<void> Simulation::arrive_locked(std::size_t file) {
+    const File& arrived = files_[file];
+    const file::State& now = arrivals_[file].state;
+    if (now.exists == 0) {
+        return arrived.survivor.nothing();
+    }
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        if (arrivals_[i].has_changed && state(i).exists != 0 && state(i).is_same(now)) {
+            return arrived.survivor.take_from(files_[i].survivor);
+        }
+    }
+    const Result<Descriptor> opened = open_program_file(arrived.path);
+    return opened ? arrived.survivor.copy_of(*opened, *room_) : opened.error().clone();
+}
+
+Result<void> Simulation::follow_names_locked() {
+    bool has_changed = false;
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        const file::State now = look_at_name(files_[i].path);
+        arrivals_[i] = {now, !now.is_same(state(i))};
+        has_changed = has_changed || arrivals_[i].has_changed;
+    }
+    if (!has_changed) {
+        return {};
+    }
+    Result<void> done;
+    for (std::size_t i = 0; done && i < files_.size(); ++i) {
+        done = arrivals_[i].has_changed ? files_[i].survivor.put_aside() : Result<void>();
+    }
+    for (std::size_t i = 0; done && i < files_.size(); ++i) {
+        done = arrivals_[i].has_changed ? arrive_locked(i) : Result<void>();
+    }
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        if (arrivals_[i].has_changed) {
+            files_[i].survivor.forget_aside();
+            const std::uint32_t changes = state(i).changes + 1;
+            state(i) = arrivals_[i].state;
+            state(i).changes = changes;
+        }
+    }
+    return done;
+}
+
+bool Simulation::is_cut_before_locked(const char* call) noexcept {
     file::Control& now = control();
+    if (now.is_cut != 0) {
+        return true;
+    }
     now.pid = getpid();
     now.call = {};
     std::strncpy(now.call.data(), call, now.call.size() - 1);
-    if (++now.steps == now.cut_at) {
-        now.is_cut = 1;
-        while (write(cut_.get(), "", 1) < 0 && errno == EINTR) {
-        }
-        stop_for_ever();
+    if (++now.steps != now.cut_at) {
+        return false;
     }
+    now.is_cut = 1;
+    tell_of_cut(cut_);
+    return true;
 }
 
 template<typename Work>
-void Simulation::step(const char* call, Work&& work) noexcept {
+void Simulation::work_locked(const char* call, Work&& work) noexcept {
     const int former_errno = errno;
     const Result<void> done = at_boundary(call, [&]() -> Result<void> {
         const std::lock_guard guard(lock_);
-        begin_step_locked(call);
         Result<void> worked = work();
         control().has_failed |= worked ? 0U : 1U;
         return worked;
@@ -315,11 +346,27 @@ void Simulation::step(const char* call, Work&& work) noexcept {
     errno = former_errno;
 }
 
+// Who stops doesn't keep the lock: others go on making and renaming files.
+template<typename Work>
+void Simulation::step(const char* call, Work&& work) noexcept {
+    bool is_cut = false;
+    work_locked(call, [&]() -> Result<void> {
+        is_cut = is_cut_before_locked(call);
+        if (is_cut) {
+            return {};
+        }
+        Result<void> followed = follow_names_locked(); // a system call without libc isn't seen
+        return followed ? work() : std::move(followed);
+    });
+    if (is_cut) {
+        stop_for_ever();
+    }
+}
+
 Looks Simulation::look_at(const Parts& parts) {
     Looks looks;
     looks.reserve(parts.size());
     const std::lock_guard guard(lock_);
-    stop_if_cut_locked();
     for (const Part& part : parts) {
         if (Result<Look> look = look_locked(part); look) {
             looks.push_back(*std::move(look));
@@ -331,15 +378,14 @@ Looks Simulation::look_at(const Parts& parts) {
     return looks;
 }
 
-void Simulation::persist(const Parts& parts, const char* call) noexcept {
+void Simulation::persist(std::span<const Part> parts, const char* call) noexcept {
     if (parts.empty()) {
         return;
     }
     step(call, [&]() -> Result<void> {
         Result<void> done;
         for (auto part = parts.begin(); done && part != parts.end(); ++part) {
-            const Result<Look> look = look_locked(*part);
-            done = look ? write_locked(*look) : look.error().clone();
+            done = write_locked(*part);
         }
         return done;
     });
@@ -353,6 +399,22 @@ void Simulation::persist(const Looks& looks, const char* call) noexcept {
         Result<void> done;
         for (auto look = looks.begin(); done && look != looks.end(); ++look) {
             done = write_locked(*look);
+        }
+        return done;
+    });
+}
+
+void Simulation::follow_names(const char* call) noexcept {
+    work_locked(call, [this] { return follow_names_locked(); });
+}
+
+void Simulation::shorten(const struct stat& status, std::uint64_t length, const char* call) noexcept {
+    const file::State cut = file::state_of(status);
+    work_locked(call, [&]() -> Result<void> {
+        Result<void> done;
+        for (std::size_t i = 0; done && i < files_.size(); ++i) {
+            done = state(i).exists != 0 && state(i).is_same(cut) ? files_[i].survivor.shorten(length)
+                                                                 : Result<void>();
         }
         return done;
     });

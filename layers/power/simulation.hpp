@@ -9,12 +9,18 @@
 // other thread of the run stops at its next step. The command then draws which of the other lines had left
 // the caches by themselves.
 //
+// What survives goes with its file: a name that another simulated file gets has what survives of that one;
+// what comes from elsewhere survives as it is; and nothing does of what is cut off, or gone.
+//
 // Thread safety: all of it, from any thread and any process. A step takes the lock of all processes, and
-// reads and writes files.
+// reads and writes files. Callers are Undisturbed.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +31,7 @@
 #include "layers/hosts/real_map.hpp"
 #include "layers/hosts/shared_lock.hpp"
 #include "layers/power/file/layout.hpp"
+#include "layers/power/survivor.hpp"
 
 namespace sluice::layers::power {
 
@@ -40,6 +47,7 @@ using Parts = std::vector<Part>;
 struct Look {
     Part part;
     std::uint64_t number;         // a later look has a higher one
+    std::uint32_t changes;        // of its file's name, by then
     std::vector<std::byte> bytes; // less than the part where the file has ended
 };
 using Looks = std::vector<Look>;
@@ -51,8 +59,8 @@ class Simulation {
 
     // What of simulated files lies at RANGES.
     Parts parts_at(const coherence::Range* ranges, std::uint64_t count) const;
-    // All of the file that DESCRIPTOR is of; nothing if that isn't simulated.
-    Parts parts_of(int descriptor) const;
+    // All of the file that DESCRIPTOR is of, if that is simulated.
+    std::optional<Part> part_of(int descriptor) const noexcept;
     Parts all_parts() const;
     // Whether all of RANGE is of simulated files.
     bool covers(coherence::Range range) const;
@@ -63,35 +71,51 @@ class Simulation {
     Looks look_at(const Parts& parts);
 
     // Steps by CALL. What PARTS hold now survives from now on; or what they held.
-    void persist(const Parts& parts, const char* call) noexcept;
+    void persist(std::span<const Part> parts, const char* call) noexcept;
     void persist(const Looks& looks, const char* call) noexcept;
+
+    // CALL has made, taken away, or renamed files.
+    void follow_names(const char* call) noexcept;
+    // CALL has cut a file to LENGTH bytes: the one that STATUS is of, if that is simulated.
+    void shorten(const struct stat& status, std::uint64_t length, const char* call) noexcept;
 
   private:
     struct File {
         std::string path;
-        Descriptor durable;
-        Descriptor numbers;
+        Survivor survivor;
+    };
+    // Where what survives of a file comes from, while names are followed.
+    struct Arrival {
+        file::State state;
+        bool has_changed;
     };
 
-    Simulation(hosts::SharedLock lock, hosts::MappedFile control, Descriptor cut, std::vector<File> files)
-        : lock_(std::move(lock)), control_(std::move(control)), cut_(std::move(cut)),
-          files_(std::move(files)) {}
+    Simulation(hosts::SharedLock lock, hosts::MappedFile control, std::string cut, std::vector<File> files);
     static Result<Simulation*> make();
-    static Result<std::vector<File>> open_files(const std::string& directory);
+    static Result<std::vector<File>> list_files(const std::string& directory);
 
     file::Control& control() const noexcept { return *reinterpret_cast<file::Control*>(control_.first()); }
     std::optional<std::size_t> file_at(std::string_view path) const noexcept;
+    file::State& state(std::size_t file) const noexcept;
+    // WORK, with the lock. If it fails, what survives isn't known any more.
+    template<typename Work>
+    void work_locked(const char* call, Work&& work) noexcept;
     template<typename Work>
     void step(const char* call, Work&& work) noexcept;
-    void begin_step_locked(const char* call) noexcept;
-    void stop_if_cut_locked() noexcept;
+    // Counts a step by CALL, unless the power is cut there, or was before.
+    bool is_cut_before_locked(const char* call) noexcept;
     Result<Look> look_locked(const Part& part);
-    Result<void> write_locked(const Look& look) const;
+    Result<void> write_locked(const Part& part);
+    Result<void> write_locked(const Look& look);
+    Result<void> follow_names_locked();
+    Result<void> arrive_locked(std::size_t file);
 
     hosts::SharedLock lock_;
     hosts::MappedFile control_;
-    const Descriptor cut_;
+    const std::string cut_;
     const std::vector<File> files_;
+    const std::unique_ptr<Room> room_; // under the lock, as the next one
+    std::vector<Arrival> arrivals_;    // one for each file
 };
 
 } // namespace sluice::layers::power

@@ -298,6 +298,7 @@ TEST(register__wrong__changes_nothing_and_says_why) {
     assert_refused({"dat", "register", "mlx5_0", "--name", "taken"}, 1,
                    "'taken' is named already, in /etc/dat.conf:1");
     assert_refused({"dat", "register", "mlx5_0", "--name", std::string(256, 'n')}, 2, "1 to 255 characters");
+    assert_refused({"dat", "register", "mlx5_0", "--name", ""}, 2, "1 to 255 characters");
     assert_refused({"dat", "register", "mlx5_0", "--name", "a\nb"}, 2, "control character");
     assert_refused({"dat", "unregister", "taken"}, 3, "has not named a 'taken'");
     assert_refused({"dat", "register"}, 2, "DEV");

@@ -25,7 +25,7 @@ std::set<std::string> contents(const Outcomes& outcomes, unsigned count) {
     std::set<std::string> all;
     for (unsigned number = 0; number < count; ++number) {
         if (const std::optional<Outcome> outcome = outcomes.at(number)) {
-            all.insert(outcome->files.at(0));
+            all.insert(*outcome->files.at(0));
         }
     }
     return all;
@@ -108,7 +108,7 @@ TEST(two_files__lines_of_both_are_drawn) {
     std::set<std::string> all;
     for (unsigned number = 0; number < 14; ++number) {
         if (const std::optional<Outcome> outcome = outcomes.at(number)) {
-            all.insert(outcome->files.at(0) + outcome->files.at(1));
+            all.insert(*outcome->files.at(0) + *outcome->files.at(1));
         }
     }
     assert_true(all == (std::set<std::string>{"ac", "bd", "ad", "bc"}));

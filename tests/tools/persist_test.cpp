@@ -79,7 +79,7 @@ TEST(each_run__begins_with_the_first_contents) {
 
 TEST(no_check__leaves_what_was_drawn) {
     const Simulated memory;
-    const Ran ran = memory.run({"--cut", "2"}, "printf one > $F; sync $F; printf two > $F; sync $F");
+    const Ran ran = memory.run({"--cut", "2"}, "printf one > $F; sync $F; printf two 1<> $F; sync $F");
     expect(ran, 0);
     assert_contains(ran.err, "power cut before step 2 (fsync), seed 1");
     assert_true(memory.left() == "one" || memory.left() == "two");
@@ -87,7 +87,7 @@ TEST(no_check__leaves_what_was_drawn) {
 
 TEST(one_outcome__is_that_one) {
     const Simulated memory;
-    const std::string script = "printf one > $F; sync $F; printf two > $F; sync $F";
+    const std::string script = "printf one > $F; sync $F; printf two 1<> $F; sync $F";
     expect(memory.run({"--cut", "2", "--outcome", "0"}, script), 0);
     assert_string_equal(memory.left().c_str(), "one");
     expect(memory.run({"--cut", "2", "--outcome", "1"}, script), 0);
@@ -116,6 +116,14 @@ TEST(others__go_on_until_they_wait) {
     expect(ran, 66);
 }
 
+TEST(others__make_files_while_one_has_stopped) {
+    const Simulated memory;
+    const std::string script =
+        "printf x > $F; sync $F & P=$!; until grep -q '^State:.S' /proc/$P/status; do :; done; "
+        "printf told > $G; wait";
+    expect(memory.run({"--cut", "1", "--check", "! grep told " + memory.other()}, script), 66);
+}
+
 TEST(output__of_repeated_runs__only_where_the_check_fails) {
     const Simulated memory;
     const std::string script = "echo from the program; printf x > $F; sync $F";
@@ -133,6 +141,68 @@ TEST(program__that_fails__its_status) {
     const Ran ran = memory.run({"--every-step", "--check", "true"}, "printf x > $F; sync $F; exit 9");
     expect(ran, 9);
     assert_contains(ran.err, "the command ended with status 9 before the power was cut, behind 1 step");
+}
+
+// It may close ours, too, and have its own files in their place.
+TEST(program__that_closes_all_descriptors__keeps_its_files) {
+    const Simulated memory;
+    const std::string rough = TEST_ROUGH " closes $F";
+    const Ran all = memory.run({"--every-step", "--check", "true"}, rough);
+    expect(all, 0);
+    assert_contains(all.err, "before each of 2 steps");
+    for (int i = 0; i < 8; ++i) {
+        assert_string_equal(content_of(memory.file() + "." + std::to_string(i)).c_str(), "precious");
+    }
+}
+
+TEST(program__that_syncs_in_a_handler__ends) {
+    const Simulated memory;
+    expect(memory.run({"--check", "true"}, TEST_ROUGH " handles $F"), 0);
+}
+
+TEST(program__that_cancels_threads__ends) {
+    const Simulated memory;
+    expect(memory.run({"--check", "true"}, TEST_ROUGH " cancels $F"), 0);
+}
+
+// What survives goes with its file. Each check is for what is never found on a disk.
+TEST(names__that_change__take_what_survives_along) {
+    const Simulated memory;
+    const std::pair<const char*, const char*> cases[] = {
+        {"head -c 8192 /dev/zero | tr '\\0' b > $F.new; sync $F.new; mv $F.new $F", "! grep -q a $F"},
+        {"rm $F; printf b > $F", "! grep -q a $F"},
+        {"truncate -s 0 $F; truncate -s 8192 $F", "! grep -q a $F"},
+        {"truncate -s 100 $F; truncate -s 8192 $F; sync $F",
+         "[ \"$(tr -d '\\0' < $F)\" = \"$(printf %100s | tr ' ' a)\" ]"},
+        {": > $F; printf b >> $F", "! grep -q a $F"},
+        {"rm $F", "[ ! -e $F ]"},
+        {"rm $F; sync; :", "[ ! -e $F ]"},
+    };
+    for (const auto& [script, check] : cases) {
+        std::ofstream(memory.file()) << std::string(8192, 'a');
+        const Ran ran = memory.run({"--every-step", "--check", memory.names() + check}, script);
+        if (ran.status != 0) {
+            fail_msg("%s: %s", script, ran.err.c_str());
+        }
+    }
+}
+
+TEST(names__of_two_simulated_files__are_exchanged_with_what_survives) {
+    const Simulated memory;
+    const std::string write_and_rename = "printf b > $G; sync $G; mv $G $F";
+    expect(memory.run({"--file", memory.other(), "--check", memory.names() + "[ \"$(cat $F)\" = b ]"},
+                      write_and_rename),
+           0);
+    const std::string unsynced = "printf b > $G; mv $G $F";
+    expect(
+        memory.run({"--file", memory.other(), "--check", memory.names() + "[ \"$(cat $F)\" = b ]"}, unsynced),
+        66);
+}
+
+TEST(file__that_is_never_made__is_not_there) {
+    const Simulated memory;
+    const std::string check = "[ ! -e " + memory.other() + " ]";
+    expect(memory.run({"--file", memory.other(), "--check", check}, "printf a > $F; sync $F"), 0);
 }
 
 TEST(check__that_ends_by_a_signal__has_failed) {
@@ -188,6 +258,18 @@ TEST(files__that_cant_be__are_told) {
     const Ran nowhere = run({"persist", "run", "--file", memory.file() + "/in/it", "--", "true"});
     expect(nowhere, 1);
     assert_contains(nowhere.err, "its directory is not there");
+    const Ran nothing = run({"persist", "run", "--file", "", "--", "true"});
+    expect(nothing, 1);
+    assert_contains(nothing.err, "its directory is not there");
+    const Ran directory = run({"persist", "run", "--file", "/tmp", "--", "true"});
+    expect(directory, 1);
+    assert_contains(directory.err, "it is a directory");
+    const std::string link = memory.file() + ".link";
+    assert_int_equal(symlink("nowhere", link.c_str()), 0);
+    const Ran dangling = run({"persist", "run", "--file", link, "--", "true"});
+    expect(dangling, 1);
+    assert_contains(dangling.err, "it is a link to a file that isn't there");
+    assert_true(std::filesystem::is_symlink(link));
     const Ran device = run({"persist", "run", "--file", "/dev/null", "--", "true"});
     expect(device, 1);
     assert_contains(device.err, "only a regular file can be simulated");

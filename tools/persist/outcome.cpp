@@ -48,10 +48,10 @@ void add_lost(std::vector<Extent>& lost, std::size_t file, std::uint64_t first, 
 
 Outcomes::Outcomes(std::vector<AtCut> files, std::uint64_t seed) : files_(std::move(files)), seed_(seed) {
     for (std::size_t file = 0; file < files_.size(); ++file) {
-        const AtCut& at_cut = files_[file];
-        for (std::uint64_t at = 0; at < at_cut.caches.size(); at += kWordBytes) {
-            const std::uint64_t length = std::min(kWordBytes, at_cut.caches.size() - at);
-            if (at_cut.caches.compare(at, length, bytes_at(at_cut.durable, at, length)) == 0) {
+        const std::string caches = files_[file].caches.value_or("");
+        for (std::uint64_t at = 0; at < caches.size(); at += kWordBytes) {
+            const std::uint64_t length = std::min(kWordBytes, caches.size() - at);
+            if (caches.compare(at, length, bytes_at(files_[file].durable, at, length)) == 0) {
                 continue;
             }
             const std::uint64_t line = at / kLineBytes * kLineBytes;
@@ -68,13 +68,14 @@ Outcome Outcomes::make(std::string way, Survives&& survives) const {
     Outcome outcome{{}, std::move(way), {}};
     outcome.files.reserve(files_.size());
     for (const AtCut& file : files_) {
-        outcome.files.push_back(bytes_at(file.durable, 0, file.caches.size()));
+        outcome.files.push_back(file.caches ? std::optional(bytes_at(file.durable, 0, file.caches->size()))
+                                            : std::nullopt);
     }
     for (const Unit& word : words_) {
-        std::string& file = outcome.files[word.file];
+        std::string& file = *outcome.files[word.file]; // it has words
         const std::uint64_t length = std::min(kWordBytes, file.size() - word.offset);
         if (survives(word)) {
-            file.replace(word.offset, length, files_[word.file].caches, word.offset, length);
+            file.replace(word.offset, length, *files_[word.file].caches, word.offset, length);
         } else {
             add_lost(outcome.lost, word.file, word.offset, word.offset + length - 1);
         }

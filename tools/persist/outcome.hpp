@@ -21,8 +21,8 @@ namespace sluice::tools::persist {
 
 // A file when the power is cut.
 struct AtCut {
-    std::string caches;  // as programs see it; its length is the file's
-    std::string durable; // what was flushed; as if zeros followed
+    std::optional<std::string> caches; // as programs see it; its length is the file's. None: it isn't there
+    std::string durable;               // what was flushed; as if zeros followed
 };
 
 // Bytes of a file.
@@ -33,9 +33,9 @@ struct Extent {
 };
 
 struct Outcome {
-    std::vector<std::string> files;
-    std::string way;          // such as "all lines but one survive"
-    std::vector<Extent> lost; // what was in the caches only, and has not survived
+    std::vector<std::optional<std::string>> files; // none: it isn't there
+    std::string way;                               // such as "all lines but one survive"
+    std::vector<Extent> lost;                      // what was in the caches only, and has not survived
 };
 
 class Outcomes {

@@ -37,9 +37,14 @@ std::string without_links(const std::string& path) {
     if (fs::path whole = fs::canonical(path, error); !error) {
         return whole.string();
     }
-    const fs::path parent = fs::canonical(fs::absolute(path).parent_path(), error);
-    if (error || name.empty()) {
-        fail(path, "its directory is not there; --file names a file that the command maps");
+    if (fs::is_symlink(fs::symlink_status(path, error))) {
+        fail(path, "it is a link to a file that isn't there; name the file itself");
+    }
+    const fs::path parent =
+        path.empty() ? fs::path() : fs::canonical(fs::absolute(path).parent_path(), error);
+    if (error || name.empty() || !fs::is_directory(parent)) {
+        fail(path.empty() ? "''" : path,
+             "its directory is not there; --file names a file that the command maps");
     }
     return (parent / name).string();
 }
@@ -62,6 +67,11 @@ void write_file(const std::string& path, const std::string& content) {
     }
 }
 
+file::State state_at(const std::string& path) {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0 ? file::state_of(status) : file::State{};
+}
+
 // Nothing where there is no file.
 std::optional<std::string> look_at(const std::string& path) {
     std::error_code error;
@@ -70,7 +80,9 @@ std::optional<std::string> look_at(const std::string& path) {
         return std::nullopt;
     }
     if (!fs::is_regular_file(status)) {
-        fail(path, "only a regular file can be simulated; give the command one instead of a device");
+        fail(path, fs::is_directory(status)
+                       ? "it is a directory; --file names a file in it"
+                       : "only a regular file can be simulated; give the command one instead of a device");
     }
     if (fs::file_size(path, error) > kMostBytes || error) {
         fail(path, "a simulated file may have 1 GiB; let the command use a smaller one");
@@ -124,11 +136,26 @@ void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
     control.magic = file::kMagic;
     control.cut_at = cut_at;
     control.is_ddio_off = is_ddio_off ? 1 : 0;
-    write_file(in_folder(file::kControl), {reinterpret_cast<const char*>(&control), sizeof control});
+    std::string shared(reinterpret_cast<const char*>(&control), sizeof control);
+    for (const File& each : files_) {
+        const file::State state = state_at(each.path);
+        shared.append(reinterpret_cast<const char*>(&state), sizeof state);
+    }
+    write_file(in_folder(file::kControl), shared);
     unlink(in_folder("lock").c_str()); // who held it is dead
     std::array<char, 64> bytes{};
     while (read(cut_fd_, bytes.data(), bytes.size()) > 0) {
     }
+}
+
+std::vector<file::State> SimulatedFiles::last_states() const {
+    const std::string bytes = content_of(in_folder(file::kControl));
+    std::vector<file::State> states(files_.size());
+    if (bytes.size() < sizeof(file::Control) + states.size() * sizeof(file::State)) {
+        fail(in_folder(file::kControl), "somebody has changed it");
+    }
+    std::memcpy(states.data(), bytes.data() + sizeof(file::Control), states.size() * sizeof(file::State));
+    return states;
 }
 
 LastStep SimulatedFiles::last_step() const {
@@ -148,15 +175,31 @@ LastStep SimulatedFiles::last_step() const {
 std::vector<AtCut> SimulatedFiles::at_cut() const {
     std::vector<AtCut> all;
     all.reserve(files_.size());
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-        all.push_back({look_at(files_[i].path).value_or(""), content_of(in_folder(file::durable_name(i)))});
+    const std::vector<file::State> states = last_states();
+    for (const File& each : files_) {
+        std::optional<std::string> caches = look_at(each.path);
+        const file::State now = state_at(each.path);
+        const auto found =
+            std::ranges::find_if(states, [&now](const file::State& state) { return state.is_same(now); });
+        const auto own = states.begin() + (&each - files_.data());
+        // Names may have changed since by system calls that nobody saw.
+        const auto from = own->is_same(now) ? own : found;
+        std::string durable =
+            from != states.end()
+                ? content_of(in_folder(file::durable_name(static_cast<std::size_t>(from - states.begin()))))
+                : caches.value_or("");
+        all.push_back({std::move(caches), std::move(durable)});
     }
     return all;
 }
 
 void SimulatedFiles::leave(const Outcome& outcome) const {
     for (std::size_t i = 0; i < files_.size(); ++i) {
-        write_file(files_[i].path, outcome.files[i]);
+        if (outcome.files[i]) {
+            write_file(files_[i].path, *outcome.files[i]);
+        } else {
+            unlink(files_[i].path.c_str());
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/power/file/layout.hpp"
 #include "tools/persist/outcome.hpp"
 #include "tools/scratch.hpp"
 
@@ -49,6 +50,7 @@ class SimulatedFiles {
         std::optional<std::string> at_first;
     };
 
+    std::vector<layers::power::file::State> last_states() const;
     std::string in_folder(const std::string& name) const { return folder_.path() + "/" + name; }
 
     std::vector<File> files_;

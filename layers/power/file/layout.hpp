@@ -2,7 +2,7 @@
 //
 // The directory of a run of `sluice persist run`, as the command makes it and libsluice-power.so uses it:
 //
-//     control     a Control
+//     control     a Control, and behind it a State for each file
 //     files       paths, one a line: the simulated files, in the order of their numbers
 //     N.durable   what of file N survives a cut now
 //     N.numbers   for each of its lines, the number of the look at the file that the line is from
@@ -12,6 +12,8 @@
 // The file itself, at its path, is what the CPUs' caches show. Numbers are in the host's order of bytes.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +21,7 @@
 
 namespace sluice::layers::power::file {
 
-inline constexpr std::array<char, 8> kMagic = {'S', 'L', 'P', 'O', 'W', 'E', 'R', '1'};
+inline constexpr std::array<char, 8> kMagic = {'S', 'L', 'P', 'O', 'W', 'E', 'R', '2'};
 inline constexpr const char* kControl = "control";
 inline constexpr const char* kFiles = "files";
 inline constexpr const char* kCut = "cut";
@@ -37,6 +39,22 @@ struct Control {
     std::int32_t pid;          // of the last step's process
     std::array<char, 56> call; // of the last step
 };
+
+// Which file stands at a simulated file's path. Under the same lock.
+struct State {
+    std::uint64_t device;
+    std::uint64_t inode;
+    std::uint32_t exists;
+    std::uint32_t changes; // how often there was another file, or none
+
+    bool is_same(const State& other) const noexcept {
+        return exists == other.exists && (exists == 0 || (device == other.device && inode == other.inode));
+    }
+};
+
+inline State state_of(const struct stat& status) noexcept {
+    return {status.st_dev, status.st_ino, 1, 0};
+}
 
 inline std::string durable_name(std::size_t number) {
     return std::to_string(number) + ".durable";

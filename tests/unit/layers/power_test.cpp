@@ -32,16 +32,20 @@ constexpr std::size_t kBytes = 8192;
 class Run {
   public:
     Run() {
-        char path[] = "/tmp/sluice-power-XXXXXX";
-        if (mkdtemp(path) == nullptr) {
+        char folder[] = "/tmp/sluice-power-XXXXXX";
+        if (mkdtemp(folder) == nullptr) {
             std::abort();
         }
-        folder_ = path;
+        folder_ = folder;
         file::Control control{};
         control.magic = file::kMagic;
-        write(file::kControl, {reinterpret_cast<const char*>(&control), sizeof control});
         write(file::kFiles, folder_ + "/memory\n");
         write("memory", std::string(kBytes, 'a'));
+        struct stat status {};
+        stat(path().c_str(), &status);
+        const file::State state = file::state_of(status);
+        write(file::kControl, std::string(reinterpret_cast<const char*>(&control), sizeof control) +
+                                  std::string(reinterpret_cast<const char*>(&state), sizeof state));
         write(file::durable_name(0), std::string(kBytes, 'a'));
         mkfifo((folder_ + "/" + file::kCut).c_str(), S_IRUSR | S_IWUSR);
         // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread
@@ -206,10 +210,12 @@ TEST(file__that_became_shorter__no_step_fails) {
 TEST(descriptor__all_of_its_file) {
     const Mapped memory;
     memory.fill(kBytes / kLine - 1, 'b');
-    Simulation::find()->persist(Simulation::find()->parts_of(memory.fd()), "test");
+    const std::optional<Part> all = Simulation::find()->part_of(memory.fd());
+    assert_true(all.has_value());
+    Simulation::find()->persist({&*all, 1}, "test");
     assert_int_equal(survivor(kBytes / kLine - 1), 'b');
     const Descriptor other(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    assert_true(Simulation::find()->parts_of(other.get()).empty());
+    assert_false(Simulation::find()->part_of(other.get()).has_value());
 }
 
 TEST(device_writes__survive_once_they_are_pushed) {

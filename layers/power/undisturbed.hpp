@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// While one lives, no signal's handler runs in its thread, and nothing cancels that: a handler may call
+// fsync(), which would wait for the lock that its own thread has, and a cancelled thread would leave a step
+// half done. What that thread calls of libc are calls of our own, though ours stand before them.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace sluice::layers::power {
+
+class Undisturbed {
+  public:
+    Undisturbed() noexcept {
+        ++depth;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_state_);
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &former_signals_);
+    }
+    ~Undisturbed() {
+        pthread_sigmask(SIG_SETMASK, &former_signals_, nullptr);
+        pthread_setcancelstate(former_state_, nullptr);
+        --depth;
+    }
+    // Whether one lives in this thread.
+    static bool is_alive() noexcept { return depth != 0; }
+    Undisturbed(const Undisturbed&) = delete;
+    Undisturbed& operator=(const Undisturbed&) = delete;
+
+  private:
+    [[gnu::tls_model("initial-exec")]] static inline constinit thread_local unsigned depth = 0;
+
+    int former_state_ = 0;
+    sigset_t former_signals_{};
+};
+
+} // namespace sluice::layers::power

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What `sluice persist run` must bear, and programs do:
+ *
+ *   rough_program closes FILE     closes every descriptor that it may have, as daemons do, and writes to
+ * files of its own, FILE.0 to FILE.7, while it makes FILE durable rough_program handles FILE    calls fsync()
+ * in a signal's handler, while it calls msync() rough_program cancels FILE    cancels threads in msync()
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { kBytes = 65536, kOwnFiles = 8, kDescriptors = 256, kHandled = 20, kCancelled = 20 };
+
+static int file;
+static char* memory;
+static volatile sig_atomic_t handled;
+
+static void must(int is_right, const char* what) {
+    if (!is_right) {
+        perror(what);
+        exit(1);
+    }
+}
+
+static void make_durable(void) {
+    must(msync(memory, kBytes, MS_SYNC) == 0, "msync");
+}
+
+static void close_all(const char* path) {
+    make_durable();
+    for (int i = 3; i < kDescriptors; ++i) {
+        close(i);
+    }
+    for (int i = 0; i < kOwnFiles; ++i) {
+        char* name = NULL;
+        must(asprintf(&name, "%s.%d", path, i) > 0, "asprintf");
+        const int own = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        must(own >= 0 && write(own, "precious", 8) == 8, name);
+        free(name);
+    }
+    memory[64] = 'b';
+    make_durable();
+}
+
+static void handle(int number) {
+    (void)number;
+    ++handled;
+    (void)fsync(file);
+}
+
+static void handle_signals(void) {
+    const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    const struct itimerval often = {{0, 2000}, {0, 2000}};
+    must(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0, "setitimer");
+    while (handled < kHandled) {
+        ++memory[0];
+        make_durable();
+    }
+}
+
+static void* write_for_ever(void* nothing) {
+    for (;;) {
+        ++memory[0];
+        make_durable();
+    }
+    return nothing;
+}
+
+static void cancel_threads(void) {
+    for (int i = 0; i < kCancelled; ++i) {
+        pthread_t thread = 0;
+        void* result = NULL;
+        must(pthread_create(&thread, NULL, write_for_ever, NULL) == 0, "pthread_create");
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        must(result == PTHREAD_CANCELED, "pthread_join");
+    }
+    make_durable();
+}
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s closes|handles|cancels FILE\n", argv[0]);
+        return 2;
+    }
+    file = open(argv[2], O_RDWR | O_CREAT, 0600);
+    must(file >= 0 && ftruncate(file, kBytes) == 0, argv[2]);
+    memory = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    must(memory != MAP_FAILED, "mmap");
+    if (strcmp(argv[1], "closes") == 0) {
+        close_all(argv[2]);
+    } else if (strcmp(argv[1], "handles") == 0) {
+        handle_signals();
+    } else {
+        cancel_threads();
+    }
+    return 0;
+}
