@@ -249,7 +249,7 @@ Result<std::optional<rpma_conn_event>> Conn::next_event() {
 std::optional<rpma_conn_event> Conn::told(glue::ConnectionEvent& event) {
     std::optional<rpma_conn_event> name = name_of(event.kind);
     if (event.kind == glue::ConnectionEventKind::kPeerDied) {
-        if (was_left_) {
+        if (was_left_ || is_lost_) {
             name = RPMA_CONN_CLOSED;
         } else if (is_ended_.exchange(true)) {
             return std::nullopt;
@@ -259,12 +259,11 @@ std::optional<rpma_conn_event> Conn::told(glue::ConnectionEvent& event) {
         established(event);
     }
     is_refused_ = is_refused_ || name == RPMA_CONN_REJECTED || name == RPMA_CONN_UNREACHABLE;
-    const bool is_known =
-        (name == RPMA_CONN_CLOSED && is_ended_.exchange(true)) || (name == RPMA_CONN_LOST && was_left_);
+    const bool is_known = (name == RPMA_CONN_CLOSED && is_ended_.exchange(true)) ||
+                          (name == RPMA_CONN_LOST && (was_left_ || is_lost_.exchange(true)));
     if (!name || is_known) {
         return std::nullopt;
     }
-    is_lost_ = is_lost_ || name == RPMA_CONN_LOST;
     log_message(RPMA_LOG_LEVEL_NOTICE, {}, text_of(*name));
     return name;
 }

@@ -285,13 +285,6 @@ TEST(qp_num__of_a_connection__is_that_of_its_completions) {
     assert_int_equal(take(cq_of(pair.client)).qp_num, number);
 }
 
-// The peer's host has burnt down: nobody says goodbye, requests aren't answered.
-int tell_of_no_answer(ibv_cq*, int, ibv_wc* wc) {
-    *wc = {};
-    wc->status = IBV_WC_RETRY_EXC_ERR;
-    return 1;
-}
-
 TEST(peer__answers_no_more__lost) {
     const Host left(0);
     const Host right(1);
@@ -299,12 +292,7 @@ TEST(peer__answers_no_more__lost) {
     rpma_conn_event event = RPMA_CONN_UNDEFINED;
     int code = -1;
     std::thread waiter([&] { code = rpma_conn_next_event(pair.client, &event); });
-    ibv_context_ops& ops = left.context->ops;
-    const auto before = ops.poll_cq;
-    ops.poll_cq = tell_of_no_answer;
-    ibv_wc wc{};
-    must(rpma_cq_get_wc(cq_of(pair.client), 1, &wc, nullptr));
-    ops.poll_cq = before;
+    lose_peer(left.context, pair.client);
     waiter.join();
     must(code);
     assert_int_equal(event, RPMA_CONN_LOST);
@@ -318,12 +306,7 @@ TEST(peer__answers_no_more_after_disconnecting__closed_only) {
     const Host right(1);
     const Connected pair(left, right);
     must(rpma_conn_disconnect(pair.client));
-    ibv_context_ops& ops = left.context->ops;
-    const auto before = ops.poll_cq;
-    ops.poll_cq = tell_of_no_answer;
-    ibv_wc wc{};
-    must(rpma_cq_get_wc(cq_of(pair.client), 1, &wc, nullptr));
-    ops.poll_cq = before;
+    lose_peer(left.context, pair.client);
     assert_int_equal(next_event(pair.client), RPMA_CONN_CLOSED);
 }
 

@@ -86,12 +86,13 @@ class Server {
     pid_t pid_ = -1;
 };
 
-std::unique_ptr<Server> servers[2];
+std::unique_ptr<Server> servers[3];
 
 // A client that finds a device by the server's address, as programs do.
 struct Client {
     explicit Client(const std::string& server) {
-        must(rpma_peer_new(context_of(server, RPMA_UTIL_IBV_CONTEXT_REMOTE), &peer));
+        context = context_of(server, RPMA_UTIL_IBV_CONTEXT_REMOTE);
+        must(rpma_peer_new(context, &peer));
         must(rpma_mr_reg(peer, block.data(), block.size(), kAllUsages, &mr));
         rpma_conn_req* request = nullptr;
         must(rpma_conn_req_new(peer, server.c_str(), kPort, nullptr, &request));
@@ -110,6 +111,7 @@ struct Client {
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
+    ibv_context* context = nullptr;
     rpma_peer* peer = nullptr;
     std::vector<char> block = std::vector<char>(1 << 20, 'c');
     rpma_mr_local* mr = nullptr;
@@ -155,6 +157,16 @@ TEST(peer__killed__waits_end_with_an_error_and_lost) {
     must(rpma_write(client.conn, client.remote, 0, client.mr, 0, 64, kAlways, nullptr));
     assert_int_equal(take(cq_of(client.conn)).status, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(next_event(client.conn), RPMA_CONN_LOST);
+}
+
+TEST(peer__killed_when_it_is_lost__closed_and_not_lost_again) {
+    const Server& server = *servers[2];
+    const Client client(server.address());
+    lose_peer(client.context, client.conn);
+    assert_int_equal(next_event(client.conn), RPMA_CONN_LOST);
+    server.kill();
+    (void)server.wait_for_end();
+    assert_int_equal(next_event(client.conn), RPMA_CONN_CLOSED);
 }
 
 } // namespace

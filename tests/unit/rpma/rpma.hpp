@@ -265,6 +265,21 @@ inline ibv_wc must_complete(rpma_conn* conn, const void* id, int opcode) {
     return wc;
 }
 
+// What CONN hears when its peer's host, and HOST is its own, has burnt down: nobody says goodbye, requests
+// aren't answered.
+inline void lose_peer(ibv_context* host, const rpma_conn* conn) {
+    const auto tell_of_no_answer = [](ibv_cq*, int, ibv_wc* wc) {
+        *wc = {};
+        wc->status = IBV_WC_RETRY_EXC_ERR;
+        return 1;
+    };
+    const auto before = host->ops.poll_cq;
+    host->ops.poll_cq = tell_of_no_answer;
+    ibv_wc wc{};
+    must(rpma_cq_get_wc(cq_of(conn), 1, &wc, nullptr));
+    host->ops.poll_cq = before;
+}
+
 inline std::size_t open_descriptors() {
     std::size_t count = 0;
     for (int fd = 0; fd < 1024; ++fd) {
