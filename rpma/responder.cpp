@@ -130,11 +130,14 @@ Answer Responder::handle(Conn& conn, const ibv_wc& completion,
     if (completion.status != IBV_WC_SUCCESS) {
         return Answer::kRefused;
     }
+    if (completion.qp_num != conn.queues().qp().number()) {
+        return Answer::kInvalid; // of another connection
+    }
     if (*slot == State::kAnswering && completion.opcode == IBV_WC_SEND) {
         return receive(conn.queues(), *slot);
     }
     if (*slot != State::kReceiving || completion.opcode != IBV_WC_RECV ||
-        completion.byte_len > kRequestBytes || completion.qp_num != conn.queues().qp().number()) {
+        completion.byte_len > kRequestBytes) {
         return Answer::kInvalid;
     }
     const std::optional<FlushRequest> request =

@@ -166,6 +166,26 @@ TEST(responder__given_twice_or_to_another__refused) {
     refuses(served.handle(wc));
 }
 
+// Slots have numbers: that of another connection's answer is one of ours, too.
+TEST(responder__answer_of_another_connection__refused) {
+    Served served;
+    Served other;
+    const auto answer = [](Served& each) {
+        must(rpma_recv(each.conn.client, each.client.mr, kAnswersAt, 64, nullptr));
+        each.send(request_for(0, 8, 1));
+        must(each.handle_next());
+    };
+    answer(served);
+    answer(other);
+    ibv_wc of_other = take(cq_of(other.conn.server));
+    ibv_wc own = take(cq_of(served.conn.server));
+    std::swap(of_other.wr_id, own.wr_id);
+    refuses(served.handle(of_other));
+    std::swap(of_other.wr_id, own.wr_id);
+    must(served.handle(own));
+    must(other.handle(of_other));
+}
+
 // A program's own requests may complete in the same queue.
 TEST(responder__not_its_completion__told_so) {
     Served served;
