@@ -155,9 +155,15 @@ Answer Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
     return is_refused ? Answer::kRefused : Answer::kForeign;
 }
 
-// A notification may be for completions that were taken before it.
+// A notification may be for completions that were taken before it. It wakes one thread, which may leave
+// completions that nothing notifies of any more: so threads wait one after the other, and each looks first.
 Answer Cq::wait_and_take(int max, ibv_wc* completions, int* taken) noexcept {
     Answer answer = take(max, completions, taken);
+    if (answer != Answer::kNoCompletion) {
+        return answer;
+    }
+    const LockGuard guard(waiting_);
+    answer = take(max, completions, taken);
     while (answer == Answer::kNoCompletion) {
         if (const Answer waited = wait(); waited != Answer::kDone) {
             return waited;

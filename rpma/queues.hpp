@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/descriptor.hpp"
+#include "core/sync.hpp"
 #include "ibverbs-glue/queue_pair.hpp"
 #include "rpma/codes.hpp"
 #include "rpma/config.hpp"
@@ -54,6 +55,7 @@ class Cq {
     std::optional<glue::CompletionQueue> queue_; // before its channel goes
     std::unique_ptr<Credits> credits_;
     std::atomic<unsigned> unacknowledged_{0}; // what take_notification() took
+    Mutex waiting_;                           // wait_and_take()'s turn
     int loss_fd_ = -1;
 };
 

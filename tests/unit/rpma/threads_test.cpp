@@ -2,6 +2,8 @@
 //
 // What docs/threading.md promises: calls on one object from several threads at once. What is looked at is
 // what the sanitizer for threads sees, and that nothing is lost.
+#include <sluice/rpma.h>
+
 #include "tests/unit/rpma/rpma.hpp"
 
 using namespace sluice::rpma::test;
@@ -65,6 +67,31 @@ TEST(peer__regions_made_by_all__all_are) {
             must(rpma_mr_dereg(&mr));
         }
     });
+}
+
+// One notification may be for several completions; each is somebody's nevertheless.
+TEST(queue__waited_for_by_all__each_takes_one) {
+    Host left(0);
+    Host right(1);
+    const Config config;
+    must(rpma_conn_cfg_set_rq_size(config.cfg, kThreads));
+    const Connected pair(left, right, config.cfg, config.cfg);
+    for (int i = 0; i < kRounds; ++i) {
+        for (int each = 0; each < kThreads; ++each) {
+            must(rpma_recv(pair.server, right.mr, 0, 64, nullptr));
+        }
+        std::thread sender([&] {
+            for (int each = 0; each < kThreads; ++each) {
+                must(rpma_send(pair.client, left.mr, 0, 8, RPMA_F_COMPLETION_ON_ERROR, nullptr));
+            }
+        });
+        run([&](int) {
+            ibv_wc wc{};
+            must(rpma_cq_wait_wc(cq_of(pair.server), 1, &wc, nullptr));
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        });
+        sender.join();
+    }
 }
 
 // Four writers, one who takes completions; and who asks the connection about itself.
