@@ -408,9 +408,8 @@ int rpma_mr_remote_delete(struct rpma_mr_remote** mr_ptr);
  *
  * Errors:
  * - RPMA_E_INVAL: mr is NULL
- * - RPMA_E_INVAL: the range is not within the region or has 4 GiB or more, or the system knows no such
- *   advice or flags
- * - RPMA_E_NOSUPP: the device takes no advice
+ * - RPMA_E_INVAL: the range is not within the region or has 4 GiB or more, or the device says so
+ * - RPMA_E_NOSUPP: the device takes no advice, or knows none of that kind or no such flags
  * - RPMA_E_PROVIDER: the device refuses
  */
 int rpma_mr_advise(struct rpma_mr_local* mr, size_t offset, size_t len, int advice, uint32_t flags);

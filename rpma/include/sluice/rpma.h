@@ -65,6 +65,7 @@ int rpma_conn_cfg_get_max_pieces(const struct rpma_conn_cfg* cfg, uint32_t* max_
  * - RPMA_E_INVAL: flags is 0
  * - RPMA_E_INVAL: a piece has no bytes, or is not within its region
  * - RPMA_E_INVAL: all pieces together do not fit into the peer's region at that offset, or have 4 GiB or more
+ * - RPMA_E_AGAIN: completions are counted, and the queue may be full
  * - RPMA_E_PROVIDER: the device refuses: too many requests are under way, or the connection is not
  *   established
  */
@@ -98,6 +99,7 @@ struct rpma_write_args {
  * - RPMA_E_INVAL: conn or writes is NULL
  * - RPMA_E_INVAL: num_writes is less than 1 or more than RPMA_MAX_WRITES
  * - RPMA_E_INVAL: rpma_write() would refuse one of the writes
+ * - RPMA_E_AGAIN: completions are counted, and the queue may be too full for all of them
  * - RPMA_E_PROVIDER: the device refuses one: too many requests are under way, or the connection is not
  *   established
  */
