@@ -5,8 +5,11 @@
 #include <rdma/rdma_cma.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "ibverbs-glue/context.hpp"
 #include "ibverbs-glue/uroce_contexts.hpp"
@@ -56,8 +59,23 @@ Result<ibv_context*> device_of(const Id& id, const Address& address) {
     return id->verbs;
 }
 
+// getaddrinfo() cuts such a number.
+bool is_beyond_ports(const char* service) noexcept {
+    const std::string_view text = service != nullptr ? service : "";
+    std::uint16_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
+
+const char* text_of(int status) noexcept {
+    return status == EAI_SERVICE ? "no such port" : gai_strerror(status);
+}
+
 // 0, or a code of getaddrinfo()'s.
 int find_address(const char* host, const char* service, int flags, Address& address) {
+    if (is_beyond_ports(service)) {
+        return EAI_SERVICE;
+    }
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = flags;
@@ -82,7 +100,7 @@ Result<Address> look_up(const char* host, const char* service, bool for_listenin
         status != 0) {
         const int why = status == EAI_SYSTEM ? errno : status == EAI_MEMORY ? ENOMEM : ENOENT;
         return Error::format(ErrorKind::kNotFound, why, "'%s' port '%s': %s", host,
-                             service == nullptr ? "" : service, gai_strerror(status));
+                             service == nullptr ? "" : service, text_of(status));
     }
     return address;
 }
@@ -93,7 +111,7 @@ Result<Address> address_from_numbers(const char* host, const char* service) {
         status != 0) {
         return Error::format(ErrorKind::kInvalidArgument, 0,
                              "'%s' port '%s': %s; only numbers can be taken at once", host, service,
-                             gai_strerror(status));
+                             text_of(status));
     }
     return address;
 }

@@ -535,6 +535,7 @@ TEST(listen__address_of_somebody_else_or_taken__provider_error) {
     assert_int_equal(rpma_ep_listen(host.peer, own_address(3).c_str(), "4", &ep), RPMA_E_PROVIDER);
     assert_int_equal(rpma_ep_listen(host.peer, "no such address", "4", &ep), RPMA_E_PROVIDER);
     assert_int_equal(rpma_ep_listen(host.peer, host.address.c_str(), "no such port", &ep), RPMA_E_PROVIDER);
+    assert_int_equal(rpma_ep_listen(host.peer, host.address.c_str(), "65537", &ep), RPMA_E_PROVIDER);
     const Listening listening(host);
     assert_int_equal(rpma_ep_listen(host.peer, host.address.c_str(), listening.port.c_str(), &ep),
                      RPMA_E_PROVIDER);
@@ -547,6 +548,8 @@ TEST(req_new__no_such_address__provider_error) {
     assert_int_equal(rpma_conn_req_new(host.peer, "no such address", "4", nullptr, &request),
                      RPMA_E_PROVIDER);
     assert_int_equal(rpma_conn_req_new(host.peer, host.address.c_str(), "no such port", nullptr, &request),
+                     RPMA_E_PROVIDER);
+    assert_int_equal(rpma_conn_req_new(host.peer, host.address.c_str(), "4294967300", nullptr, &request),
                      RPMA_E_PROVIDER);
     assert_null(request);
 }
