@@ -49,7 +49,9 @@ DAT_RETURN make_ep(Ia& ia, const Wanted& wanted, Ref<Srq> srq, int argument, DAT
     }
     EpOptions options = usual_options(ia);
     if (wanted.attr != nullptr) {
-        if (const DAT_RETURN wrong = describe(*wanted.attr, ia, static_cast<bool>(srq), argument, options);
+        const EpParts parts{static_cast<bool>(srq), static_cast<bool>(evds.receive),
+                            static_cast<bool>(evds.request)};
+        if (const DAT_RETURN wrong = describe(*wanted.attr, ia, parts, argument, options);
             wrong != kSuccess) {
             return wrong;
         }
@@ -222,7 +224,11 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
             DAT_EP_ATTR attr = attributes_to_modify(view);
             overwrite(mask, param->ep_attr, attr);
             // Its page knows no model that isn't supported, and no wrong zone.
-            if (describe(attr, ep.ia(), view.srq != nullptr, 3, change.options) != kSuccess) {
+            const EpParts parts{view.srq != nullptr,
+                                change.receive ? static_cast<bool>(*change.receive) : view.receive != nullptr,
+                                change.request ? static_cast<bool>(*change.request)
+                                               : view.request != nullptr};
+            if (describe(attr, ep.ia(), parts, 3, change.options) != kSuccess) {
                 return wrong_argument(3);
             }
             keep_watermarks(mask, view, change.options);

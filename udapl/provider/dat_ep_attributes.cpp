@@ -77,22 +77,31 @@ DAT_COUNT most_read_segments(const ibv_device_attr& limits) noexcept {
     return limits.max_sge_rd > 0 ? std::min(limits.max_sge_rd, most_segments(limits)) : most_segments(limits);
 }
 
-// With a shared queue, the first number is the hard watermark, and the queue's segments count.
-bool has_receives(const DAT_EP_ATTR& attr, DAT_COUNT transfers, DAT_COUNT segments, bool is_shared) noexcept {
-    if (is_shared) {
+// With a shared queue, the first number is the hard watermark, and the queue's segments count. Without a
+// dispatcher a direction may have no room at all, as Solaris wants it.
+bool has_receives(const DAT_EP_ATTR& attr, DAT_COUNT transfers, DAT_COUNT segments,
+                  const EpParts& parts) noexcept {
+    if (parts.has_srq) {
         return attr.max_recv_dtos == DAT_HW_DEFAULT ||
                is_within("max_recv_dtos", attr.max_recv_dtos, 1, INT_MAX);
     }
-    return is_within("max_recv_dtos", attr.max_recv_dtos, 1, transfers) &&
-           is_within("max_recv_iov", attr.max_recv_iov, 1, segments);
+    const DAT_COUNT least = parts.has_receives ? 1 : 0;
+    return is_within("max_recv_dtos", attr.max_recv_dtos, least, transfers) &&
+           is_within("max_recv_iov", attr.max_recv_iov, least, segments);
 }
 
-bool are_counts_within(const DAT_EP_ATTR& attr, const ibv_device_attr& limits, bool is_shared) noexcept {
+bool has_requests(const DAT_EP_ATTR& attr, DAT_COUNT transfers, DAT_COUNT segments,
+                  const EpParts& parts) noexcept {
+    const DAT_COUNT least = parts.has_requests ? 1 : 0;
+    return is_within("max_request_dtos", attr.max_request_dtos, least, transfers) &&
+           is_within("max_request_iov", attr.max_request_iov, least, segments);
+}
+
+bool are_counts_within(const DAT_EP_ATTR& attr, const ibv_device_attr& limits,
+                       const EpParts& parts) noexcept {
     const DAT_COUNT transfers = limits.max_qp_wr - kOwnRequests; // max_dto_per_ep
     const DAT_COUNT segments = most_segments(limits);
-    return has_receives(attr, transfers, segments, is_shared) &&
-           is_within("max_request_dtos", attr.max_request_dtos, 1, transfers) &&
-           is_within("max_request_iov", attr.max_request_iov, 1, segments) &&
+    return has_receives(attr, transfers, segments, parts) && has_requests(attr, transfers, segments, parts) &&
            is_within("max_rdma_read_iov", attr.max_rdma_read_iov, 0, most_read_segments(limits)) &&
            is_within("max_rdma_write_iov", attr.max_rdma_write_iov, 0, segments) &&
            is_within("max_rdma_read_in", attr.max_rdma_read_in, 0, limits.max_qp_rd_atom) &&
@@ -132,16 +141,16 @@ bool is_service_known(const DAT_EP_ATTR& attr) noexcept {
 
 } // namespace
 
-DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,
+DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, const EpParts& parts, int argument,
                     EpOptions& options) noexcept {
     if (!is_service_known(attr)) {
         return failure(DAT_MODEL_NOT_SUPPORTED);
     }
     if (!find_models(attr, options) || !find_sizes(attr, options) ||
-        !are_counts_within(attr, ia.device().limits(), is_shared)) {
+        !are_counts_within(attr, ia.device().limits(), parts)) {
         return wrong_argument(argument);
     }
-    copy_counts(attr, ia.device().limits(), is_shared, options);
+    copy_counts(attr, ia.device().limits(), parts.has_srq, options);
     return kSuccess;
 }
 

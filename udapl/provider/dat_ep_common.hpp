@@ -43,9 +43,15 @@ bool is_attribute_within(const char* whose, const char* name, DAT_COUNT value, D
 
 // Those of a program that has no wishes.
 EpOptions usual_options(const IaContext& ia) noexcept;
-// ATTR in our words, or the code that says what is wrong with it; it is that ARGUMENT. IS_SHARED: for an
-// endpoint with a shared receive queue.
-DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, bool is_shared, int argument,
+// What an endpoint is made with: a shared receive queue, and dispatchers for its directions.
+struct EpParts {
+    bool has_srq;
+    bool has_receives;
+    bool has_requests;
+};
+// ATTR, of an endpoint with PARTS, in our words, or the code that says what is wrong with it; it is that
+// ARGUMENT.
+DAT_RETURN describe(const DAT_EP_ATTR& attr, const IaContext& ia, const EpParts& parts, int argument,
                     EpOptions& options) noexcept;
 // The reverse.
 DAT_EP_ATTR attributes_of(const EpOptions& options) noexcept;

@@ -120,8 +120,10 @@ Result<glue::QueuePair> EpQueues::make_queue_pair(const EpSetup& setup) const {
     attributes.send_cq = queue_of(setup.evds.request, setup.unused).completion_queue();
     attributes.recv_cq = queue_of(setup.evds.receive, setup.unused).completion_queue();
     const EpOptions& options = setup.options;
-    attributes.cap = {options.max_requests + kOwnRequests, options.max_receives, options.max_request_segments,
-                      options.max_receive_segments, 0};
+    // Devices have at least one.
+    attributes.cap = {options.max_requests + kOwnRequests, std::max(options.max_receives, 1U),
+                      std::max(options.max_request_segments, 1U), std::max(options.max_receive_segments, 1U),
+                      0};
     attributes.qp_type = IBV_QPT_RC;
     if (setup.srq) {
         attributes.srq = setup.srq->queue().get();

@@ -251,6 +251,31 @@ TEST(create__attributes_out_of_range__argument_6) {
     assert_int_equal(create([](DAT_EP_ATTR& a) { a.qos = DAT_QOS_PREMIUM; }), coded(DAT_MODEL_NOT_SUPPORTED));
 }
 
+// As Solaris wants it: no room where there is no dispatcher.
+TEST(create__no_dispatcher_and_no_room__that_direction_is_unusable) {
+    const Side side(0);
+    DAT_EP_ATTR attr = query(side).ep_attr;
+    const auto create = [&](DAT_EVD_HANDLE receives, DAT_EVD_HANDLE requests) {
+        DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
+        const DAT_RETURN status =
+            dat_ep_create(side.opened.ia, side.pz, receives, requests, side.connections, &attr, &ep);
+        return std::pair(status, ep);
+    };
+    attr.max_recv_dtos = attr.max_recv_iov = 0;
+    const auto [sends, sender] = create(DAT_HANDLE_NULL, side.transfers);
+    assert_int_equal(sends, DAT_SUCCESS);
+    DAT_LMR_TRIPLET part = side.block.part(0, 8);
+    assert_int_equal(dat_ep_post_recv(sender, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY));
+    attr.max_recv_dtos = attr.max_recv_iov = 4;
+    attr.max_request_dtos = attr.max_request_iov = 0;
+    const auto [receives, receiver] = create(side.transfers, DAT_HANDLE_NULL);
+    assert_int_equal(receives, DAT_SUCCESS);
+    assert_int_equal(dat_ep_post_recv(receiver, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG), DAT_SUCCESS);
+    assert_int_equal(create(side.transfers, side.transfers).first,
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
+}
+
 } // namespace
 
 int main() {
