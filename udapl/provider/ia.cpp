@@ -136,6 +136,14 @@ void Ia::destroy_all() noexcept {
     }
 }
 
+// None of them goes while the list is locked.
+void Ia::abandon_cnos() noexcept {
+    const LockGuard guard(mutex_);
+    for (Object* each = first_locked(kCno); each != nullptr; each = next_of(*each)) {
+        each->abandon();
+    }
+}
+
 // An object with references to others goes before them.
 void Ia::empty() noexcept {
     device().leave(*this);
@@ -150,6 +158,7 @@ void Ia::empty() noexcept {
     destroy_all<Rmr>();
     destroy_all<Srq>();
     destroy_all<Lmr>();
+    abandon_cnos(); // waiters hear that it is dead, and not that its last dispatcher has let it go
     destroy_all<Evd>();
     destroy_all<Cno>();
     destroy_all<Pz>();

@@ -42,6 +42,7 @@ class Ia final : public IaContext, private DescriptorHandler, private AsyncEvent
     void take_events();
     void give_request(glue::ConnectionEvent& event, void* point);
     void* find_point(std::uint64_t qualifier) noexcept;
+    void abandon_cnos() noexcept;
     template<typename T>
     void destroy_all() noexcept;
 

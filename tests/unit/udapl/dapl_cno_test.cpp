@@ -197,13 +197,17 @@ TEST(wait__dispatcher_made_to_wake__woken_though_it_is_gone) {
 }
 
 // False: the waiter came too late to wait.
-bool close_under_a_waiter() {
+bool close_under_a_waiter(bool has_dispatcher) {
     DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
     std::string name = own_device();
     assert_int_equal(dat_ia_open(name.data(), 8, &async_evd, &ia), DAT_SUCCESS);
     DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
     assert_int_equal(dat_cno_create(ia, kNoAgent, &cno), DAT_SUCCESS);
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    if (has_dispatcher) {
+        assert_int_equal(dat_evd_create(ia, 4, cno, DAT_EVD_SOFTWARE_FLAG, &evd), DAT_SUCCESS);
+    }
     Waiter waiter(cno);
     while (!waiter.is_begun) {
         std::this_thread::yield();
@@ -221,7 +225,16 @@ bool close_under_a_waiter() {
 
 TEST(ia_close__somebody_waits__dead) {
     const Opened kept; // opening the device anew takes longer than all else
-    while (!close_under_a_waiter()) {
+    while (!close_under_a_waiter(false)) {
+    }
+}
+
+// It goes with the adapter, too: that isn't what the waiter hears of.
+TEST(ia_close__somebody_waits_and_there_is_a_dispatcher__dead) {
+    constexpr int kTimes = 100;
+    const Opened kept;
+    for (int in_time = 0; in_time < kTimes;) {
+        in_time += close_under_a_waiter(true) ? 1 : 0;
     }
 }
 
