@@ -4,6 +4,7 @@
 #include "udapl/provider/dat_calls.hpp"
 #include "udapl/provider/dat_ep_common.hpp"
 #include "udapl/provider/dat_lifetime.hpp"
+#include "udapl/provider/ia.hpp"
 #include "udapl/provider/rmr.hpp"
 
 namespace sluice::dapl {
@@ -21,7 +22,10 @@ DAT_RETURN rmr_create(DAT_PZ_HANDLE pz_handle, DAT_RMR_HANDLE* rmr_handle) {
             return wrong_argument(2);
         }
         IaContext& ia = held->ia();
-        return adopt(ia, Rmr::make(ia, std::move(held)), rmr_handle);
+        // Alone here the program doesn't name it: another thread that closes it waits.
+        const Result<Pin<Ia>> adapter = handles().get<Ia>(ia.handle());
+        return adapter ? adopt(ia, Rmr::make(ia, std::move(held)), rmr_handle)
+                       : wrong_handle(DAT_INVALID_HANDLE_PZ);
     });
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Remote memory regions of our provider: what a peer may do through a window, and until when.
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "tests/unit/udapl/dapl_pair.hpp"
 
@@ -76,6 +78,33 @@ void rmr_create__queried__unbound(void**) {
     assert_int_equal(dat_rmr_create(pair.rmr, &param.pz_handle),
                      coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_PZ));
     assert_int_equal(dat_rmr_create(pair.passive.pz, nullptr), bad(2));
+}
+
+// Each that it has made went with the adapter.
+void rmr_create__while_the_adapter_closes__none_is_left(void**) {
+    constexpr int kTimes = 300;
+    const Opened kept; // opening the device anew takes longer than all else
+    for (int i = 0; i < kTimes; ++i) {
+        Opened opened;
+        const DAT_PZ_HANDLE pz = opened.make_pz();
+        std::atomic<bool> is_begun{false};
+        DAT_RMR_HANDLE last = DAT_HANDLE_NULL;
+        std::thread creator([&] {
+            DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
+            while (dat_rmr_create(pz, &rmr) == DAT_SUCCESS) {
+                last = rmr;
+                is_begun = true;
+                is_begun.notify_one();
+            }
+        });
+        is_begun.wait(false);
+        assert_int_equal(dat_ia_close(opened.ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+        opened.is_closed = true;
+        creator.join();
+        DAT_RMR_PARAM param{};
+        assert_int_equal(dat_rmr_query(last, DAT_RMR_FIELD_ALL, &param),
+                         coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RMR));
+    }
 }
 
 void bind__part_of_a_region__peer_reaches_that_and_it_is_queried(void**) {
@@ -320,6 +349,7 @@ int main() {
     }
     const CMUnitTest tests[] = {
         cmocka_unit_test(rmr_create__queried__unbound),
+        cmocka_unit_test(rmr_create__while_the_adapter_closes__none_is_left),
         cmocka_unit_test(bind__part_of_a_region__peer_reaches_that_and_it_is_queried),
         cmocka_unit_test(bind__read_only__peer_may_not_write),
         cmocka_unit_test(bind__again__new_key_and_the_former_is_dead),
