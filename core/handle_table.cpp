@@ -218,4 +218,18 @@ void HandleTable::finish_retiring(Slot& slot, bool is_counted, bool is_hot) noex
     ++freed_;
 }
 
+// There is one thread. A slot that was in use isn't used again: the handle that points there stays dead.
+void HandleTable::after_fork_in_child() noexcept {
+    Slot* const slots = slots_.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < used_; ++i) {
+        const std::uint64_t state = slots[i].state.load(std::memory_order_relaxed);
+        const bool is_free = (state >> kGenerationShift) << kGenerationShift == state;
+        if (!is_free) {
+            slots[i].state.store(next_generation(state), std::memory_order_relaxed);
+        }
+    }
+    live_.store(0, std::memory_order_relaxed);
+    mutex_.unlock();
+}
+
 } // namespace sluice

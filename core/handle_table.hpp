@@ -234,6 +234,12 @@ class HandleTable {
     // space, which the first insert() does otherwise; fails with kInsufficientResources.
     Result<HandleRange> reserve();
 
+    // For pthread_atfork(), in this order. In the child no handle of the parent's is live, and new ones can
+    // be made; the objects behind the former are nobody's.
+    void before_fork() noexcept SLUICE_TSA(no_thread_safety_analysis) { mutex_.lock(); }
+    void after_fork_in_parent() noexcept SLUICE_TSA(no_thread_safety_analysis) { mutex_.unlock(); }
+    void after_fork_in_child() noexcept SLUICE_TSA(no_thread_safety_analysis);
+
     // How many handles are live now.
     std::uint32_t live() const noexcept { return live_.load(std::memory_order_relaxed); }
 

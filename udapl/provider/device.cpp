@@ -1,26 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/device.hpp"
 
+#include <pthread.h>
+
 #include <cerrno>
 #include <map>
 
 #include "core/log.hpp"
 #include "core/sync.hpp"
+#include "udapl/provider/of_process.hpp"
 #include "udapl/provider/sync_check.hpp"
 
 namespace sluice::dapl {
 
 namespace {
 
-// Those that are open. Never destroyed: programs close IAs as late as in their last destructor.
+// Those that are open.
 struct OpenDevices {
     Mutex mutex;
     std::map<std::string, std::weak_ptr<Device>> devices SLUICE_TSA(guarded_by(mutex));
 };
 
-OpenDevices& open_devices() {
-    static OpenDevices& instance = *new OpenDevices();
+OfProcess<OpenDevices>& open_devices() {
+    static OfProcess<OpenDevices> instance;
     return instance;
+}
+
+[[gnu::constructor]] void renew_devices_in_children() noexcept {
+    pthread_atfork(nullptr, nullptr, [] { open_devices().renew(); });
 }
 
 // iWARP's siw registers memory by its own address and says nothing, so that the device would be at the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/loop.hpp"
 
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -9,6 +10,7 @@
 #include <climits>
 
 #include "core/thread.hpp"
+#include "udapl/provider/of_process.hpp"
 
 namespace sluice::dapl {
 
@@ -19,16 +21,19 @@ struct OpenLoop {
     std::weak_ptr<Loop> loop SLUICE_TSA(guarded_by(mutex));
 };
 
-// Never destroyed: programs close IAs as late as in their last destructor.
-OpenLoop& open_loop() {
-    static OpenLoop& instance = *new OpenLoop();
+OfProcess<OpenLoop>& open_loop() {
+    static OfProcess<OpenLoop> instance;
     return instance;
+}
+
+[[gnu::constructor]] void renew_loop_in_children() noexcept {
+    pthread_atfork(nullptr, nullptr, [] { open_loop().renew(); });
 }
 
 } // namespace
 
 Result<std::shared_ptr<Loop>> Loop::get() {
-    OpenLoop& open = open_loop();
+    OpenLoop& open = open_loop().get();
     const LockGuard guard(open.mutex);
     if (std::shared_ptr<Loop> loop = open.loop.lock()) {
         return loop;
