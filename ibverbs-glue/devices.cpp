@@ -26,15 +26,32 @@ std::vector<T> or_none(Result<std::vector<T>> found, const char* what) {
     return *std::move(found);
 }
 
+// The first is the one that it is opened at.
+std::vector<Address> addresses_of(const sluice_uroce_device& uroce) {
+    std::vector<Address> addresses;
+    const auto add = [&addresses](const char* text) {
+        const std::optional<Address> address = Address::from_text(text);
+        const auto is_same = [&address](const Address& each) { return each.is_same_host(*address); };
+        if (address && std::ranges::none_of(addresses, is_same)) {
+            addresses.push_back(*address);
+        }
+    };
+    add(uroce.address);
+    for (const auto& gid : uroce.gids) {
+        add(gid);
+    }
+    return addresses;
+}
+
 // Those that need not be guessed. None is opened for it: an address has one owner, and another process that
 // opens its own just then would find it taken.
 void list_uroce(std::vector<Device>& devices) {
     sluice_uroce_device uroce{};
     for (unsigned i = 0; sluice_describe_uroce(i, &uroce, sizeof uroce) == 0; ++i) {
         if (uroce.is_hidden == 0) {
-            const std::optional<Address> address = Address::from_text(uroce.address);
-            devices.push_back(
-                Device{uroce.name, "", address ? std::vector{*address} : std::vector<Address>()});
+            std::vector<Address> addresses = addresses_of(uroce);
+            const bool is_uroce = !addresses.empty();
+            devices.push_back(Device{uroce.name, uroce.interface, std::move(addresses), is_uroce});
         }
     }
 }
@@ -52,7 +69,8 @@ Result<Device> ask_device(const std::string& name) {
     if (!addresses) {
         return std::move(addresses).error();
     }
-    return Device{name, "", *std::move(addresses)};
+    const bool is_uroce = !addresses->empty();
+    return Device{name, "", *std::move(addresses), is_uroce};
 }
 
 } // namespace
@@ -66,7 +84,7 @@ Result<std::vector<Device>> list_devices() {
     const std::vector<NetdevAddress> netdevs = or_none(netdev_addresses(), "addresses of interfaces");
     std::vector<Device> devices;
     for (std::string& name : *names) {
-        Device device{std::move(name), "", {}};
+        Device device{std::move(name), "", {}, false};
         const auto link =
             std::ranges::find_if(links, [&](const RdmaLink& each) { return each.device == device.name; });
         device.netdev = link == links.end() ? "" : link->netdev;

@@ -14,6 +14,7 @@ struct Device {
     std::string name;               // as libibverbs lists it
     std::string netdev;             // of its first port; empty: it has none
     std::vector<Address> addresses; // of that, or of the device itself
+    bool is_uroce = false;          // the first address is what it is opened at, whatever its name
 };
 
 // The devices that are there: those that libibverbs lists, uroce0, and others of uroce's that were given an

@@ -123,12 +123,10 @@ Result<std::shared_ptr<Device>> Device::open(const std::string& name) {
     if (!found) {
         return std::move(found).error();
     }
-    OpenDevices& open = open_devices();
+    OpenDevices& open = open_devices().get();
     const LockGuard guard(open.mutex);
     // uroce's devices have several names of their own; their address is the same.
-    const std::string key = !found->netdev.empty() || found->addresses.empty()
-                                ? found->name
-                                : found->addresses.front().to_string();
+    const std::string key = found->is_uroce ? found->addresses.front().to_string() : found->name;
     std::weak_ptr<Device>& known = open.devices[key];
     if (std::shared_ptr<Device> device = known.lock()) {
         return device;

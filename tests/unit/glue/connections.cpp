@@ -373,7 +373,7 @@ void use(const char* name, const std::string& netdev, const char* ip) {
 int main(int argc, char** argv) {
     const std::string what = argc == 5 ? argv[1] : "";
     if (what == "use") {
-        use(argv[2], std::string(argv[3]) == "-" ? "" : argv[3], argv[4]);
+        use(argv[2], argv[3], argv[4]);
     } else {
         std::fprintf(stderr, "usage: %s use DEVICE NETDEV ADDRESS\n", argv[0]);
         return 2;

@@ -72,8 +72,9 @@ TEST(list__uroce_of_somebody_else__there_and_not_opened) {
     const Device* found = find_device(*listed, text);
     assert_non_null(found);
     assert_string_equal(found->name.c_str(), "uroce7");
-    assert_int_equal(found->addresses.size(), 1);
-    assert_true(found->addresses[0].is_same_host(address));
+    assert_true(found->addresses.at(0).is_same_host(address));
+    assert_string_equal(found->netdev.c_str(), "lo");
+    assert_non_null(find_device(*listed, "lo"));
     assert_non_null(find_device(*listed, "uroce0"));
 }
 
