@@ -41,6 +41,14 @@ bool can_do(DAT_EP_HANDLE handle, bool has_atomic) noexcept {
     return !device.context().is_iwarp() && (!has_atomic || device.limits().atomic_cap != IBV_ATOMIC_NONE);
 }
 
+// STATUS of a post, whose count of segments and their list are arguments 2 and 3, where the list is argument
+// LOCAL.
+DAT_RETURN renumbered(DAT_RETURN status, int local) noexcept {
+    return status == wrong_argument(2)   ? wrong_argument(local - 1)
+           : status == wrong_argument(3) ? wrong_argument(local)
+                                         : status;
+}
+
 template<EpRequest kKind>
 DAT_RETURN post_atomic(DAT_EP_HANDLE ep, const AtomicArguments& arguments,
                        const RequestExtras& extras) noexcept {
@@ -58,8 +66,9 @@ DAT_RETURN post_atomic(DAT_EP_HANDLE ep, const AtomicArguments& arguments,
         return wrong_argument(number + 2);
     }
     const RemoteSegment remote{arguments.remote->rmr_context, arguments.remote->virtual_address, kAtomicSize};
-    return post<kKind>(ep, 1, arguments.local, arguments.cookie, remote,
-                       {arguments.flags, kRdmaFlags, number + 3}, extras);
+    return renumbered(post<kKind>(ep, 1, arguments.local, arguments.cookie, remote,
+                                  {arguments.flags, kRdmaFlags, number + 3}, extras),
+                      number);
 }
 
 DAT_RETURN fetch_and_add(DAT_EP_HANDLE ep, va_list arguments) noexcept {
@@ -89,9 +98,10 @@ DAT_RETURN write_immediate(DAT_EP_HANDLE ep, va_list arguments) noexcept {
     if (!can_do(ep, false)) {
         return failure(DAT_NOT_IMPLEMENTED);
     }
-    return post<EpRequest::kWriteImmediate>(ep, count, local, cookie, remote_of(*remote),
-                                            {flags, kRdmaFlags | DAT_COMPLETION_SOLICITED_WAIT_FLAG, 8},
-                                            extras);
+    return renumbered(
+        post<EpRequest::kWriteImmediate>(ep, count, local, cookie, remote_of(*remote),
+                                         {flags, kRdmaFlags | DAT_COMPLETION_SOLICITED_WAIT_FLAG, 8}, extras),
+        4);
 }
 
 } // namespace

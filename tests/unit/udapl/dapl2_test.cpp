@@ -224,6 +224,19 @@ TEST(atomics__address_between_multiples_of_eight__remote_argument) {
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + 6));
 }
 
+TEST(extensions__segment_outside_its_region__that_argument) {
+    const Pair pair;
+    pair.connect();
+    const DAT_LMR_TRIPLET outside = pair.active.block.part(pair.active.block.bytes.size() - 4, 8);
+    const DAT_RMR_TRIPLET remote = pair.passive.block.remote(0, 64);
+    assert_int_equal(extended(pair.active.ep, DAT_IB_RDMA_WRITE_IMMED_OP, DAT_COUNT{1}, &outside,
+                              cookie_of(1), &remote, DAT_UINT32{7}, DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + 3));
+    assert_int_equal(extended(pair.active.ep, DAT_IB_FETCH_AND_ADD_OP, DAT_UINT64{1}, &outside, cookie_of(1),
+                              &remote, DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1 + 3));
+}
+
 TEST(extensions__of_others__not_implemented) {
     const Adapter adapter;
     for (const int operation : {3, 4, 5, 29, 0x1000}) {
