@@ -130,7 +130,9 @@ struct CommandLine {
         CLI::App* enter = add(*dat, "register", "Name a device in dat.conf",
                               [this] { return run_dat_register(options, device, ia_name, dat_api); });
         enter->add_option("DEV", device, "The device, such as mlx5_0")->required();
-        enter->add_option("--name", ia_name, "What it shall be opened by; its own name otherwise");
+        enter->add_option("--name", ia_name, "What it shall be opened by; its own name otherwise")
+            ->check(
+                [](const std::string& name) { return name.empty() ? "a name has 1 to 255 characters" : ""; });
         add_api(*enter);
         CLI::App* remove = add(*dat, "unregister", "Take that back",
                                [this] { return run_dat_unregister(options, ia_name, dat_api); });
