@@ -145,7 +145,10 @@ class UroceContexts {
             return Error(ErrorKind::kExists, "another user has the loopback device", EADDRINUSE);
         }
         Result<Found> device = open_locked(home, address);
-        Result<void> taken = device ? use_address(device->context, address) : std::move(device).error();
+        if (!device) {
+            return device;
+        }
+        Result<void> taken = use_address(device->context, address);
         return taken ? std::move(device) : Result<Found>(std::move(taken).error());
     }
 
