@@ -346,7 +346,7 @@ void Simulation::work_locked(const char* call, Work&& work) noexcept {
     errno = former_errno;
 }
 
-// Who stops doesn't keep the lock: others go on making and renaming files.
+// A thread that stops gives the lock back first: others go on making and renaming files.
 template<typename Work>
 void Simulation::step(const char* call, Work&& work) noexcept {
     bool is_cut = false;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What `sluice persist run` must bear, and programs do:
+ * What `sluice persist run` must bear, and programs do. The first argument says what, the second is FILE:
  *
- *   rough_program closes FILE     closes every descriptor that it may have, as daemons do, and writes to
- * files of its own, FILE.0 to FILE.7, while it makes FILE durable rough_program handles FILE    calls fsync()
- * in a signal's handler, while it calls msync() rough_program cancels FILE    cancels threads in msync()
+ * - closes: closes every descriptor that it may have, as daemons do, and writes to files of its own;
+ *
+ * - handles: calls fsync() in a signal's handler, while it calls msync();
+ *
+ * - cancels: cancels threads in msync().
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -41,8 +41,8 @@ bool can_do(DAT_EP_HANDLE handle, bool has_atomic) noexcept {
     return !device.context().is_iwarp() && (!has_atomic || device.limits().atomic_cap != IBV_ATOMIC_NONE);
 }
 
-// STATUS of a post, whose count of segments and their list are arguments 2 and 3, where the list is argument
-// LOCAL.
+// The STATUS that post() gives counts arguments as dat_ep_post_rdma_write() has them: 2 is the number of
+// segments, and 3 their list. Here the list is argument LOCAL.
 DAT_RETURN renumbered(DAT_RETURN status, int local) noexcept {
     return status == wrong_argument(2)   ? wrong_argument(local - 1)
            : status == wrong_argument(3) ? wrong_argument(local)
