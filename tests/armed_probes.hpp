@@ -123,7 +123,7 @@ class ProbeOperand {
 
   private:
     static int register_of(std::string_view name) {
-        static const std::map<std::string_view, int> kNames = {
+        static const std::map<std::string_view, int> names = {
             {"ax", REG_RAX}, {"bx", REG_RBX}, {"cx", REG_RCX}, {"dx", REG_RDX},
             {"si", REG_RSI}, {"di", REG_RDI}, {"bp", REG_RBP}, {"sp", REG_RSP}};
         name.remove_prefix(1); // %
@@ -138,13 +138,13 @@ class ProbeOperand {
                 return -1;
             }
         }
-        const auto found = kNames.find(name);
-        if (found != kNames.end()) {
+        const auto found = names.find(name);
+        if (found != names.end()) {
             return found->second;
         }
         const std::string whole = std::string(1, name.front()) + 'x'; // al
-        const auto byte = kNames.find(whole);
-        return name.size() == 2 && name.back() == 'l' && byte != kNames.end() ? byte->second : -1;
+        const auto byte = names.find(whole);
+        return name.size() == 2 && name.back() == 'l' && byte != names.end() ? byte->second : -1;
     }
     // What is behind it.
     std::string_view take_number(std::string_view text) {

@@ -96,7 +96,7 @@ TEST(registration__done_and_refused__both_are_told) {
     std::array<char, 4096> memory{};
     probes().forget();
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-    ibv_mr* const mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* const mr = ibv_reg_mr(pd, memory.data(), memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
     assert_non_null(mr);
     const std::uint32_t key = mr->lkey;
     assert_int_equal(only_hit("register_begin", address).arguments[1], memory.size());
@@ -106,7 +106,8 @@ TEST(registration__done_and_refused__both_are_told) {
     assert_int_equal(only_hit("deregister", key).arguments[1], address);
 
     constexpr std::uintptr_t kNowhere = 4096;
-    assert_null(ibv_reg_mr(pd, reinterpret_cast<void*>(kNowhere), 4096, IBV_ACCESS_LOCAL_WRITE)); // NOLINT
+    assert_null(
+        ibv_reg_mr(pd, reinterpret_cast<void*>(kNowhere), 4096, int{IBV_ACCESS_LOCAL_WRITE})); // NOLINT
     assert_int_equal(only_hit("register_end", kNowhere).arguments[3], EFAULT);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
