@@ -226,18 +226,28 @@ bool replace_line(int directory, const char* name, const std::string& text) {
 }
 
 Result<PrivateDirectory> PrivateDirectory::make_by(bool (*fill)(void*, int), void* context) {
+    int lacks_descriptors = 0; // or an errno
     for (const char* base : {static_cast<const char*>(secure_getenv("XDG_RUNTIME_DIR")),
                              static_cast<const char*>(secure_getenv("TMPDIR")), "/tmp", "/dev/shm"}) {
         if (base == nullptr || base[0] != '/') {
             continue;
         }
         remove_stale(base);
+        errno = 0;
         NewDirectory made(base);
         Descriptor lock = made.is_ours() ? make_lock(made.fd()) : Descriptor();
         if (lock.get() >= 0 && fill(context, made.fd())) {
             Present::instance().add(made.path());
             return PrivateDirectory(made.keep(), std::move(lock));
         }
+        lacks_descriptors = errno == EMFILE || errno == ENFILE ? errno : lacks_descriptors;
+    }
+    if (lacks_descriptors != 0) {
+        return Error::from_errno(lacks_descriptors,
+                                 lacks_descriptors == EMFILE
+                                     ? "no descriptor for a device's description; raise `ulimit -n`"
+                                     : "the system has no descriptor for a device's description; "
+                                       "raise fs.file-max by sysctl(8)");
     }
     return Error(ErrorKind::kPermission,
                  "no directory to put a device's description in: make one of $XDG_RUNTIME_DIR, $TMPDIR, /tmp "

@@ -58,7 +58,7 @@ int errno_of_nl(int code) noexcept {
 
 Result<int> from_nl(int value, const char* tried) noexcept {
     if (value < 0) {
-        return Error::from_errno(errno_of_nl(-value), tried);
+        return failed_by(errno_of_nl(-value), tried);
     }
     return value;
 }

@@ -14,6 +14,7 @@
 #include "core/descriptor.hpp"
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
+#include "ibverbs-glue/adaptors.hpp"
 
 namespace sluice::rpma {
 
@@ -110,7 +111,7 @@ Result<bool> is_persistent(const Mapping& mapping) {
     }
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0) {
-        return Error::from_errno(errno, "opening a file that is mapped, to look at it");
+        return glue::failed_by(errno, "opening a file that is mapped, to look at it");
     }
     return ask_libpmem2(file.get());
 }

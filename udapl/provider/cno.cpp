@@ -38,7 +38,7 @@ void append(Trigger& trigger, Trigger*& first, Trigger*& last) noexcept {
 Result<std::unique_ptr<Cno>> Cno::make(IaContext& ia, Agent agent) {
     Descriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wake.get() < 0) {
-        return Error::from_errno(errno, "making a descriptor to wait on");
+        return Error::from_errno(errno, "making a descriptor to wait on; raise `ulimit -n`");
     }
     return std::unique_ptr<Cno>(new Cno(ia, agent, std::move(wake)));
 }

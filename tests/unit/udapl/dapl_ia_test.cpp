@@ -90,7 +90,7 @@ TEST(open__address_that_somebody_has__no_device_and_the_log_names_the_holder) {
     assert_int_equal(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 
-TEST(open__no_descriptor_left__memory) {
+TEST(open__few_descriptors_left__memory_and_the_log_says_how_to_have_more) {
     if (is_own_device_named()) {
         skip(); // as above
     }
@@ -100,13 +100,20 @@ TEST(open__no_descriptor_left__memory) {
     close(next_descriptor);
     DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
     DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
-    DAT_RETURN status = DAT_SUCCESS;
-    {
-        const Limit limit(RLIMIT_NOFILE, static_cast<rlim_t>(next_descriptor));
-        status = open(address, evd, ia);
+    rlim_t most = static_cast<rlim_t>(next_descriptor);
+    for (; ia == DAT_HANDLE_NULL; ++most) {
+        const Logged logged = logged_by([&] {
+            const Limit limit(RLIMIT_NOFILE, most);
+            return open(address, evd, ia);
+        });
+        if (logged.status != DAT_SUCCESS &&
+            (logged.status != coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY) ||
+             logged.text.find("raise `ulimit -n`") == std::string::npos)) {
+            fail_msg("%lu descriptors: 0x%x: %s", most, logged.status, logged.text.c_str());
+        }
     }
-    assert_int_equal(status, coded(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
-    assert_null(ia);
+    assert_true(most > static_cast<rlim_t>(next_descriptor) + 1); // it needs some
+    assert_int_equal(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 }
 
 TEST(open__name_like_a_device_s__not_found) {
