@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "ibverbs-glue/context.hpp"
 #include "ibverbs-glue/netlink.hpp"
+#include "ibverbs-glue/uroce_contexts.hpp"
 
 namespace sluice::glue {
 
@@ -26,21 +27,9 @@ std::vector<T> or_none(Result<std::vector<T>> found, const char* what) {
     return *std::move(found);
 }
 
-// The first is the one that it is opened at.
-std::vector<Address> addresses_of(const sluice_uroce_device& uroce) {
-    std::vector<Address> addresses;
-    const auto add = [&addresses](const char* text) {
-        const std::optional<Address> address = Address::from_text(text);
-        const auto is_same = [&address](const Address& each) { return each.is_same_host(*address); };
-        if (address && std::ranges::none_of(addresses, is_same)) {
-            addresses.push_back(*address);
-        }
-    };
-    add(uroce.address);
-    for (const auto& gid : uroce.gids) {
-        add(gid);
-    }
-    return addresses;
+bool is_link_local(const Address& address) noexcept {
+    const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(address.get());
+    return address.family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&ipv6->sin6_addr);
 }
 
 // Those that need not be guessed. None is opened for it: an address has one owner, and another process that
@@ -111,9 +100,18 @@ const Device* find_device(const std::vector<Device>& devices, const std::string&
             find([&](const Device& each) { return !each.netdev.empty() && each.netdev == name; })) {
         return device;
     }
+    const auto has_name = [&name](const Address& address) { return address.to_string() == name; };
+    const auto is_at_first = [&](const Device& each) {
+        return !each.addresses.empty() && has_name(each.addresses.front());
+    };
+    if (const Device* device = find(is_at_first)) {
+        return device;
+    }
+    // A link-local address may be several interfaces'.
     return find([&](const Device& each) {
-        return std::ranges::any_of(each.addresses,
-                                   [&](const Address& address) { return address.to_string() == name; });
+        return std::ranges::any_of(each.addresses, [&](const Address& address) {
+            return !is_link_local(address) && has_name(address);
+        });
     });
 }
 

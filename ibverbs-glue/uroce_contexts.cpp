@@ -34,18 +34,6 @@ struct KnownAddresses {
     std::optional<std::string> origin SLUICE_TSA(guarded_by(mutex));
 };
 
-// Without those that a program of this process took: a child of fork() hasn't got them.
-std::vector<Address> further_of(const sluice_uroce_device& device) {
-    std::vector<Address> further;
-    for (unsigned index = 1; index < device.gid_count; ++index) {
-        const std::optional<Address> address = Address::from_text(device.gids[index]);
-        if (address && !address->is_loopback()) {
-            further.push_back(*address);
-        }
-    }
-    return further;
-}
-
 bool is_one_of(const Address& address, const ListedAddress& listed) {
     return listed.address.is_same_host(address) ||
            std::ranges::any_of(listed.further,
@@ -56,17 +44,33 @@ std::vector<ListedAddress> describe_addresses() {
     std::vector<ListedAddress> addresses;
     sluice_uroce_device device{};
     for (unsigned index = 0; sluice_describe_uroce(index, &device, sizeof device) == 0; ++index) {
-        if (const std::optional<Address> address = Address::from_text(device.address)) {
-            const bool is_given = std::strcmp(device.origin, "default") != 0;
-            if (is_given || device.is_hidden == 0) {
-                addresses.push_back({*address, is_given, further_of(device), device.is_loopback != 0});
-            }
+        std::vector<Address> all = addresses_of(device);
+        const bool is_given = std::strcmp(device.origin, "default") != 0;
+        if (!all.empty() && (is_given || device.is_hidden == 0)) {
+            const Address first = all.front();
+            all.erase(all.begin());
+            addresses.push_back({first, is_given, std::move(all), device.is_loopback != 0});
         }
     }
     return addresses;
 }
 
 } // namespace
+
+std::vector<Address> addresses_of(const sluice_uroce_device& device) {
+    std::vector<Address> addresses;
+    if (const std::optional<Address> own = Address::from_text(device.address)) {
+        addresses.push_back(*own);
+    }
+    for (const auto& gid : device.gids) {
+        const std::optional<Address> address = Address::from_text(gid);
+        const auto is_same = [&address](const Address& each) { return each.is_same_host(*address); };
+        if (address && !address->is_loopback() && std::ranges::none_of(addresses, is_same)) {
+            addresses.push_back(*address);
+        }
+    }
+    return addresses;
+}
 
 std::string origin_of_uroce_list() {
     const char* const variable = setting_value(Setting::kUroce);

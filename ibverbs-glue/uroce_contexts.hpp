@@ -5,6 +5,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sluice/sluice.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +25,10 @@ struct ListedAddress {
     std::vector<Address> further; // of the same device
     bool is_loopback;             // all of 127.0.0.0/8 is the device's, as far as it is nobody else's
 };
+
+// The first is the one that DEVICE is opened at. Without loopback addresses that this process has taken for
+// it: a child of fork() hasn't got them, and other processes have others.
+std::vector<Address> addresses_of(const sluice_uroce_device& device);
 
 // Those of the devices that `sluice devices` lists, without those by default that programs aren't shown.
 std::vector<ListedAddress> listed_uroce_addresses();

@@ -23,11 +23,18 @@ Address ipv4(const char* text) {
     return Address::ipv4(&bytes);
 }
 
+Address ipv6(const char* text) {
+    in6_addr bytes{};
+    assert_int_equal(inet_pton(AF_INET6, text, &bytes), 1);
+    return Address::ipv6(&bytes);
+}
+
 // The second has the first's interface as its name, and the third the second's address.
 const std::vector<Device>& devices() {
     static const std::vector<Device> all{{"rxe0", "eth0", {ipv4("192.0.2.1"), ipv4("192.0.2.2")}},
                                          {"eth0", "eth1", {ipv4("192.0.2.3")}},
-                                         {"uroce0", "", {ipv4("127.0.0.1")}},
+                                         {"uroce0", "", {ipv4("127.0.0.1"), ipv6("fe80::1")}},
+                                         {"uroce1", "eth2", {ipv6("fe80::2")}},
                                          {"bare", "", {}}};
     return all;
 }
@@ -48,6 +55,12 @@ TEST(find__by_name_interface_or_address) {
 
 TEST(find__two_could_be_meant__its_own_name_wins) {
     assert_found("eth0", "eth0");
+}
+
+// Without its interface it may be another device's, too.
+TEST(find__link_local_address__where_the_device_has_no_other_alone) {
+    assert_null(find_device(devices(), "fe80::1"));
+    assert_found("fe80::2", "uroce1");
 }
 
 TEST(find__nobody_s_name__null) {
