@@ -5,11 +5,10 @@
 #include <rdma/rdma_cma.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "ibverbs-glue/context.hpp"
 #include "ibverbs-glue/uroce_contexts.hpp"
@@ -59,12 +58,11 @@ Result<ibv_context*> device_of(const Id& id, const Address& address) {
     return id->verbs;
 }
 
-// getaddrinfo() cuts such a number.
+// getaddrinfo() reads numbers like this, and cuts them.
 bool is_beyond_ports(const char* service) noexcept {
-    const std::string_view text = service != nullptr ? service : "";
-    std::uint16_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc::result_out_of_range && end == text.data() + text.size();
+    char* end = nullptr;
+    const unsigned long number = service != nullptr ? std::strtoul(service, &end, 10) : 0;
+    return number > UINT16_MAX && *end == '\0';
 }
 
 const char* text_of(int status) noexcept {

@@ -137,7 +137,9 @@ TEST(conn_req_new_async__wrong__invalid) {
     refuses(rpma_conn_req_new_async(host.peer, address, "7000", nullptr, nullptr));
     refuses(rpma_conn_req_new_async(host.peer, "localhost", "7000", nullptr, &request)); // a name
     refuses(rpma_conn_req_new_async(host.peer, address, "http", nullptr, &request));
-    refuses(rpma_conn_req_new_async(host.peer, address, "65536", nullptr, &request));
+    for (const char* const port : {"65536", " 65537", "+65537", "-1", "99999999999999999999999"}) {
+        refuses(rpma_conn_req_new_async(host.peer, address, port, nullptr, &request));
+    }
     assert_null(request);
     int fd = -1;
     rpma_conn_req_step step{};
