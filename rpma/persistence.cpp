@@ -130,15 +130,17 @@ Result<bool> is_persistent(const void* address, std::size_t size) {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     std::uint64_t at = begin; // so far all is
     std::string_view asked;   // the file that was asked about last: many mappings may be of one
+    bool is_all = true;
     for (Mapping mapping; at - begin < size && take_mapping(text, mapping);) {
         if (at < mapping.first || at >= mapping.end) {
             continue;
         }
-        if (asked.empty() || asked != mapping.path || !mapping.is_synchronous) {
+        if (is_all && (asked.empty() || asked != mapping.path || !mapping.is_synchronous)) {
             Result<bool> answer = is_persistent(mapping);
-            if (!answer || !*answer) {
+            if (!answer) {
                 return answer;
             }
+            is_all = *answer;
             asked = mapping.path;
         }
         at = mapping.end;
@@ -146,7 +148,7 @@ Result<bool> is_persistent(const void* address, std::size_t size) {
     if (at - begin < size) {
         return Error(ErrorKind::kInvalidArgument, "not all of the memory is mapped");
     }
-    return true;
+    return is_all;
 }
 
 } // namespace sluice::rpma

@@ -108,14 +108,17 @@ TEST(is_pmem__file_of_an_ordinary_file_system__false) {
 }
 
 TEST(is_pmem__a_hole_in_it__invalid) {
-    auto* const memory = static_cast<char*>(
-        mmap(nullptr, std::size_t{3} * 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    assert_true(memory != MAP_FAILED);
-    assert_int_equal(munmap(memory, 4096), 0);
-    bool is_pmem = true;
-    assert_int_equal(rpma_utils_is_pmem(memory, std::size_t{3} * 4096, &is_pmem), RPMA_E_INVAL);
-    assert_true(is_pmem);
-    munmap(memory + 4096, std::size_t{2} * 4096);
+    constexpr std::size_t kPage = 4096;
+    for (const std::size_t hole : {0, 1, 2}) {
+        auto* const memory =
+            static_cast<char*>(mmap(nullptr, 3 * kPage, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+        assert_true(memory != MAP_FAILED);
+        assert_int_equal(munmap(memory + hole * kPage, kPage), 0);
+        bool is_pmem = true;
+        assert_int_equal(rpma_utils_is_pmem(memory, 3 * kPage, &is_pmem), RPMA_E_INVAL);
+        assert_true(is_pmem);
+        munmap(memory, 3 * kPage);
+    }
 }
 
 TEST(peer_delete__a_region_is_there__provider_error) {
