@@ -52,6 +52,8 @@ bool all_batches(const DAT_LMR_TRIPLET* segments, DAT_VLEN count, IsGood&& is_go
     return is_good(reinterpret_cast<const coherence::Segment*>(segments), count);
 }
 
+inline constexpr unsigned kConnectFlags = DAT_CONNECT_MULTIPATH_FLAG;
+
 inline void add_own(const Device& /*device*/, DAT_IA_ATTR& /*attr*/) noexcept {}
 inline void add_own(const IaContext& /*ia*/, DAT_PROVIDER_ATTR& attr) noexcept {
     attr.is_thread_safe = DAT_TRUE;

@@ -79,6 +79,9 @@ bool all_batches(const DAT_LMR_TRIPLET* segments, DAT_VLEN count, IsGood&& is_go
     return true;
 }
 
+inline constexpr unsigned kConnectFlags =
+    DAT_CONNECT_MULTIPATH_REQUESTED_FLAG | DAT_CONNECT_MULTIPATH_REQUIRED_FLAG;
+
 void add_own(const Device& device, DAT_IA_ATTR& attr) noexcept;
 void add_own(const IaContext& ia, DAT_PROVIDER_ATTR& attr) noexcept;
 

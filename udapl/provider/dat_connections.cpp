@@ -17,11 +17,17 @@ std::span<const std::byte> private_data_of(DAT_COUNT size, const void* data) noe
     return {static_cast<const std::byte*>(data), static_cast<std::size_t>(size)};
 }
 
+constexpr unsigned kQualities =
+    DAT_QOS_HIGH_THROUGHPUT | DAT_QOS_LOW_LATENCY | DAT_QOS_ECONOMY | DAT_QOS_PREMIUM;
+
 DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR address, DAT_CONN_QUAL qualifier,
                       DAT_TIMEOUT timeout, DAT_COUNT size, DAT_PVOID data, DAT_QOS qos,
                       DAT_CONNECT_FLAGS flags) {
     return Dat::answer([&] {
         return with_ep(handle, [&](Ep& ep) -> DAT_RETURN {
+            if (!is_mask(qos, kQualities) || !is_mask(flags, kConnectFlags)) {
+                return wrong_argument(is_mask(qos, kQualities) ? 8 : 7);
+            }
             if (qos != DAT_QOS_BEST_EFFORT || flags != DAT_CONNECT_DEFAULT_FLAG) {
                 return failure(DAT_MODEL_NOT_SUPPORTED);
             }
@@ -49,6 +55,9 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
             const Result<Pin<Ep>> other = handles().get<Ep>(other_handle);
             if (!other) {
                 return wrong_handle(DAT_INVALID_HANDLE2);
+            }
+            if (!is_mask(qos, kQualities)) {
+                return wrong_argument(6);
             }
             if (qos != DAT_QOS_BEST_EFFORT) {
                 return failure(DAT_MODEL_NOT_SUPPORTED);

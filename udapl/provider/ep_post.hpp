@@ -106,13 +106,13 @@ template<EpRequest kKind>
     constexpr unsigned kNeeded = kIsRead ? kLocalWrite : kLocalRead;
     const LockGuard guard(requests_.lock());
     const EpOptions& options = setup_.options;
+    if (const EpAnswer bad = check_state(flags); bad != EpAnswer::kDone) {
+        return bad;
+    }
     if (segments.size() > (kIsSend    ? options.max_request_segments
                            : kIsWrite ? options.max_write_segments
                                       : options.max_read_segments)) {
         return EpAnswer::kTooManySegments;
-    }
-    if (const EpAnswer bad = check_state(flags); bad != EpAnswer::kDone) {
-        return bad;
     }
     // A read moves what the peer's segment has, a write and a send what the local ones have.
     if (kIsRead && remote.length > options.max_rdma) {

@@ -78,6 +78,9 @@ TEST(connect__wrong_arguments__the_code_of_each_and_unconnected) {
     assert_int_equal(connect(side, address, data.size(), data.data()), argument(5));
     assert_int_equal(connect(side, address, 0x7fffffff, data.data()), argument(5));
     assert_int_equal(connect(side, address, 0, nullptr, DAT_QOS_LOW_LATENCY), coded(DAT_MODEL_NOT_SUPPORTED));
+    assert_int_equal(connect(side, address, 0, nullptr, wild<DAT_QOS>(16)), argument(7));
+    assert_int_equal(connect(side, address, 0, nullptr, DAT_QOS_BEST_EFFORT, wild<DAT_CONNECT_FLAGS>(2)),
+                     argument(8));
     assert_int_equal(connect(side, address, 0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_MULTIPATH_FLAG),
                      coded(DAT_MODEL_NOT_SUPPORTED));
     assert_int_equal(side.state(), DAT_EP_STATE_UNCONNECTED);
@@ -120,6 +123,7 @@ TEST(dup_connect__wrong_arguments__the_code_of_each) {
     assert_int_equal(dup(1, nullptr, DAT_QOS_BEST_EFFORT), argument(5));
     assert_int_equal(dup(data.size(), data.data(), DAT_QOS_BEST_EFFORT), argument(4));
     assert_int_equal(dup(0, nullptr, DAT_QOS_PREMIUM), coded(DAT_MODEL_NOT_SUPPORTED));
+    assert_int_equal(dup(0, nullptr, wild<DAT_QOS>(32)), argument(6));
     assert_int_equal(third.state(), DAT_EP_STATE_UNCONNECTED);
 }
 

@@ -272,6 +272,8 @@ TEST(create__no_dispatcher_and_no_room__that_direction_is_unusable) {
     const auto [receives, receiver] = create(side.transfers, DAT_HANDLE_NULL);
     assert_int_equal(receives, DAT_SUCCESS);
     assert_int_equal(dat_ep_post_recv(receiver, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG), DAT_SUCCESS);
+    assert_int_equal(dat_ep_post_send(receiver, 1, &part, {}, DAT_COMPLETION_DEFAULT_FLAG),
+                     coded(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_NOTREADY));
     assert_int_equal(create(side.transfers, side.transfers).first,
                      coded(DAT_INVALID_PARAMETER, DAT_INVALID_ARG6));
 }
