@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // How libdat finds us: the two functions of every provider, and what our own libdat asks beyond that.
+#include <pthread.h>
+
 #include <list>
 
 #include "core/sync.hpp"
@@ -54,6 +56,10 @@ class Names {
         return ia_name;
     }
 
+    // For pthread_atfork(): a child knows what its parent knows.
+    void lock() noexcept SLUICE_TSA(no_thread_safety_analysis) { mutex_.lock(); }
+    void unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) { mutex_.unlock(); }
+
   private:
     Mutex mutex_;
     std::list<Named> names_ SLUICE_TSA(guarded_by(mutex_));
@@ -63,6 +69,11 @@ class Names {
 Names& names() {
     static Names& instance = *new Names();
     return instance;
+}
+
+[[gnu::constructor]] void keep_names_whole_in_children() noexcept {
+    (void)names(); // made while there is one thread
+    pthread_atfork([] { names().lock(); }, [] { names().unlock(); }, [] { names().unlock(); });
 }
 
 int list_devices(void (*found)(void* context, const char* name), void* context) {

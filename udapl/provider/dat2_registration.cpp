@@ -3,6 +3,8 @@
 // How libdat2 finds us. It calls dat_provider_init() for each line of dat.conf that a program opens. It knows
 // a line by its name, version and thread safety, and finds it again at the close through the table that the
 // adapter's handle begins with: so each line has a table.
+#include <pthread.h>
+
 #include <algorithm>
 #include <list>
 #include <string_view>
@@ -43,6 +45,10 @@ class Names {
         return found;
     }
 
+    // For pthread_atfork(): a child knows what its parent knows.
+    void lock() noexcept SLUICE_TSA(no_thread_safety_analysis) { mutex_.lock(); }
+    void unlock() noexcept SLUICE_TSA(no_thread_safety_analysis) { mutex_.unlock(); }
+
   private:
     Dat2Name* find_locked(const char* name, DAT_BOOLEAN is_thread_safe)
         SLUICE_TSA(requires_capability(mutex_)) {
@@ -62,6 +68,11 @@ class Names {
 Names& names() {
     static Names& instance = *new Names();
     return instance;
+}
+
+[[gnu::constructor]] void keep_names_whole_in_children() noexcept {
+    (void)names(); // made while there is one thread
+    pthread_atfork([] { names().lock(); }, [] { names().unlock(); }, [] { names().unlock(); });
 }
 
 template<DAT_BOOLEAN kIsThreadSafe>

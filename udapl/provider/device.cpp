@@ -27,6 +27,7 @@ OfProcess<OpenDevices>& open_devices() {
 }
 
 [[gnu::constructor]] void renew_devices_in_children() noexcept {
+    (void)open_devices(); // made while there is one thread
     pthread_atfork(nullptr, nullptr, [] { open_devices().renew(); });
 }
 

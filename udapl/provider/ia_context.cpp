@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/ia_context.hpp"
 
+#include <pthread.h>
+
+#include <memory>
+
 #include "core/log.hpp"
 
 namespace sluice::dapl {
 
 constinit Mutex EventSink::users_mutex;
+
+void EventSink::renew_users_mutex_in_children() noexcept {
+    pthread_atfork(nullptr, nullptr, [] { std::construct_at(&users_mutex); });
+}
 
 void EventSink::dismiss_users() noexcept {
     const LockGuard guard(users_mutex);

@@ -34,6 +34,9 @@ class EventSink : public Object {
   private:
     friend class IaContext;
 
+    // In a child by fork(): whatever the mutex guarded is the parent's.
+    [[gnu::constructor]] static void renew_users_mutex_in_children() noexcept;
+
     static constinit Mutex users_mutex; // who reports where, in this process; held during a report
     IaContext* first_user_ SLUICE_TSA(guarded_by(users_mutex)) = nullptr;
 };

@@ -27,6 +27,7 @@ OfProcess<OpenLoop>& open_loop() {
 }
 
 [[gnu::constructor]] void renew_loop_in_children() noexcept {
+    (void)open_loop(); // made while there is one thread
     pthread_atfork(nullptr, nullptr, [] { open_loop().renew(); });
 }
 

@@ -6,25 +6,36 @@
 // Thread safety: get() from any thread; renew() while there is one.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <memory>
 
 namespace sluice::dapl {
 
+// Never destroyed: programs close IAs as late as in their last destructor.
 template<typename T>
 class OfProcess {
   public:
-    T& get() noexcept { return newest_->value; }
+    OfProcess() { std::construct_at(&value_); }
+    ~OfProcess() {} // NOLINT(modernize-use-equals-default): that would be T's
+    OfProcess(const OfProcess&) = delete;
+    OfProcess& operator=(const OfProcess&) = delete;
 
-    // In the child. The parent's stays as it is.
-    void renew() { newest_ = new Generation{{}, newest_}; }
+    T& get() noexcept { return value_; }
+
+    // In the child. The parent's stays as it is, and is nobody's.
+    void renew() noexcept {
+        // So that what looks for leaks finds it.
+        std::copy_n(reinterpret_cast<const std::byte*>(&value_), sizeof value_, parents_.begin());
+        std::construct_at(&value_);
+    }
 
   private:
-    struct Generation {
-        T value;
-        Generation* parents; // never destroyed: programs close IAs as late as in their last destructor
+    union {
+        T value_;
     };
-
-    Generation* newest_ = new Generation{};
+    alignas(T) std::array<std::byte, sizeof(T)> parents_{};
 };
 
 } // namespace sluice::dapl

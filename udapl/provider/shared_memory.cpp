@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "udapl/provider/shared_memory.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -9,6 +11,7 @@
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
 #include "core/sync.hpp"
+#include "udapl/provider/of_process.hpp"
 
 namespace sluice::dapl {
 
@@ -24,10 +27,14 @@ struct Uses {
     std::map<Cookie, Used> by_cookie SLUICE_TSA(guarded_by(mutex));
 };
 
-// Never destroyed: programs free what they have as late as in their last destructor.
-Uses& uses() {
-    static Uses& instance = *new Uses();
+OfProcess<Uses>& uses() {
+    static OfProcess<Uses> instance;
     return instance;
+}
+
+[[gnu::constructor]] void renew_uses_in_children() noexcept {
+    (void)uses(); // made while there is one thread
+    pthread_atfork(nullptr, nullptr, [] { uses().renew(); });
 }
 
 } // namespace
@@ -66,7 +73,7 @@ Result<SharedUse> SharedUse::make(const Cookie& cookie, std::uint64_t address, s
     if (!place) {
         return std::move(place).error();
     }
-    Uses& all = uses();
+    Uses& all = uses().get();
     const LockGuard guard(all.mutex);
     Used& used = all.by_cookie[cookie];
     if (used.users != 0 && used.place != *place) {
@@ -85,7 +92,7 @@ SharedUse::~SharedUse() {
     if (is_moved_) {
         return;
     }
-    Uses& all = uses();
+    Uses& all = uses().get();
     const LockGuard guard(all.mutex);
     const auto used = all.by_cookie.find(cookie_);
     if (--used->second.users == 0) {

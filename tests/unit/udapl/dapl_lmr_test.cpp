@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -383,6 +384,34 @@ TEST(shared__mapped_twice_with_one_cookie__both_and_queried) {
     assert_int_equal(dat_lmr_free(one.lmr), DAT_SUCCESS);
     assert_int_equal(sync(opened.ia, other, other.address, 3 * kPage), DAT_SUCCESS);
 }
+
+#ifndef SLUICE_UNDER_SANITIZER // a thread of the parent may have had its locks
+TEST(shared__in_a_child_of_fork__what_its_parent_shares_binds_no_cookie) {
+    if (is_own_device_named()) {
+        skip(); // the kernel's devices are closed to children
+    }
+    const Opened opened;
+    const Mapped ours(kPage, MAP_SHARED | MAP_ANONYMOUS);
+    const Mapped childs(kPage, MAP_SHARED | MAP_ANONYMOUS);
+    CookieBytes cookie = {};
+    assert_int_equal(share(opened.ia, opened.make_pz(), ours.at, kPage, &cookie).status, DAT_SUCCESS);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+        DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+        DAT_PZ_HANDLE pz = DAT_HANDLE_NULL;
+        std::string name = own_device(1);
+        const bool is_shared = dat_ia_open(name.data(), 8, &evd, &ia) == DAT_SUCCESS &&
+                               dat_pz_create(ia, &pz) == DAT_SUCCESS &&
+                               share(ia, pz, childs.at, kPage, &cookie).status == DAT_SUCCESS;
+        _exit(is_shared ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+#endif
 
 TEST(shared__not_shared_or_only_in_part__invalid_state) {
     const Opened opened;
