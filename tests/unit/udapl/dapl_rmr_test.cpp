@@ -96,11 +96,14 @@ void rmr_create__while_the_adapter_closes__none_is_left(void**) {
                 is_begun = true;
                 is_begun.notify_one();
             }
+            is_begun = true; // if none was to be had, the test fails below
+            is_begun.notify_one();
         });
         is_begun.wait(false);
         assert_int_equal(dat_ia_close(opened.ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
         opened.is_closed = true;
         creator.join();
+        assert_non_null(last);
         DAT_RMR_PARAM param{};
         assert_int_equal(dat_rmr_query(last, DAT_RMR_FIELD_ALL, &param),
                          coded(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_RMR));
