@@ -193,14 +193,17 @@ ExitStatus unregister_for_dat2(const Options& options, const std::string& ia_nam
 
 ExitStatus run_dat_register(const Options& options, const std::string& device, const std::string& name,
                             int api) {
-    (void)query_device(options, device); // throws where there is no such device
+    const std::string meant = other_device_called(device, options, "");
+    if (meant.empty()) {
+        (void)query_device(options, device); // throws, and says what there is
+    }
     const std::string ia_name = name.empty() ? device : name;
     require_name(ia_name);
     if (api == 2) {
         return register_for_dat2(options, device, ia_name);
     }
     // Entries come before devices: that one could no longer be opened by its own name.
-    if (const std::string other = other_device_called(ia_name, options, device); !other.empty()) {
+    if (const std::string other = other_device_called(ia_name, options, meant); !other.empty()) {
         throw Failure(kExitFailure, "'" + ia_name + "' means the device " + other + "; choose another name");
     }
     const std::string path = options.root + kDatFile;

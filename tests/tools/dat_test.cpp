@@ -267,6 +267,23 @@ TEST(register__name_of_another_device__is_refused) {
     assert_status(run({"dat", "register", "mlx5_0", "--name", "uroce-main", "--root", machine.root()}), 0);
 }
 
+TEST(register__by_interface_or_address__is_named_so) {
+    Machine machine("x86-server");
+    machine.add("/etc/");
+    const std::string ports = "/sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/infiniband/irdma0/ports/1/";
+    machine.write(ports + "gid_attrs/ndevs/0", "eth7\n");
+    machine.write(ports + "gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0007\n");
+    for (const std::string device : {"eth7", "10.0.0.7", "127.0.0.9"}) {
+        assert_status(run({"dat", "register", device, "--name", "by " + device, "--root", machine.root()}),
+                      0);
+        assert_contains(content_of(machine.root() + kOwnFile), " \"" + device + "\" \"\"\n");
+    }
+    const Ran ran = run({"dat", "register", "eth7", "--name", "mlx5_0", "--root", machine.root()});
+    assert_status(ran, 1);
+    assert_contains(ran.err, "'mlx5_0' means the device mlx5_0");
+    assert_status(run({"dat", "register", "eth7", "--name", "irdma0", "--root", machine.root()}), 0);
+}
+
 // Where a file named by DAT_OVERRIDE is alone, what was written is in another.
 TEST(register__override__ends_with_what_programs_see) {
     const Override conf(kConf);
