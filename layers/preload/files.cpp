@@ -254,8 +254,9 @@ bool lists_kernels_devices(const void* caller) noexcept {
     }
     const char* const slash = std::strrchr(its.dli_fname, '/');
     const std::string_view name = slash == nullptr ? its.dli_fname : slash + 1;
+    // libsluice-power.so stands before the program's own calls.
     return name.starts_with("libibverbs.so") || name.starts_with("librdmacm.so") ||
-           name.starts_with("libsluice");
+           (name.starts_with("libsluice") && !name.starts_with("libsluice-power."));
 }
 
 class Files {

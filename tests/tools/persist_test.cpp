@@ -229,6 +229,14 @@ TEST(check__that_is_not_there__is_told) {
     assert_contains(ran.err, "the check can't be run: no-such-check");
 }
 
+TEST(command__shown_uroce_s_devices__finds_them) {
+    const Simulated memory;
+    const Ran ran =
+        memory.run({}, TEST_COMMAND " run --device uroce -- find /sys/class/infiniband -name 'uroce*'");
+    expect(ran, 0);
+    assert_contains(ran.out, "/sys/class/infiniband/uroce");
+}
+
 TEST(no_step__is_told) {
     const Simulated memory;
     const Ran ran = memory.run({"--every-step", "--check", "true"}, ":");
