@@ -102,7 +102,7 @@ void RunningCommand::take_signal() {
         reap();
         return;
     }
-    was_told_to_end_ = true;
+    told_to_end_by_ = number;
     if (received.ssi_code != SI_KERNEL && !has_ended_) {
         // What a terminal sends, it sends to the command, too.
         kill(child_, number);

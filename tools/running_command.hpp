@@ -38,8 +38,8 @@ class RunningCommand {
     bool wait_for_end_or(int descriptor, std::chrono::milliseconds limit);
 
     bool has_ended() const noexcept { return has_ended_; }
-    // Whether a signal came that ends commands.
-    bool was_told_to_end() const noexcept { return was_told_to_end_; }
+    // The signal that came to end it; 0: none did.
+    int told_to_end_by() const noexcept { return told_to_end_by_; }
     // As waitpid() gave it, when it has ended.
     int wait_status() const noexcept { return wait_status_; }
 
@@ -53,7 +53,7 @@ class RunningCommand {
     const int signals_fd_;
     pid_t child_ = -1;
     bool has_ended_ = false;
-    bool was_told_to_end_ = false;
+    int told_to_end_by_ = 0;
     int wait_status_ = 0;
 };
 

@@ -216,10 +216,14 @@ TEST(check__that_ends_by_a_signal__has_failed) {
 
 TEST(check__over_its_time__124) {
     const Simulated memory;
-    const Ran ran = run(
-        {"persist", "run", "--timeout", "1", "--file", memory.file(), "--check", "sleep 1000", "--", "true"});
+    const std::string check = "echo $$ > " + memory.other() + "; exec sleep 1000";
+    const Ran ran =
+        run({"persist", "run", "--timeout", "1", "--file", memory.file(), "--check", check, "--", "true"});
     expect(ran, 124);
     assert_contains(ran.err, "the check has not ended in time");
+    const std::string pid = content_of(memory.other());
+    assert_true(pid.size() > 1);
+    assert_false(std::filesystem::exists("/proc/" + pid.substr(0, pid.size() - 1)));
 }
 
 TEST(check__that_is_not_there__is_told) {
@@ -227,6 +231,24 @@ TEST(check__that_is_not_there__is_told) {
     const Ran ran = memory.run({"--check", "no-such-check"}, "printf a > $F; sync $F");
     expect(ran, 127);
     assert_contains(ran.err, "the check can't be run: no-such-check");
+}
+
+// What the cut has taken away may be what the check runs.
+TEST(check__whose_last_command_is_gone_later__has_failed) {
+    const Simulated memory;
+    const std::string check = memory.names() + "[ -e $G ] && exec no-such-check; : > $G";
+    const Ran ran = memory.run({"--every-step", "--check", check}, "printf a > $F; sync $F");
+    expect(ran, 66);
+    assert_contains(ran.err, "no-such-check");
+    assert_contains(ran.err, "again: sluice persist run");
+}
+
+TEST(told_to_end__by_each_signal__ends_with_its_number) {
+    const Simulated memory;
+    const std::string script = "printf a > $F; sync $F";
+    expect(memory.run({"--check", "kill -INT $PPID"}, script), 130);
+    expect(memory.run({"--check", "kill -HUP $PPID"}, script), 129);
+    expect(memory.run({"--every-step", "--check", "true"}, script + "; trap '' TERM; kill -TERM $PPID"), 143);
 }
 
 TEST(command__shown_uroce_s_devices__finds_them) {

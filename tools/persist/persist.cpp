@@ -94,6 +94,14 @@ class KeptOutput {
     const int fd_;
 };
 
+// Whatever happens, nobody of a run is left.
+struct EndsTheRest {
+    EndsTheRest() = default;
+    ~EndsTheRest() { end_what_was_left(); }
+    EndsTheRest(const EndsTheRest&) = delete;
+    EndsTheRest& operator=(const EndsTheRest&) = delete;
+};
+
 // How one run has ended.
 struct Ended {
     bool was_cut = false;
@@ -151,12 +159,13 @@ class Experiment {
             let_others_go_on(running);
         }
         // Before anybody is killed: nobody shall see that another is dead, and store something about it.
+        const EndsTheRest rest;
         at_cut_ = files_.at_cut();
         ended.last = files_.last_step();
-        ended.status = ended.was_cut         ? 0
-                       : running.has_ended() ? exit_status(running.wait_status())
-                                             : kTimedOut;
-        end_what_was_left();
+        ended.status = running.told_to_end_by() != 0 ? kBySignal + running.told_to_end_by()
+                       : ended.was_cut               ? 0
+                       : running.has_ended()         ? exit_status(running.wait_status())
+                                                     : kTimedOut;
         return ended;
     }
 
@@ -211,21 +220,23 @@ class Experiment {
             failed != 0) {
             return failed;
         }
+        const EndsTheRest rest;
         checker.wait(limit());
         if (!checker.has_ended()) {
+            output_.show();
             say("the check has not ended in time: outcome " + std::to_string(number) + ": " + outcome.way);
-            end_what_was_left();
             return kTimedOut;
         }
-        ++checked_;
         const int status = exit_status(checker.wait_status());
-        if (checker.was_told_to_end()) {
-            return status != 0 ? status : kBySignal + SIGTERM;
+        if (checker.told_to_end_by() != 0) {
+            return kBySignal + checker.told_to_end_by();
         }
-        if (status == kNotFound || status == kExitNotExecutable) {
+        if (checked_ == 0 && (status == kNotFound || status == kExitNotExecutable)) {
+            output_.show();
             say("the check can't be run: " + how_.check);
             return status;
         }
+        ++checked_;
         if (status != 0) {
             tell_of_failure(ended, number, outcome, status);
             return kExitNotDurable;
