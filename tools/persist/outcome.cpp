@@ -48,7 +48,10 @@ void add_lost(std::vector<Extent>& lost, std::size_t file, std::uint64_t first, 
 
 Outcomes::Outcomes(std::vector<AtCut> files, std::uint64_t seed) : files_(std::move(files)), seed_(seed) {
     for (std::size_t file = 0; file < files_.size(); ++file) {
-        const std::string caches = files_[file].caches.value_or("");
+        if (!files_[file].caches) {
+            continue;
+        }
+        const std::string& caches = *files_[file].caches;
         for (std::uint64_t at = 0; at < caches.size(); at += kWordBytes) {
             const std::uint64_t length = std::min(kWordBytes, caches.size() - at);
             if (caches.compare(at, length, bytes_at(files_[file].durable, at, length)) == 0) {
