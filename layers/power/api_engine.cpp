@@ -3,12 +3,10 @@
 // What the coherence engine of our own libraries asks for by name (core/coherence/power.hpp).
 #include "core/coherence/power.hpp"
 
-#include "core/boundary.hpp"
 #include "layers/power/device_writes.hpp"
 #include "layers/power/pending.hpp"
 #include "layers/power/simulation.hpp"
 
-using sluice::Result;
 using sluice::coherence::Range;
 using sluice::layers::power::Simulation;
 
@@ -23,12 +21,7 @@ void sluice_power_persist(const Range* ranges, std::uint64_t count) noexcept {
 }
 
 int sluice_power_covers(const void* address, std::uint64_t length) noexcept {
-    const Simulation* const simulation = Simulation::find();
-    const Result<bool> covers = sluice::at_boundary("sluice_power_covers", [&]() -> Result<bool> {
-        return simulation != nullptr &&
-               simulation->covers({reinterpret_cast<std::uintptr_t>(address), length});
-    });
-    return covers && *covers ? 1 : 0;
+    return sluice::layers::power::is_simulated({reinterpret_cast<std::uintptr_t>(address), length}) ? 1 : 0;
 }
 
 int sluice_power_passes_caches() noexcept {

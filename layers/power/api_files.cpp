@@ -5,12 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <optional>
 
-#include "core/boundary.hpp"
-#include "core/log.hpp"
 #include "layers/hooks/next.hpp"
 #include "layers/power/pending.hpp"
 #include "layers/power/simulation.hpp"
@@ -18,9 +14,7 @@
 
 namespace {
 
-using sluice::Result;
 using sluice::layers::hooks::Next;
-using sluice::layers::power::Part;
 using sluice::layers::power::Simulation;
 using sluice::layers::power::Undisturbed;
 
@@ -31,20 +25,10 @@ using sluice::layers::power::Undisturbed;
 
 // All files survive.
 void persist_all(const char* call) noexcept {
-    Simulation* const simulation = Simulation::find();
-    if (simulation == nullptr) {
-        return;
+    if (Simulation* const simulation = Simulation::find()) {
+        const Undisturbed undisturbed;
+        simulation->persist_all(call);
     }
-    const int former_errno = errno;
-    const Undisturbed undisturbed;
-    const Result<void> done = sluice::at_boundary(call, [&]() -> Result<void> {
-        simulation->persist(simulation->all_parts(), call);
-        return {};
-    });
-    if (!done) {
-        SLUICE_LOG(kError, "power", "%s isn't simulated: %s", call, done.error().text());
-    }
-    errno = former_errno;
 }
 
 // May be called in a signal's handler, and its thread may be cancelled in the real one.
@@ -52,12 +36,8 @@ int sync_descriptor(Next<int(int)>& real, const char* call, int descriptor) {
     const int status = real.call(-1, descriptor);
     Simulation* const simulation = status == 0 ? Simulation::find() : nullptr;
     if (simulation != nullptr) {
-        const int former_errno = errno;
         const Undisturbed undisturbed;
-        if (const std::optional<Part> all = simulation->part_of(descriptor)) {
-            simulation->persist({&*all, 1}, call);
-        }
-        errno = former_errno;
+        simulation->persist_file(descriptor, call);
     }
     return status;
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What stands before libc: the calls that make files, cut them off, take them away, or rename them. Each does
-// what it did; then what survives follows (layers/power/simulation.hpp).
+// what it did; what survives follows (layers/power/simulation.hpp). Those that never wait do so under the
+// lock of all processes, so that nobody makes another file of that name, or writes behind what is cut off,
+// before that is seen.
 #undef _FORTIFY_SOURCE // its inline functions have the names of ours
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,58 +28,62 @@ using sluice::layers::hooks::Next;
 using sluice::layers::power::Simulation;
 using sluice::layers::power::Undisturbed;
 
-// The simulation, if a call has gone well that is the program's.
-Simulation* of_program(bool has_gone_well) noexcept {
-    return has_gone_well && !Undisturbed::is_alive() ? Simulation::find() : nullptr;
+// The simulation, for a call that is the program's.
+Simulation* of_program() noexcept {
+    return Undisturbed::is_alive() ? nullptr : Simulation::find();
 }
 
-// STATUS of CALL, which may have changed which files have names.
-int follow(int status, const char* call) noexcept {
-    if (Simulation* const simulation = of_program(status == 0)) {
+// What REAL() gives, which is CALL.
+template<typename Real>
+int follow(const char* call, Real&& real) noexcept {
+    Simulation* const simulation = of_program();
+    if (simulation == nullptr) {
+        return real();
+    }
+    const Undisturbed undisturbed;
+    return simulation->follow(call, real);
+}
+
+// A file that was opened with FLAGS, by OPEN(flags), which may wait, as for a pipe's other end. So what is to
+// be cut off is cut off behind it.
+template<typename Open>
+int open_file(int flags, const char* call, Open&& open) {
+    const bool is_changed = (flags & (O_CREAT | O_TRUNC)) != 0;
+    Simulation* const simulation = is_changed ? of_program() : nullptr;
+    if (simulation == nullptr) {
+        return open(flags);
+    }
+    const bool is_cut_here = (flags & O_TRUNC) != 0 && (flags & O_ACCMODE) != O_RDONLY;
+    const int opened = open(is_cut_here ? flags & ~O_TRUNC : flags);
+    if (opened < 0) {
+        return opened;
+    }
+    const Undisturbed undisturbed;
+    const int cut = simulation->follow(call, [&] {
+        struct stat status {};
+        const bool has_bytes = is_cut_here && fstat(opened, &status) == 0 && S_ISREG(status.st_mode);
+        return has_bytes ? ftruncate(opened, 0) : 0;
+    });
+    if (cut != 0) {
+        const int why = errno;
+        close(opened);
+        errno = why;
+        return -1;
+    }
+    return opened;
+}
+
+// A stream that OPEN() opens with MODE.
+template<typename Open>
+std::FILE* open_stream(const char* mode, const char* call, Open&& open) {
+    std::FILE* const opened = open();
+    Simulation* const simulation =
+        opened != nullptr && std::strchr("wa", mode[0]) != nullptr ? of_program() : nullptr;
+    if (simulation != nullptr) {
         const Undisturbed undisturbed;
-        simulation->follow_names(call);
+        simulation->follow(call, [] { return 0; });
     }
-    return status;
-}
-
-// STATUS of CALL, by which the file that FIND(stat) finds has LENGTH bytes now.
-template<typename Find>
-int shorten(int status, off_t length, const char* call, Find&& find) noexcept {
-    const int former_errno = errno;
-    struct stat found {};
-    if (Simulation* const simulation = of_program(status == 0); simulation != nullptr && find(&found) == 0) {
-        const Undisturbed undisturbed;
-        simulation->shorten(found, static_cast<std::uint64_t>(length), call);
-    }
-    errno = former_errno;
-    return status;
-}
-
-int shorten_open(int status, int descriptor, off_t length, const char* call) noexcept {
-    return shorten(status, length, call,
-                   [descriptor](struct stat* found) { return fstat(descriptor, found); });
-}
-
-int shorten_named(int status, const char* path, off_t length, const char* call) noexcept {
-    return shorten(status, length, call, [path](struct stat* found) { return stat(path, found); });
-}
-
-// DESCRIPTOR, which was opened with FLAGS.
-int opened(int descriptor, int flags, const char* call) noexcept {
-    if (descriptor >= 0 && (flags & O_CREAT) != 0) {
-        follow(0, call);
-    }
-    if (descriptor >= 0 && (flags & O_TRUNC) != 0) {
-        shorten_open(0, descriptor, 0, call);
-    }
-    return descriptor;
-}
-
-std::FILE* opened(std::FILE* stream, const char* mode, const char* call) noexcept {
-    if (stream != nullptr && std::strchr("wa", mode[0]) != nullptr) {
-        opened(fileno(stream), O_CREAT | (mode[0] == 'w' ? O_TRUNC : 0), call);
-    }
-    return stream;
+    return opened;
 }
 
 } // namespace
@@ -90,7 +97,7 @@ int open(const char* path, int flags, ...) {
     va_start(rest, flags);
     const mode_t mode = mode_among(rest, flags);
     va_end(rest);
-    return opened(real.call(-1, path, flags, mode), flags, "open");
+    return open_file(flags, "open", [&](int how) { return real.call(-1, path, how, mode); });
 }
 
 int open64(const char* path, int flags, ...) {
@@ -99,7 +106,7 @@ int open64(const char* path, int flags, ...) {
     va_start(rest, flags);
     const mode_t mode = mode_among(rest, flags);
     va_end(rest);
-    return opened(real.call(-1, path, flags, mode), flags, "open");
+    return open_file(flags, "open", [&](int how) { return real.call(-1, path, how, mode); });
 }
 
 int openat(int directory, const char* path, int flags, ...) {
@@ -108,7 +115,7 @@ int openat(int directory, const char* path, int flags, ...) {
     va_start(rest, flags);
     const mode_t mode = mode_among(rest, flags);
     va_end(rest);
-    return opened(real.call(-1, directory, path, flags, mode), flags, "openat");
+    return open_file(flags, "openat", [&](int how) { return real.call(-1, directory, path, how, mode); });
 }
 
 int openat64(int directory, const char* path, int flags, ...) {
@@ -117,98 +124,137 @@ int openat64(int directory, const char* path, int flags, ...) {
     va_start(rest, flags);
     const mode_t mode = mode_among(rest, flags);
     va_end(rest);
-    return opened(real.call(-1, directory, path, flags, mode), flags, "openat");
+    return open_file(flags, "openat", [&](int how) { return real.call(-1, directory, path, how, mode); });
 }
 
+// What programs call that are compiled with _FORTIFY_SOURCE, where they say no mode.
+
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): libc's
+// names
+
+int __open_2(const char* path, int flags) {
+    static constinit Next<int(const char*, int)> real("__open_2");
+    return open_file(flags, "open", [&](int how) { return real.call(-1, path, how); });
+}
+
+int __open64_2(const char* path, int flags) {
+    static constinit Next<int(const char*, int)> real("__open64_2");
+    return open_file(flags, "open", [&](int how) { return real.call(-1, path, how); });
+}
+
+int __openat_2(int directory, const char* path, int flags) {
+    static constinit Next<int(int, const char*, int)> real("__openat_2");
+    return open_file(flags, "openat", [&](int how) { return real.call(-1, directory, path, how); });
+}
+
+int __openat64_2(int directory, const char* path, int flags) {
+    static constinit Next<int(int, const char*, int)> real("__openat64_2");
+    return open_file(flags, "openat", [&](int how) { return real.call(-1, directory, path, how); });
+}
+
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+
 int creat(const char* path, mode_t mode) {
-    static constinit Next<int(const char*, mode_t)> real("creat");
-    return opened(real.call(-1, path, mode), O_CREAT | O_TRUNC, "creat");
+    return open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
 int creat64(const char* path, mode_t mode) {
-    static constinit Next<int(const char*, mode_t)> real("creat64");
-    return opened(real.call(-1, path, mode), O_CREAT | O_TRUNC, "creat");
+    return open64(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+int shm_open(const char* name, int flags, mode_t mode) {
+    static constinit Next<int(const char*, int, mode_t)> real("shm_open");
+    return open_file(flags, "shm_open", [&](int how) { return real.call(-1, name, how, mode); });
+}
+
+int shm_unlink(const char* name) {
+    static constinit Next<int(const char*)> real("shm_unlink");
+    return follow("shm_unlink", [&] { return real.call(-1, name); });
 }
 
 std::FILE* fopen(const char* path, const char* mode) {
     static constinit Next<std::FILE*(const char*, const char*)> real("fopen");
-    return opened(real.call(static_cast<std::FILE*>(nullptr), path, mode), mode, "fopen");
+    return open_stream(mode, "fopen",
+                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode); });
 }
 
 std::FILE* fopen64(const char* path, const char* mode) {
     static constinit Next<std::FILE*(const char*, const char*)> real("fopen64");
-    return opened(real.call(static_cast<std::FILE*>(nullptr), path, mode), mode, "fopen");
+    return open_stream(mode, "fopen",
+                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode); });
 }
 
 std::FILE* freopen(const char* path, const char* mode, std::FILE* stream) {
     static constinit Next<std::FILE*(const char*, const char*, std::FILE*)> real("freopen");
-    return opened(real.call(static_cast<std::FILE*>(nullptr), path, mode, stream), mode, "freopen");
+    return open_stream(mode, "freopen",
+                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode, stream); });
 }
 
 std::FILE* freopen64(const char* path, const char* mode, std::FILE* stream) {
     static constinit Next<std::FILE*(const char*, const char*, std::FILE*)> real("freopen64");
-    return opened(real.call(static_cast<std::FILE*>(nullptr), path, mode, stream), mode, "freopen");
+    return open_stream(mode, "freopen",
+                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode, stream); });
 }
 
 int ftruncate(int descriptor, off_t length) noexcept {
     static constinit Next<int(int, off_t)> real("ftruncate");
-    return shorten_open(real.call(-1, descriptor, length), descriptor, length, "ftruncate");
+    return follow("ftruncate", [&] { return real.call(-1, descriptor, length); });
 }
 
 int ftruncate64(int descriptor, off64_t length) noexcept {
     static constinit Next<int(int, off64_t)> real("ftruncate64");
-    return shorten_open(real.call(-1, descriptor, length), descriptor, length, "ftruncate");
+    return follow("ftruncate", [&] { return real.call(-1, descriptor, length); });
 }
 
 int truncate(const char* path, off_t length) noexcept {
     static constinit Next<int(const char*, off_t)> real("truncate");
-    return shorten_named(real.call(-1, path, length), path, length, "truncate");
+    return follow("truncate", [&] { return real.call(-1, path, length); });
 }
 
 int truncate64(const char* path, off64_t length) noexcept {
     static constinit Next<int(const char*, off64_t)> real("truncate64");
-    return shorten_named(real.call(-1, path, length), path, length, "truncate");
+    return follow("truncate", [&] { return real.call(-1, path, length); });
 }
 
 int unlink(const char* path) noexcept {
     static constinit Next<int(const char*)> real("unlink");
-    return follow(real.call(-1, path), "unlink");
+    return follow("unlink", [&] { return real.call(-1, path); });
 }
 
 int unlinkat(int directory, const char* path, int flags) noexcept {
     static constinit Next<int(int, const char*, int)> real("unlinkat");
-    return follow(real.call(-1, directory, path, flags), "unlinkat");
+    return follow("unlinkat", [&] { return real.call(-1, directory, path, flags); });
 }
 
 int remove(const char* path) noexcept {
     static constinit Next<int(const char*)> real("remove");
-    return follow(real.call(-1, path), "remove");
+    return follow("remove", [&] { return real.call(-1, path); });
 }
 
 int rename(const char* from, const char* to) noexcept {
     static constinit Next<int(const char*, const char*)> real("rename");
-    return follow(real.call(-1, from, to), "rename");
+    return follow("rename", [&] { return real.call(-1, from, to); });
 }
 
 int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
     static constinit Next<int(int, const char*, int, const char*)> real("renameat");
-    return follow(real.call(-1, from_directory, from, to_directory, to), "renameat");
+    return follow("renameat", [&] { return real.call(-1, from_directory, from, to_directory, to); });
 }
 
 int renameat2(int from_directory, const char* from, int to_directory, const char* to,
               unsigned flags) noexcept {
     static constinit Next<int(int, const char*, int, const char*, unsigned)> real("renameat2");
-    return follow(real.call(-1, from_directory, from, to_directory, to, flags), "renameat2");
+    return follow("renameat2", [&] { return real.call(-1, from_directory, from, to_directory, to, flags); });
 }
 
 int link(const char* from, const char* to) noexcept {
     static constinit Next<int(const char*, const char*)> real("link");
-    return follow(real.call(-1, from, to), "link");
+    return follow("link", [&] { return real.call(-1, from, to); });
 }
 
 int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) noexcept {
     static constinit Next<int(int, const char*, int, const char*, int)> real("linkat");
-    return follow(real.call(-1, from_directory, from, to_directory, to, flags), "linkat");
+    return follow("linkat", [&] { return real.call(-1, from_directory, from, to_directory, to, flags); });
 }
 
 #pragma GCC visibility pop

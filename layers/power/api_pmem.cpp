@@ -8,7 +8,6 @@
 
 #include "layers/hooks/next.hpp"
 #include "layers/power/pending.hpp"
-#include "layers/power/simulation.hpp"
 
 namespace {
 
@@ -92,10 +91,7 @@ extern "C" {
 
 int pmem_is_pmem(const void* address, size_t length) noexcept {
     static constinit Next<int(const void*, size_t)> real("pmem_is_pmem");
-    const auto* const simulation = power::Simulation::find();
-    return simulation != nullptr && simulation->covers(range_of(address, length))
-               ? 1
-               : real.call(0, address, length);
+    return power::is_simulated(range_of(address, length)) ? 1 : real.call(0, address, length);
 }
 
 int pmem_has_auto_flush() noexcept {

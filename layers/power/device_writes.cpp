@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "core/boundary.hpp"
 #include "core/log.hpp"
@@ -16,16 +17,15 @@ namespace sluice::layers::power {
 namespace {
 
 constinit Mutex mutex;
-constinit Parts on_their_way SLUICE_TSA(guarded_by(mutex));
+constinit std::vector<coherence::Range> on_their_way SLUICE_TSA(guarded_by(mutex));
 
 // A long Write comes in many packets.
-void add_locked(const Part& part) SLUICE_TSA(requires_capability(mutex)) {
-    Part* const last = on_their_way.empty() ? nullptr : &on_their_way.back();
-    if (last != nullptr && last->file == part.file && last->offset <= part.offset &&
-        part.offset <= last->offset + last->length) {
-        last->length = std::max(last->length, part.offset + part.length - last->offset);
+void add_locked(coherence::Range range) SLUICE_TSA(requires_capability(mutex)) {
+    coherence::Range* const last = on_their_way.empty() ? nullptr : &on_their_way.back();
+    if (last != nullptr && last->address <= range.address && range.address <= last->address + last->length) {
+        last->length = std::max(last->length, range.address + range.length - last->address);
     } else {
-        on_their_way.push_back(part);
+        on_their_way.push_back(range);
     }
 }
 
@@ -36,10 +36,9 @@ void note_device_write(coherence::Range range) noexcept {
     const int former_errno = errno;
     const Undisturbed undisturbed;
     const Result<void> noted = at_boundary("note_device_write", [&]() -> Result<void> {
-        const Parts parts = simulation != nullptr ? simulation->parts_at(&range, 1) : Parts();
-        const LockGuard guard(mutex);
-        for (const Part& part : parts) {
-            add_locked(part);
+        if (simulation != nullptr && simulation->touches(range)) {
+            const LockGuard guard(mutex);
+            add_locked(range);
         }
         return {};
     });
@@ -51,13 +50,14 @@ void note_device_write(coherence::Range range) noexcept {
 
 void push_device_writes() noexcept {
     const Undisturbed undisturbed;
-    Parts pushed;
+    std::vector<coherence::Range> pushed;
     {
         const LockGuard guard(mutex);
         pushed.swap(on_their_way);
     }
     if (!pushed.empty()) {
-        Simulation::find()->persist(pushed, "Read behind Writes");
+        Simulation* const simulation = Simulation::find();
+        simulation->persist(simulation->look_at(pushed), "Read behind Writes");
     }
 }
 

@@ -23,24 +23,18 @@ thread_local Looks flushed;
     pthread_atfork(nullptr, nullptr, [] { flushed.clear(); });
 }
 
-// What WORK(simulation, parts) gives, if something of RANGE is simulated.
+// What WORK(simulation) gives; false where nothing is simulated.
 template<typename Work>
-bool with_parts(coherence::Range range, Work&& work) noexcept {
+bool ask(Work&& work) noexcept {
     Simulation* const simulation = Simulation::find();
     if (simulation == nullptr) {
         return false;
     }
     const int former_errno = errno;
     const Undisturbed undisturbed;
-    const Result<bool> done = at_boundary("with_parts", [&]() -> Result<bool> {
-        const Parts parts = simulation->parts_at(&range, 1);
-        if (!parts.empty()) {
-            work(*simulation, parts);
-        }
-        return !parts.empty();
-    });
+    const Result<bool> done = at_boundary("power", [&]() -> Result<bool> { return work(*simulation); });
     if (!done) {
-        SLUICE_LOG(kError, "power", "a flush isn't simulated: %s", done.error().text());
+        SLUICE_LOG(kError, "power", "memory that was flushed isn't simulated: %s", done.error().text());
     }
     errno = former_errno;
     return done && *done;
@@ -48,16 +42,28 @@ bool with_parts(coherence::Range range, Work&& work) noexcept {
 
 } // namespace
 
+bool is_simulated(coherence::Range range) noexcept {
+    return ask([&](Simulation& simulation) { return simulation.covers(range); });
+}
+
 bool flush_range(coherence::Range range) noexcept {
-    return with_parts(range, [](Simulation& simulation, const Parts& parts) {
-        Looks looks = simulation.look_at(parts);
+    return ask([&](Simulation& simulation) {
+        if (!simulation.touches(range)) {
+            return false;
+        }
+        Looks looks = simulation.look_at({range});
         flushed.insert(flushed.end(), std::make_move_iterator(looks.begin()),
                        std::make_move_iterator(looks.end()));
+        return true;
     });
 }
 
 bool persist_range(coherence::Range range, const char* call) noexcept {
-    return flush_range(range) && drain(call);
+    const bool is_simulated = flush_range(range);
+    if (is_simulated) {
+        drain(call);
+    }
+    return is_simulated;
 }
 
 bool drain(const char* call) noexcept {

@@ -9,6 +9,9 @@
 
 namespace sluice::layers::power {
 
+// Whether all of RANGE is of simulated files.
+bool is_simulated(coherence::Range range) noexcept;
+
 // A step: all of RANGE that is of simulated files survives, and what this thread has flushed before: the
 // fence behind it is for both. False: nothing of RANGE is.
 bool persist_range(coherence::Range range, const char* call) noexcept;

@@ -2,17 +2,15 @@
 #include "layers/power/simulation.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <climits>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
@@ -29,18 +27,8 @@ using file::kLineBytes;
 
 constexpr std::size_t kLongestList = std::size_t{1} << 20;
 
-// At each look, as a program may take the file away and make another one.
-Result<Descriptor> open_program_file(const std::string& path) {
-    Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (file.get() < 0) {
-        return Error::format(kind_of_errno(errno), errno, "%s can't be read (errno %d)", path.c_str(), errno);
-    }
-    return file;
-}
-
 // Of FILES files. The first that is opened: nothing is made in a directory that is none of the command's.
-Result<hosts::MappedFile> map_control(const std::string& directory, std::size_t files) {
-    const std::string path = directory + "/" + file::kControl;
+Result<hosts::MappedFile> map_control(const std::string& path, std::size_t files) {
     const std::size_t length = sizeof(file::Control) + files * sizeof(file::State);
     const Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
@@ -56,11 +44,21 @@ Result<hosts::MappedFile> map_control(const std::string& directory, std::size_t 
     return mapped;
 }
 
-// What stands at PATH.
-file::State look_at_name(const std::string& path) noexcept {
-    struct stat status {};
-    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? file::state_of(status)
-                                                                       : file::State{};
+std::vector<std::string> directories_of(const std::vector<std::string>& paths) {
+    std::vector<std::string> directories;
+    directories.reserve(paths.size());
+    for (const std::string& path : paths) {
+        directories.push_back(path.substr(0, path.rfind('/') + 1));
+    }
+    return directories;
+}
+
+// FILE, which may be open for writing only, or else what stands at PATH.
+Descriptor open_to_read(int file, const std::string& path) noexcept {
+    std::array<char, 32> own{};
+    std::snprintf(own.data(), own.size(), "/proc/self/fd/%d", file);
+    Descriptor opened = open_anyhow(own.data(), O_RDONLY);
+    return opened.get() >= 0 ? std::move(opened) : open_anyhow(path.c_str(), O_RDONLY | O_NONBLOCK);
 }
 
 [[noreturn]] void stop_for_ever() noexcept {
@@ -69,45 +67,58 @@ file::State look_at_name(const std::string& path) noexcept {
     }
 }
 
-// The command waits for a byte. Open for reading, too, so that it never waits for the command, or is SIGPIPE.
-// Other threads go on, and close files, where there is no descriptor left.
-void tell_of_cut(const std::string& pipe) noexcept {
+void sleep_shortly() noexcept {
     constexpr timespec kPause{0, 1000000};
-    int opened = -1;
-    while ((opened = open(pipe.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0) {
-        nanosleep(&kPause, nullptr);
-    }
-    while (write(opened, "", 1) < 0 && errno == EINTR) {
-    }
+    nanosleep(&kPause, nullptr);
 }
 
-// Nothing is allocated: fsync() may be called in a signal's handler.
-std::string_view path_of(int descriptor, std::array<char, PATH_MAX>& place) noexcept {
-    std::array<char, 40> link{};
-    std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
-    const ssize_t length = readlink(link.data(), place.data(), place.size());
-    return {place.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+// The command waits for a byte. Open for reading, too, so that it never waits for the command, or is SIGPIPE.
+// Other threads go on, and close files, where there is no descriptor left.
+[[noreturn]] void tell_of_cut(const std::string& pipe) noexcept {
+    constexpr int kAttempts = 5000;
+    for (int i = 0; i < kAttempts; ++i) {
+        const Descriptor opened = open_anyhow(pipe.c_str(), O_RDWR | O_NONBLOCK);
+        if (opened.get() >= 0 && write(opened.get(), "", 1) == 1) {
+            stop_for_ever();
+        }
+        sleep_shortly();
+    }
+    SLUICE_LOG(kError, "power", "`sluice persist run` can't be told that the power is cut (errno %d)", errno);
+    _exit(1);
+}
+
+// What is mapped at ADDRESS, as far as it is; a file may have become shorter than its mapping.
+std::size_t copy_from(std::uintptr_t address, std::span<std::byte> bytes) noexcept {
+    const iovec to{bytes.data(), bytes.size()};
+    const iovec from{reinterpret_cast<void*>(address), bytes.size()}; // NOLINT(performance-no-int-to-ptr)
+    const ssize_t copied = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    if (copied < 0 && (errno == ENOSYS || errno == EPERM)) { // a sandbox
+        std::memcpy(bytes.data(), from.iov_base, bytes.size());
+        return bytes.size();
+    }
+    return static_cast<std::size_t>(std::max<ssize_t>(copied, 0));
 }
 
 } // namespace
 
-Simulation::Simulation(hosts::SharedLock lock, hosts::MappedFile control, std::string cut,
-                       std::vector<File> files)
-    : lock_(std::move(lock)), control_(std::move(control)), cut_(std::move(cut)), files_(std::move(files)),
-      room_(std::make_unique<Room>()), arrivals_(files_.size()) {}
+Simulation::Simulation(hosts::SharedLock lock, hosts::MappedFile control, std::string directory,
+                       std::vector<std::string> paths)
+    : lock_(std::move(lock)), control_(std::move(control)), cut_path_(directory + "/" + file::kCut),
+      paths_(std::move(paths)), directories_(directories_of(paths_)), survivors_(std::move(directory)),
+      after_(paths_.size()) {}
 
-Result<std::vector<Simulation::File>> Simulation::list_files(const std::string& directory) {
+Result<std::vector<std::string>> Simulation::list_files(const std::string& directory) {
     const Result<std::string> list = FileTree().read(directory + "/" + file::kFiles, kLongestList);
     if (!list) {
         return list.error().clone();
     }
-    std::vector<File> files;
+    std::vector<std::string> paths;
     for (std::string_view rest = *list; !rest.empty();) {
         const std::string_view path = rest.substr(0, rest.find('\n'));
         rest.remove_prefix(std::min(path.size() + 1, rest.size()));
-        files.push_back({std::string(path), Survivor(directory, files.size())});
+        paths.emplace_back(path);
     }
-    return files;
+    return paths;
 }
 
 Result<Simulation*> Simulation::make() {
@@ -119,12 +130,12 @@ Result<Simulation*> Simulation::make() {
     if (!choice) {
         return choice.error().clone();
     }
-    const std::string directory(choice->rest);
-    Result<std::vector<File>> files = list_files(directory);
-    if (!files) {
-        return std::move(files).error();
+    std::string directory(choice->rest);
+    Result<std::vector<std::string>> paths = list_files(directory);
+    if (!paths) {
+        return std::move(paths).error();
     }
-    Result<hosts::MappedFile> control = map_control(directory, files->size());
+    Result<hosts::MappedFile> control = map_control(directory + "/" + file::kControl, paths->size());
     if (!control) {
         return std::move(control).error();
     }
@@ -133,8 +144,7 @@ Result<Simulation*> Simulation::make() {
         return std::move(lock).error();
     }
     // Never destroyed: programs flush until their very end.
-    return new Simulation(*std::move(lock), *std::move(control), directory + "/" + file::kCut,
-                          *std::move(files));
+    return new Simulation(*std::move(lock), *std::move(control), std::move(directory), *std::move(paths));
 }
 
 Simulation* Simulation::find() noexcept {
@@ -155,13 +165,13 @@ file::State& Simulation::state(std::size_t file) const noexcept {
 }
 
 std::optional<std::size_t> Simulation::file_at(std::string_view path) const noexcept {
-    const auto found = std::ranges::find(files_, path, &File::path);
-    return found != files_.end() ? std::optional(static_cast<std::size_t>(found - files_.begin()))
+    const auto found = std::ranges::find(paths_, path);
+    return found != paths_.end() ? std::optional(static_cast<std::size_t>(found - paths_.begin()))
                                  : std::nullopt;
 }
 
-Parts Simulation::parts_at(const coherence::Range* ranges, std::uint64_t count) const {
-    Parts parts;
+std::vector<Simulation::Part> Simulation::parts_at(coherence::Range range) const {
+    std::vector<Part> parts;
     const Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
     if (!maps) {
         SLUICE_LOG(kError, "power", "what is mapped can't be had: %s", maps.error().text());
@@ -169,149 +179,51 @@ Parts Simulation::parts_at(const coherence::Range* ranges, std::uint64_t count) 
     }
     std::string_view text = *maps;
     for (Mapping mapping; take_mapping(text, mapping);) {
-        const std::optional<std::size_t> file = mapping.is_shared ? file_at(mapping.path) : std::nullopt;
-        for (std::uint64_t i = 0; file && i < count; ++i) {
-            const std::uint64_t first = std::max<std::uint64_t>(ranges[i].address, mapping.first);
-            const std::uint64_t end =
-                std::min<std::uint64_t>(ranges[i].address + ranges[i].length, mapping.end);
-            if (first < end) {
-                const std::uint64_t from = mapping.offset + (first - mapping.first) / kLineBytes * kLineBytes;
-                parts.push_back({*file, from, mapping.offset + in_whole_lines(end - mapping.first) - from});
-            }
+        const std::uint64_t first = std::max<std::uint64_t>(range.address, mapping.first);
+        const std::uint64_t end = std::min<std::uint64_t>(range.address + range.length, mapping.end);
+        const std::optional<std::size_t> file =
+            first < end && mapping.is_shared ? file_at(mapping.path) : std::nullopt;
+        if (file) {
+            const std::uint64_t from = (first - mapping.first) / kLineBytes * kLineBytes;
+            parts.push_back({*file, mapping.offset + from, in_whole_lines(end - mapping.first) - from,
+                             mapping.first + from});
         }
     }
     return parts;
+}
+
+bool Simulation::touches(coherence::Range range) const {
+    return !parts_at(range).empty();
 }
 
 bool Simulation::covers(coherence::Range range) const {
     const std::uint64_t before = range.address % kLineBytes;
     std::uint64_t covered = 0;
-    for (const Part& part : parts_at(&range, 1)) {
+    for (const Part& part : parts_at(range)) {
         covered += part.length;
     }
     return range.length != 0 && covered == in_whole_lines(before + range.length);
 }
 
-std::optional<Part> Simulation::part_of(int descriptor) const noexcept {
-    struct stat status {};
-    std::array<char, PATH_MAX> path; // NOLINT(cppcoreguidelines-pro-type-member-init): it is written first
-    const std::optional<std::size_t> file = file_at(path_of(descriptor, path));
-    if (!file || fstat(descriptor, &status) != 0) {
-        return std::nullopt;
+void Simulation::lock() noexcept {
+    lock_.lock();
+    std::atomic_ref(control().is_busy).store(1, std::memory_order_seq_cst);
+    if (std::atomic_ref(control().is_ended).load(std::memory_order_seq_cst) != 0) {
+        unlock();
+        stop_for_ever();
     }
-    return Part{*file, 0, in_whole_lines(static_cast<std::uint64_t>(status.st_size))};
 }
 
-Parts Simulation::all_parts() const {
-    Parts parts;
-    parts.reserve(files_.size());
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-        struct stat status {};
-        if (stat(files_[i].path.c_str(), &status) == 0) {
-            parts.push_back({i, 0, in_whole_lines(static_cast<std::uint64_t>(status.st_size))});
-        }
-    }
-    return parts;
+void Simulation::unlock() noexcept {
+    std::atomic_ref(control().is_busy).store(0, std::memory_order_seq_cst);
+    lock_.unlock();
 }
 
-Result<Look> Simulation::look_locked(const Part& part) {
-    const Result<Descriptor> file = open_program_file(files_[part.file].path);
-    if (!file) {
-        return file.error().clone();
+void Simulation::report(const char* call, const Result<void>& done) const noexcept {
+    if (!done) {
+        control().has_failed = 1;
+        SLUICE_LOG(kError, "power", "%s: what survives is not known any more: %s", call, done.error().text());
     }
-    Look look{part, lock_.next_number_locked() + 1, state(part.file).changes,
-              std::vector<std::byte>(part.length)};
-    const Result<std::size_t> got = read_at(*file, part.offset, look.bytes);
-    if (!got) {
-        return got.error().clone();
-    }
-    look.bytes.resize(*got);
-    return look;
-}
-
-// What PART holds now, piece by piece.
-Result<void> Simulation::write_locked(const Part& part) {
-    const Result<Descriptor> file = open_program_file(files_[part.file].path);
-    if (!file) {
-        return file.error().clone();
-    }
-    const std::uint64_t number = lock_.next_number_locked() + 1;
-    for (std::uint64_t done = 0; done < part.length; done += kPieceBytes) {
-        const std::uint64_t length = std::min(kPieceBytes, part.length - done);
-        const std::span<std::byte> bytes = std::span(room_->bytes).first(length);
-        const Result<std::size_t> got = read_at(*file, part.offset + done, bytes);
-        if (!got) {
-            return got.error().clone();
-        }
-        Result<void> written =
-            files_[part.file].survivor.write(part.offset + done, bytes.first(*got), number, *room_);
-        if (!written || *got < length) {
-            return written; // there is no more
-        }
-    }
-    return {};
-}
-
-// Piece by piece, too. A look at a file that is another one by now counts no more.
-Result<void> Simulation::write_locked(const Look& look) {
-    if (look.changes != state(look.part.file).changes) {
-        return {};
-    }
-    const std::span<const std::byte> all = look.bytes;
-    for (std::uint64_t done = 0; done < all.size(); done += kPieceBytes) {
-        const std::span<const std::byte> bytes =
-            all.subspan(done, std::min<std::size_t>(kPieceBytes, all.size() - done));
-        if (Result<void> written =
-                files_[look.part.file].survivor.write(look.part.offset + done, bytes, look.number, *room_);
-            !written) {
-            return written;
-        }
-    }
-    return {};
-}
-
-// What survives of FILE's new state: what was put aside with the same file, or what that holds.
-Result<void> Simulation::arrive_locked(std::size_t file) {
-    const File& arrived = files_[file];
-    const file::State& now = arrivals_[file].state;
-    if (now.exists == 0) {
-        return arrived.survivor.nothing();
-    }
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-        if (arrivals_[i].has_changed && state(i).exists != 0 && state(i).is_same(now)) {
-            return arrived.survivor.take_from(files_[i].survivor);
-        }
-    }
-    const Result<Descriptor> opened = open_program_file(arrived.path);
-    return opened ? arrived.survivor.copy_of(*opened, *room_) : opened.error().clone();
-}
-
-Result<void> Simulation::follow_names_locked() {
-    bool has_changed = false;
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-        const file::State now = look_at_name(files_[i].path);
-        arrivals_[i] = {now, !now.is_same(state(i))};
-        has_changed = has_changed || arrivals_[i].has_changed;
-    }
-    if (!has_changed) {
-        return {};
-    }
-    Result<void> done;
-    for (std::size_t i = 0; done && i < files_.size(); ++i) {
-        done = arrivals_[i].has_changed ? files_[i].survivor.put_aside() : Result<void>();
-    }
-    for (std::size_t i = 0; done && i < files_.size(); ++i) {
-        done = arrivals_[i].has_changed ? arrive_locked(i) : Result<void>();
-    }
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-        if (arrivals_[i].has_changed) {
-            files_[i].survivor.forget_aside();
-            const std::uint32_t changes = state(i).changes + 1;
-            state(i) = arrivals_[i].state;
-            state(i).changes = changes;
-        }
-    }
-    return done;
 }
 
 bool Simulation::is_cut_before_locked(const char* call) noexcept {
@@ -322,73 +234,54 @@ bool Simulation::is_cut_before_locked(const char* call) noexcept {
     now.pid = getpid();
     now.call = {};
     std::strncpy(now.call.data(), call, now.call.size() - 1);
-    if (++now.steps != now.cut_at) {
-        return false;
-    }
-    now.is_cut = 1;
-    tell_of_cut(cut_);
-    return true;
-}
-
-template<typename Work>
-void Simulation::work_locked(const char* call, Work&& work) noexcept {
-    const int former_errno = errno;
-    const Result<void> done = at_boundary(call, [&]() -> Result<void> {
-        const std::lock_guard guard(lock_);
-        Result<void> worked = work();
-        control().has_failed |= worked ? 0U : 1U;
-        return worked;
-    });
-    if (!done) {
-        control().has_failed = 1;
-        SLUICE_LOG(kError, "power", "%s: what survives is not known any more: %s", call, done.error().text());
-    }
-    errno = former_errno;
+    now.is_cut = ++now.steps == now.cut_at ? 1 : 0;
+    return now.is_cut != 0;
 }
 
 // A thread that stops gives the lock back first: others go on making and renaming files.
 template<typename Work>
 void Simulation::step(const char* call, Work&& work) noexcept {
+    bool is_first = false;
     bool is_cut = false;
     work_locked(call, [&]() -> Result<void> {
+        is_first = control().is_cut == 0;
         is_cut = is_cut_before_locked(call);
-        if (is_cut) {
-            return {};
-        }
-        Result<void> followed = follow_names_locked(); // a system call without libc isn't seen
-        return followed ? work() : std::move(followed);
+        return is_cut ? Result<void>() : work();
     });
+    if (is_cut && is_first) {
+        tell_of_cut(cut_path_);
+    }
     if (is_cut) {
         stop_for_ever();
     }
 }
 
-Looks Simulation::look_at(const Parts& parts) {
-    Looks looks;
-    looks.reserve(parts.size());
-    const std::lock_guard guard(lock_);
-    for (const Part& part : parts) {
-        if (Result<Look> look = look_locked(part); look) {
-            looks.push_back(*std::move(look));
-        } else {
-            control().has_failed = 1;
-            SLUICE_LOG(kError, "power", "what is flushed can't be had: %s", look.error().text());
-        }
+Result<void> Simulation::look_locked(const Part& part, Looks& looks) {
+    const file::State& of = state(part.file);
+    const std::optional<Found> found = find_at_path(part.file);
+    const std::uint64_t end = found ? found->length : UINT64_MAX;
+    if (of.exists == 0 || end <= part.offset) {
+        return {};
     }
-    return looks;
+    const std::uint64_t length = std::min(part.length, end - part.offset);
+    Look look{of.survivor, part.offset, lock_.next_number_locked() + 1, std::vector<std::byte>(length)};
+    look.bytes.resize(copy_from(part.address, look.bytes));
+    looks.push_back(std::move(look));
+    return {};
 }
 
-void Simulation::persist(std::span<const Part> parts, const char* call) noexcept {
-    if (parts.empty()) {
-        return;
-    }
-    step(call, [&]() -> Result<void> {
+Looks Simulation::look_at(const std::vector<coherence::Range>& ranges) noexcept {
+    Looks looks;
+    work_locked("a flush", [&]() -> Result<void> {
         Result<void> done;
-        for (auto part = parts.begin(); done && part != parts.end(); ++part) {
-            done = write_locked(*part);
+        for (const coherence::Range& range : ranges) {
+            for (const Part& part : parts_at(range)) {
+                done = done ? look_locked(part, looks) : std::move(done);
+            }
         }
         return done;
     });
+    return looks;
 }
 
 void Simulation::persist(const Looks& looks, const char* call) noexcept {
@@ -398,26 +291,155 @@ void Simulation::persist(const Looks& looks, const char* call) noexcept {
     step(call, [&]() -> Result<void> {
         Result<void> done;
         for (auto look = looks.begin(); done && look != looks.end(); ++look) {
-            done = write_locked(*look);
+            done = survivors_.write(look->survivor, look->offset, look->bytes, look->number);
         }
         return done;
     });
 }
 
-void Simulation::follow_names(const char* call) noexcept {
-    work_locked(call, [this] { return follow_names_locked(); });
+Result<void> Simulation::write_all_locked(std::size_t file, int descriptor) {
+    const bool can_be_read = (fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_WRONLY;
+    const Descriptor other = can_be_read ? Descriptor() : open_to_read(descriptor, paths_[file]);
+    if (!can_be_read && other.get() < 0) {
+        return errno == ENOENT ? Result<void>() : Error::from_errno(errno, "a simulated file can't be read");
+    }
+    return survivors_.write_all(state(file).survivor, can_be_read ? descriptor : other.get(),
+                                lock_.next_number_locked() + 1);
 }
 
-void Simulation::shorten(const struct stat& status, std::uint64_t length, const char* call) noexcept {
-    const file::State cut = file::state_of(status);
+void Simulation::persist_file(int descriptor, const char* call) noexcept {
+    struct statx status {};
+    if (statx(descriptor, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &status) != 0) {
+        return;
+    }
+    const file::Identity wanted = file::identity_of(status);
+    std::optional<std::size_t> file;
     work_locked(call, [&]() -> Result<void> {
+        file = find_locked(wanted);
+        return {};
+    });
+    if (file) {
+        step(call, [&]() -> Result<void> {
+            const std::optional<std::size_t> now = find_locked(wanted);
+            return now ? write_all_locked(*now, descriptor) : Result<void>();
+        });
+    }
+}
+
+void Simulation::persist_all(const char* call) noexcept {
+    step(call, [&]() -> Result<void> {
         Result<void> done;
-        for (std::size_t i = 0; done && i < files_.size(); ++i) {
-            done = state(i).exists != 0 && state(i).is_same(cut) ? files_[i].survivor.shorten(length)
-                                                                 : Result<void>();
+        for (std::size_t i = 0; done && i < paths_.size(); ++i) {
+            const Descriptor file =
+                state(i).exists != 0 ? open_anyhow(paths_[i].c_str(), O_RDONLY | O_NONBLOCK) : Descriptor();
+            if (file.get() >= 0) {
+                done = write_all_locked(i, file.get());
+            } else if (state(i).exists != 0 && errno != ENOENT) {
+                done = Error::from_errno(errno, "a simulated file can't be read");
+            }
         }
         return done;
     });
+}
+
+std::optional<std::size_t> Simulation::find_locked(const file::Identity& wanted) const noexcept {
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+        if (state(i).exists != 0 && state(i).file == wanted) {
+            return i;
+        }
+    }
+    return std::nullopt;
+}
+
+// In another root directory, or another mount namespace, a path may mean another file, or none.
+bool Simulation::is_in_its_directory(std::size_t file) noexcept {
+    struct statx status {};
+    if (file::look_at(directories_[file].c_str(), status) != 0) {
+        return false;
+    }
+    const bool is_its = file::identity_of(status) == state(file).directory;
+    if (!is_its && !is_told_elsewhere_) {
+        is_told_elsewhere_ = true;
+        SLUICE_LOG(
+            kWarning, "power",
+            "process %d has another root directory, or other mounts: which files it makes, removes and "
+            "renames in %s isn't seen",
+            getpid(), directories_[file].c_str());
+    }
+    return is_its;
+}
+
+// Nothing: this process can't tell.
+std::optional<Simulation::Found> Simulation::find_at_path(std::size_t file) noexcept {
+    struct statx status {};
+    if (!is_in_its_directory(file)) {
+        return std::nullopt;
+    }
+    if (const int error = file::look_at(paths_[file].c_str(), status); error != 0) {
+        return error == ENOENT ? std::optional(Found{}) : std::nullopt;
+    }
+    return S_ISREG(status.stx_mode) ? Found{true, file::identity_of(status), status.stx_size} : Found{};
+}
+
+// FILE is NOW another one. One of ours under another name has what survives of it; one from elsewhere
+// survives as it is.
+Result<void> Simulation::arrive_locked(std::size_t file, file::State& now) {
+    now.survivor = file::kNoSurvivor;
+    if (now.exists == 0) {
+        return {};
+    }
+    if (const std::optional<std::size_t> known = find_locked(now.file)) {
+        now.survivor = state(*known).survivor;
+        return {};
+    }
+    const Descriptor opened = open_anyhow(paths_[file].c_str(), O_RDONLY | O_NONBLOCK);
+    if (opened.get() < 0 && errno == ENOENT) {
+        now.exists = 0; // somebody has it removed just now
+        return {};
+    }
+    if (opened.get() < 0) {
+        return Error::from_errno(errno, "a simulated file can't be read");
+    }
+    now.survivor = control().next_survivor++;
+    return survivors_.make(now.survivor, &opened, lock_.next_number_locked() + 1);
+}
+
+void Simulation::forget_locked(std::uint64_t survivor) noexcept {
+    bool is_used = survivor == file::kNoSurvivor;
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+        is_used = is_used || state(i).survivor == survivor;
+    }
+    if (!is_used) {
+        survivors_.remove(survivor);
+    }
+}
+
+// A process that dies in the middle has changed nothing, or a name or two; the next one goes on.
+Result<void> Simulation::follow_names_locked() {
+    Result<void> done;
+    for (std::size_t i = 0; done && i < paths_.size(); ++i) {
+        const std::optional<Found> found = find_at_path(i);
+        after_[i] = state(i);
+        if (!found) {
+            continue;
+        }
+        const file::State now{found->file, found->exists ? 1U : 0U, file::kNoSurvivor, state(i).directory};
+        if (!now.is_same(state(i))) {
+            after_[i] = now;
+            done = arrive_locked(i, after_[i]);
+        } else if (found->exists && survivors_.length(after_[i].survivor) > found->length) {
+            done = survivors_.shorten(after_[i].survivor, found->length, lock_.next_number_locked() + 1);
+        }
+    }
+    for (std::size_t i = 0; done && i < paths_.size(); ++i) {
+        std::swap(state(i), after_[i]);
+    }
+    for (std::size_t i = 0; done && i < paths_.size(); ++i) {
+        if (after_[i].survivor != state(i).survivor) {
+            forget_locked(after_[i].survivor);
+        }
+    }
+    return done;
 }
 
 } // namespace sluice::layers::power

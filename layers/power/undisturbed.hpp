@@ -13,16 +13,16 @@ namespace sluice::layers::power {
 class Undisturbed {
   public:
     Undisturbed() noexcept {
-        ++depth;
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_state_);
         sigset_t all;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &former_signals_);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_state_);
+        ++depth; // while no handler can run, whose calls are the program's
     }
     ~Undisturbed() {
-        pthread_sigmask(SIG_SETMASK, &former_signals_, nullptr);
-        pthread_setcancelstate(former_state_, nullptr);
         --depth;
+        pthread_setcancelstate(former_state_, nullptr);
+        pthread_sigmask(SIG_SETMASK, &former_signals_, nullptr);
     }
     // Whether one lives in this thread.
     static bool is_alive() noexcept { return depth != 0; }

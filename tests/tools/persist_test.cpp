@@ -118,9 +118,9 @@ TEST(others__go_on_until_they_wait) {
 
 TEST(others__make_files_while_one_has_stopped) {
     const Simulated memory;
-    const std::string script =
-        "printf x > $F; sync $F & P=$!; until grep -q '^State:.S' /proc/$P/status; do :; done; "
-        "printf told > $G; wait";
+    const std::string script = "printf x > $F; sync $F & P=$!; until read -r S < /proc/$P/stat && [ \"${S#*) "
+                               "S}\" != \"$S\" ]; do :; "
+                               "done; printf told > $G; wait";
     expect(memory.run({"--cut", "1", "--check", "! grep told " + memory.other()}, script), 66);
 }
 
@@ -157,7 +157,9 @@ TEST(program__that_closes_all_descriptors__keeps_its_files) {
 
 TEST(program__that_syncs_in_a_handler__ends) {
     const Simulated memory;
-    expect(memory.run({"--check", "true"}, TEST_ROUGH " handles $F"), 0);
+    std::ofstream(memory.other()) << std::string(8192, 'a');
+    const std::string check = "! grep -q a " + memory.other(); // it was cut off there
+    expect(memory.run({"--file", memory.other(), "--check", check}, TEST_ROUGH " handles $F $G"), 0);
 }
 
 TEST(program__that_cancels_threads__ends) {
@@ -174,6 +176,7 @@ TEST(names__that_change__take_what_survives_along) {
         {"truncate -s 0 $F; truncate -s 8192 $F", "! grep -q a $F"},
         {"truncate -s 100 $F; truncate -s 8192 $F; sync $F",
          "[ \"$(tr -d '\\0' < $F)\" = \"$(printf %100s | tr ' ' a)\" ]"},
+        {TEST_ROUGH " cuts $F", "! grep -q a $F"},
         {": > $F; printf b >> $F", "! grep -q a $F"},
         {"rm $F", "[ ! -e $F ]"},
         {"rm $F; sync; :", "[ ! -e $F ]"},
@@ -197,6 +200,36 @@ TEST(names__of_two_simulated_files__are_exchanged_with_what_survives) {
     expect(
         memory.run({"--file", memory.other(), "--check", memory.names() + "[ \"$(cat $F)\" = b ]"}, unsynced),
         66);
+}
+
+// Looked at while names change, each file has its own bytes.
+TEST(names__that_others_exchange_at_the_cut__take_what_survives_along) {
+    const Simulated memory;
+    std::ofstream(memory.file()) << std::string(8192, 'a');
+    std::ofstream(memory.other()) << std::string(8192, 'b');
+    const std::string check = memory.names() + "for each in $F $G; do [ ! -e $each ] || ! grep -q a $each || "
+                                               "! grep -q b $each || exit 1; done; ! cmp -s $F $G";
+    const std::string script = "T=$F.aside; (while :; do mv $F $T; mv $G $F; mv $T $G; done) & P=$!; "
+                               "for i in 1 2 3 4; do sync $F; done 2>/dev/null; kill $P; wait; :";
+    expect(memory.run({"--file", memory.other(), "--every-step", "--check", check}, script), 0);
+}
+
+// Where paths mean other files, nothing happens to ours; mounts alone change nothing.
+TEST(process__with_other_mounts__is_followed_where_it_sees_the_file) {
+    const Simulated memory;
+    if (memory.run({}, "unshare -rm true").status != 0) {
+        skip(); // no namespaces for this user
+    }
+    const std::string begin = "D=$(dirname $F); export D F; printf stored 1<> $F; unshare -rm sh -c ";
+    const std::pair<const char*, const char*> cases[] = {
+        {"'mount -t tmpfs none $D; : > $D/other'", "synced"},
+        {"'printf renamed > $D/other; mv $D/other $F'", "renamed"},
+    };
+    for (const auto& [script, left] : cases) {
+        std::ofstream(memory.file()) << "synced";
+        expect(memory.run({"--outcome", "0"}, begin + script), 0);
+        assert_string_equal(memory.left().c_str(), left);
+    }
 }
 
 TEST(file__that_is_never_made__is_not_there) {

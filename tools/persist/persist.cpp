@@ -160,6 +160,7 @@ class Experiment {
         }
         // Before anybody is killed: nobody shall see that another is dead, and store something about it.
         const EndsTheRest rest;
+        files_.end();
         at_cut_ = files_.at_cut();
         ended.last = files_.last_step();
         ended.status = running.told_to_end_by() != 0 ? kBySignal + running.told_to_end_by()

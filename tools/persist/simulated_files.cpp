@@ -2,13 +2,16 @@
 #include "tools/persist/simulated_files.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -67,10 +70,41 @@ void write_file(const std::string& path, const std::string& content) {
     }
 }
 
+// What stands at PATH; nothing survives of it yet.
 file::State state_at(const std::string& path) {
-    struct stat status {};
-    return stat(path.c_str(), &status) == 0 ? file::state_of(status) : file::State{};
+    struct statx status {};
+    file::State state{};
+    state.survivor = file::kNoSurvivor;
+    if (file::look_at(path.c_str(), status) == 0) {
+        state.file = file::identity_of(status);
+        state.exists = 1;
+    }
+    if (file::look_at(path.substr(0, path.rfind('/') + 1).c_str(), status) == 0) {
+        state.directory = file::identity_of(status);
+    }
+    return state;
 }
+
+// The control file, shared with the processes of a run.
+class MappedControl {
+  public:
+    explicit MappedControl(const std::string& path) {
+        const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+        mapped_ = mmap(nullptr, sizeof(file::Control), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        close(file);
+        if (mapped_ == MAP_FAILED) {
+            fail(path, std::string("it can't be mapped: ") + std::strerror(errno));
+        }
+    }
+    ~MappedControl() { munmap(mapped_, sizeof(file::Control)); }
+    MappedControl(const MappedControl&) = delete;
+    MappedControl& operator=(const MappedControl&) = delete;
+
+    file::Control& operator*() const noexcept { return *static_cast<file::Control*>(mapped_); }
+
+  private:
+    void* mapped_;
+};
 
 // Nothing where there is no file.
 std::optional<std::string> look_at(const std::string& path) {
@@ -100,7 +134,11 @@ SimulatedFiles::SimulatedFiles(const std::vector<std::string>& paths)
         if (path.find('\n') != std::string::npos) {
             fail(each, "its name has more than one line");
         }
-        if (std::ranges::any_of(files_, [&path](const File& file) { return file.path == path; })) {
+        const file::State state = state_at(path);
+        const auto is_it = [&](const File& file) {
+            return file.path == path || (state.exists != 0 && state_at(file.path).is_same(state));
+        };
+        if (std::ranges::any_of(files_, is_it)) {
             throw Failure(kExitUsage, "persist run: " + each + " is named twice");
         }
         files_.push_back({path, look_at(path)});
@@ -124,7 +162,8 @@ void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
         const File& each = files_[i];
         list += each.path + '\n';
         write_file(in_folder(file::durable_name(i)), each.at_first.value_or(""));
-        write_file(in_folder(file::numbers_name(i)), "");
+        const file::Age age{};
+        write_file(in_folder(file::numbers_name(i)), {reinterpret_cast<const char*>(&age), sizeof age});
         if (each.at_first) {
             write_file(each.path, *each.at_first);
         } else {
@@ -135,16 +174,29 @@ void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
     file::Control control{};
     control.magic = file::kMagic;
     control.cut_at = cut_at;
+    control.next_survivor = files_.size();
     control.is_ddio_off = is_ddio_off ? 1 : 0;
     std::string shared(reinterpret_cast<const char*>(&control), sizeof control);
-    for (const File& each : files_) {
-        const file::State state = state_at(each.path);
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        file::State state = state_at(files_[i].path);
+        state.survivor = state.exists != 0 ? i : file::kNoSurvivor;
         shared.append(reinterpret_cast<const char*>(&state), sizeof state);
     }
     write_file(in_folder(file::kControl), shared);
     unlink(in_folder("lock").c_str()); // who held it is dead
     std::array<char, 64> bytes{};
     while (read(cut_fd_, bytes.data(), bytes.size()) > 0) {
+    }
+}
+
+void SimulatedFiles::end() const {
+    constexpr int kMostPauses = 1000;
+    constexpr timespec kPause{0, 1'000'000};
+    const MappedControl control(in_folder(file::kControl));
+    std::atomic_ref((*control).is_ended).store(1, std::memory_order_seq_cst);
+    const std::atomic_ref is_busy((*control).is_busy);
+    for (int i = 0; i < kMostPauses && is_busy.load(std::memory_order_seq_cst) != 0; ++i) {
+        nanosleep(&kPause, nullptr); // that one may be stopped, or dead
     }
 }
 
@@ -179,15 +231,13 @@ std::vector<AtCut> SimulatedFiles::at_cut() const {
     for (const File& each : files_) {
         std::optional<std::string> caches = look_at(each.path);
         const file::State now = state_at(each.path);
-        const auto found =
-            std::ranges::find_if(states, [&now](const file::State& state) { return state.is_same(now); });
-        const auto own = states.begin() + (&each - files_.data());
         // Names may have changed since by system calls that nobody saw.
-        const auto from = own->is_same(now) ? own : found;
-        std::string durable =
-            from != states.end()
-                ? content_of(in_folder(file::durable_name(static_cast<std::size_t>(from - states.begin()))))
-                : caches.value_or("");
+        const auto from =
+            std::ranges::find_if(states, [&now](const file::State& state) { return state.is_same(now); });
+        std::string durable = !caches ? ""
+                              : from != states.end()
+                                  ? content_of(in_folder(file::durable_name(from->survivor)))
+                                  : *caches;
         all.push_back({std::move(caches), std::move(durable)});
     }
     return all;

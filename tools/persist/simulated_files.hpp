@@ -39,6 +39,9 @@ class SimulatedFiles {
     std::string directory() const { return folder_.path(); }
     const std::string& path(std::size_t file) const { return files_[file].path; }
 
+    // The processes of the run change nothing any more, neither what survives nor, as far as that is seen,
+    // names. Then it can be asked:
+    void end() const;
     LastStep last_step() const;
     std::vector<AtCut> at_cut() const;
     // What is left of them.

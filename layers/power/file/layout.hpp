@@ -4,62 +4,96 @@
 //
 //     control     a Control, and behind it a State for each file
 //     files       paths, one a line: the simulated files, in the order of their numbers
-//     N.durable   what of file N survives a cut now
-//     N.numbers   for each of its lines, the number of the look at the file that the line is from
+//     N.durable   what survives a cut now of a file whose State says N
+//     N.numbers   an Age, and for each line the number of the look at the file that the line is from
 //     cut         a pipe with a name: a byte comes when the power is cut
 //     lock        of all processes (layers/hosts)
 //
 // The file itself, at its path, is what the CPUs' caches show. Numbers are in the host's order of bytes.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace sluice::layers::power::file {
 
-inline constexpr std::array<char, 8> kMagic = {'S', 'L', 'P', 'O', 'W', 'E', 'R', '2'};
+inline constexpr std::array<char, 8> kMagic = {'S', 'L', 'P', 'O', 'W', 'E', 'R', '3'};
 inline constexpr const char* kControl = "control";
 inline constexpr const char* kFiles = "files";
 inline constexpr const char* kCut = "cut";
 inline constexpr std::uint64_t kLineBytes = 64;
 inline constexpr std::uint64_t kWordBytes = 8; // what is stored whole, or not at all
 
-// What changes is under the lock of all processes.
+// What changes is under the lock of all processes, but for is_ended and is_busy.
 struct Control {
     std::array<char, 8> magic;
-    std::uint64_t cut_at;      // the power is cut before this step; 0: never
-    std::uint64_t steps;       // that were begun
-    std::uint32_t is_ddio_off; // what devices write is pushed to memory by a Read behind it
-    std::uint32_t is_cut;
-    std::uint32_t has_failed;  // what survives is no longer known; a line on standard error says why
-    std::int32_t pid;          // of the last step's process
-    std::array<char, 56> call; // of the last step
+    std::uint64_t cut_at;        // the power is cut before this step; 0: never
+    std::uint64_t steps;         // that were begun
+    std::uint64_t next_survivor; // which number another one gets
+    std::uint32_t is_ddio_off;   // what devices write is pushed to memory by a Read behind it
+    std::uint32_t is_cut;        // no step is taken any more
+    std::uint32_t has_failed;    // what survives is no longer known; a line on standard error says why
+    std::uint32_t is_ended;      // by the command, which looks at what is left: nothing changes any more
+    std::uint32_t is_busy;       // somebody changes something. Partner: is_ended
+    std::int32_t pid;            // of the last step's process
+    std::array<char, 56> call;   // of the last step
 };
 
-// Which file stands at a simulated file's path. Under the same lock.
-struct State {
+inline constexpr std::uint64_t kNoSurvivor = UINT64_MAX; // of a file that isn't there
+
+// Which file or directory something is.
+struct Identity {
     std::uint64_t device;
     std::uint64_t inode;
-    std::uint32_t exists;
-    std::uint32_t changes; // how often there was another file, or none
+    std::uint64_t birth_ns; // 0: the file system doesn't tell. Numbers of inodes are used again
+
+    bool operator==(const Identity&) const noexcept = default;
+};
+
+// Which file stands at a simulated file's path, and what of it survives. Under the same lock.
+struct State {
+    Identity file;
+    std::uint64_t exists;
+    std::uint64_t survivor;
+    Identity directory; // where it stands, for processes that see it
 
     bool is_same(const State& other) const noexcept {
-        return exists == other.exists && (exists == 0 || (device == other.device && inode == other.inode));
+        return exists == other.exists && (exists == 0 || file == other.file);
     }
 };
 
-inline State state_of(const struct stat& status) noexcept {
-    return {status.st_dev, status.st_ino, 1, 0};
+inline Identity identity_of(const struct statx& status) noexcept {
+    const std::uint64_t device = std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor;
+    const bool has_birth = (status.stx_mask & STATX_BTIME) != 0;
+    const std::uint64_t birth_ns =
+        has_birth
+            ? static_cast<std::uint64_t>(status.stx_btime.tv_sec) * 1'000'000'000 + status.stx_btime.tv_nsec
+            : 0;
+    return {device, status.stx_ino, birth_ns};
 }
 
-inline std::string durable_name(std::size_t number) {
+// 0, or an errno: of what stands at PATH.
+inline int look_at(const char* path, struct statx& status) noexcept {
+    return statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &status) == 0 ? 0 : errno;
+}
+
+// Which looks no longer count: those with a number up to that, for lines from there on.
+struct Age {
+    std::uint64_t all;       // for every line: the survivor was made, or all of the file was written, then
+    std::uint64_t tail;      // for lines from tail_from on: they were cut off
+    std::uint64_t tail_from; // in lines
+};
+
+inline std::string durable_name(std::uint64_t number) {
     return std::to_string(number) + ".durable";
 }
-inline std::string numbers_name(std::size_t number) {
+inline std::string numbers_name(std::uint64_t number) {
     return std::to_string(number) + ".numbers";
 }
 

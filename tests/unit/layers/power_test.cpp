@@ -4,12 +4,17 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -37,16 +42,17 @@ class Run {
             std::abort();
         }
         folder_ = folder;
+        path_ = folder_ + "/memory";
         file::Control control{};
         control.magic = file::kMagic;
+        control.next_survivor = 1;
         write(file::kFiles, folder_ + "/memory\n");
         write("memory", std::string(kBytes, 'a'));
-        struct stat status {};
-        stat(path().c_str(), &status);
-        const file::State state = file::state_of(status);
+        const file::State state{identity_of(path()), 1, 0, identity_of(folder_)};
         write(file::kControl, std::string(reinterpret_cast<const char*>(&control), sizeof control) +
                                   std::string(reinterpret_cast<const char*>(&state), sizeof state));
         write(file::durable_name(0), std::string(kBytes, 'a'));
+        write(file::numbers_name(0), std::string(sizeof(file::Age), '\0'));
         mkfifo((folder_ + "/" + file::kCut).c_str(), S_IRUSR | S_IWUSR);
         // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread
         setenv("SLUICE_PERSISTENCE", ("simulated:" + folder_).c_str(), 1);
@@ -55,15 +61,31 @@ class Run {
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
-    std::string path() const { return folder_ + "/memory"; }
-    std::string durable() const { return read(file::durable_name(0)); }
+    const std::string& path() const { return path_; }
+    std::string durable() const {
+        file::State state{};
+        std::memcpy(&state, read(file::kControl).data() + sizeof(file::Control), sizeof state);
+        return state.exists != 0 ? read(file::durable_name(state.survivor)) : "";
+    }
     std::uint64_t steps() const {
         file::Control control{};
         std::memcpy(&control, read(file::kControl).data(), sizeof control);
         return control.steps;
     }
 
+    // As the command does when it looks at what is left.
+    void set_ended(std::uint32_t is_ended) const {
+        const Descriptor control(open((folder_ + "/" + file::kControl).c_str(), O_WRONLY | O_CLOEXEC));
+        assert_int_equal(pwrite(control.get(), &is_ended, sizeof is_ended, offsetof(file::Control, is_ended)),
+                         sizeof is_ended);
+    }
+
   private:
+    static file::Identity identity_of(const std::string& path) {
+        struct statx status {};
+        assert_int_equal(file::look_at(path.c_str(), status), 0);
+        return file::identity_of(status);
+    }
     void write(const std::string& name, const std::string& content) const {
         std::ofstream(folder_ + "/" + name, std::ios::binary) << content;
     }
@@ -74,6 +96,7 @@ class Run {
     }
 
     std::string folder_;
+    std::string path_;
 };
 
 const Run& the_run() {
@@ -84,7 +107,8 @@ const Run& the_run() {
 // All of the file, which holds what survives.
 class Mapped {
   public:
-    explicit Mapped(int flags = MAP_SHARED) : file_(open(the_run().path().c_str(), O_RDWR | O_CLOEXEC)) {
+    explicit Mapped(int flags = MAP_SHARED)
+        : file_(open(the_run().path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
         assert_int_equal(ftruncate(file_.get(), kBytes), 0);
         first_ = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, flags, file_.get(), 0));
         assert_ptr_not_equal(first_, MAP_FAILED);
@@ -101,10 +125,6 @@ class Mapped {
         return {reinterpret_cast<std::uintptr_t>(first_) + offset, length};
     }
     coherence::Range line(std::size_t index) const { return range(index * kLine, kLine); }
-    Parts parts(std::size_t index) const {
-        const coherence::Range one = line(index);
-        return Simulation::find()->parts_at(&one, 1);
-    }
     int fd() const { return file_.get(); }
 
   private:
@@ -157,9 +177,9 @@ TEST(drain__behind_another_store__what_was_flushed_survives) {
 TEST(looks__made_durable_in_the_other_order__the_later_stays) {
     const Mapped memory;
     memory.fill(0, 'b');
-    const Looks early = Simulation::find()->look_at(memory.parts(0));
+    const Looks early = Simulation::find()->look_at({memory.line(0)});
     memory.fill(0, 'c');
-    const Looks late = Simulation::find()->look_at(memory.parts(0));
+    const Looks late = Simulation::find()->look_at({memory.line(0)});
     Simulation::find()->persist(late, "test");
     Simulation::find()->persist(early, "test");
     assert_int_equal(survivor(0), 'c');
@@ -170,8 +190,7 @@ TEST(look__over_newer_and_older_lines__older_ones_are_replaced) {
     memory.fill(0, 'b');
     memory.fill(1, 'b');
     memory.fill(2, 'b');
-    const coherence::Range all = memory.range(0, 3 * kLine);
-    const Looks early = Simulation::find()->look_at(Simulation::find()->parts_at(&all, 1));
+    const Looks early = Simulation::find()->look_at({memory.range(0, 3 * kLine)});
     memory.fill(1, 'c');
     persist_range(memory.line(1), "test");
     Simulation::find()->persist(early, "test");
@@ -203,19 +222,133 @@ TEST(file__that_became_shorter__no_step_fails) {
     memory.fill(0, 'b');
     assert_int_equal(ftruncate(memory.fd(), kLine / 2), 0);
     assert_true(persist_range(memory.range(0, kBytes), "test"));
-    assert_int_equal(the_run().durable()[0], 'b');
-    assert_int_equal(the_run().durable()[kLine / 2], 'a');
+    assert_true(the_run().durable() == std::string(kLine / 2, 'b'));
 }
 
 TEST(descriptor__all_of_its_file) {
     const Mapped memory;
     memory.fill(kBytes / kLine - 1, 'b');
-    const std::optional<Part> all = Simulation::find()->part_of(memory.fd());
-    assert_true(all.has_value());
-    Simulation::find()->persist({&*all, 1}, "test");
+    const std::uint64_t before = the_run().steps();
+    Simulation::find()->persist_file(memory.fd(), "test");
     assert_int_equal(survivor(kBytes / kLine - 1), 'b');
+    assert_int_equal(the_run().steps(), before + 1);
     const Descriptor other(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    assert_false(Simulation::find()->part_of(other.get()).has_value());
+    Simulation::find()->persist_file(other.get(), "test");
+    assert_int_equal(the_run().steps(), before + 1);
+}
+
+TEST(descriptor__for_writing_only__all_of_its_file) {
+    const Mapped memory;
+    memory.fill(3, 'b');
+    const Descriptor writer(open(the_run().path().c_str(), O_WRONLY | O_CLOEXEC));
+    Simulation::find()->persist_file(writer.get(), "test");
+    assert_int_equal(survivor(3), 'b');
+}
+
+// What follows CHANGE, as when the program makes it.
+void change(const std::function<int()>& change) {
+    assert_int_equal(Simulation::find()->follow("test", change), 0);
+}
+
+int write_file(const std::string& path, const std::string& content) {
+    const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    return write(file.get(), content.data(), content.size()) == static_cast<ssize_t>(content.size()) ? 0 : -1;
+}
+
+TEST(file__removed_and_made_anew__nothing_of_the_former_survives) {
+    const Mapped memory;
+    const std::string& path = the_run().path();
+    change([&] { return unlink(path.c_str()); });
+    assert_string_equal(the_run().durable().c_str(), "");
+    change([&] { return write_file(path, ""); });
+    assert_string_equal(the_run().durable().c_str(), "");
+    assert_int_equal(write_file(path, "bb"), 0);
+    assert_string_equal(the_run().durable().c_str(), "");
+    Simulation::find()->persist_all("test");
+    assert_string_equal(the_run().durable().c_str(), "bb");
+}
+
+TEST(file__that_comes_from_elsewhere__survives_as_it_is) {
+    const Mapped memory;
+    const std::string& path = the_run().path();
+    const std::string other = path + ".other";
+    assert_int_equal(write_file(other, "new"), 0);
+    change([&] { return rename(other.c_str(), path.c_str()); });
+    assert_string_equal(the_run().durable().c_str(), "new");
+}
+
+TEST(file__cut_off_and_as_long_again__zeros_survive) {
+    const Mapped memory;
+    change([&] { return ftruncate(memory.fd(), kLine); });
+    change([&] { return ftruncate(memory.fd(), kBytes); });
+    assert_true(the_run().durable() == std::string(kLine, 'a'));
+}
+
+TEST(flush__of_lines_that_are_cut_off_before_the_drain__nothing_of_them_survives) {
+    const Mapped memory;
+    memory.fill(0, 'b');
+    memory.fill(9, 'b');
+    flush_range(memory.line(0));
+    flush_range(memory.line(9));
+    change([&] { return ftruncate(memory.fd(), 5 * kLine); });
+    change([&] { return ftruncate(memory.fd(), kBytes); });
+    drain("test");
+    assert_true(the_run().durable() == std::string(kLine, 'b') + std::string(4 * kLine, 'a'));
+}
+
+TEST(flush__of_a_file_that_is_replaced_before_the_drain__the_new_one_survives) {
+    const Mapped memory;
+    const std::string& path = the_run().path();
+    memory.fill(0, 'b');
+    flush_range(memory.line(0));
+    change([&] { return unlink(path.c_str()); });
+    change([&] { return write_file(path, std::string(kLine, 'c')); });
+    Simulation::find()->persist_all("test");
+    drain("test");
+    assert_true(the_run().durable() == std::string(kLine, 'c'));
+}
+
+TEST(follow__gives_what_the_change_does_and_its_errno) {
+    const Mapped memory;
+    errno = 0;
+    assert_int_equal(Simulation::find()->follow("test", [] { return unlink("/no/such/file"); }), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+bool is_asleep(pid_t process) {
+    std::ostringstream stat;
+    stat << std::ifstream("/proc/" + std::to_string(process) + "/stat").rdbuf();
+    return stat.str().find(") S ") != std::string::npos;
+}
+
+// The command looks at what is left. Looks, steps and changes of names stop for ever.
+TEST(run__that_has_ended__nothing_changes_any_more) {
+    const Mapped memory;
+    memory.fill(0, 'b');
+    const std::function<void()> changes[] = {
+        [&] { flush_range(memory.line(0)); },
+        [&] { persist_range(memory.line(0), "test"); },
+        [&] { Simulation::find()->persist_file(memory.fd(), "test"); },
+        [&] { change([] { return unlink(the_run().path().c_str()); }); },
+    };
+    the_run().set_ended(1);
+    for (const auto& each : changes) {
+        const pid_t child = fork();
+        if (child == 0) {
+            each();
+            _exit(0);
+        }
+        int status = 0;
+        pid_t ended = 0;
+        while (ended == 0 && !is_asleep(child)) {
+            ended = waitpid(child, &status, WNOHANG);
+        }
+        kill(child, SIGKILL);
+        assert_int_equal(ended, 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    the_run().set_ended(0);
+    assert_int_equal(survivor(0), 'a');
 }
 
 TEST(device_writes__survive_once_they_are_pushed) {
