@@ -53,7 +53,9 @@ int open_file(int flags, const char* call, Open&& open) {
     if (simulation == nullptr) {
         return open(flags);
     }
-    const bool is_cut_here = (flags & O_TRUNC) != 0 && (flags & O_ACCMODE) != O_RDONLY;
+    const int access = flags & O_ACCMODE;
+    const bool is_cut_here =
+        (flags & O_TRUNC) != 0 && (flags & O_PATH) == 0 && (access == O_WRONLY || access == O_RDWR);
     const int opened = open(is_cut_here ? flags & ~O_TRUNC : flags);
     if (opened < 0) {
         return opened;

@@ -53,12 +53,18 @@ std::vector<std::string> directories_of(const std::vector<std::string>& paths) {
     return directories;
 }
 
-// FILE, which may be open for writing only, or else what stands at PATH.
+// FILE, which may be open for writing only, or past the caches, or else what stands at PATH.
 Descriptor open_to_read(int file, const std::string& path) noexcept {
     std::array<char, 32> own{};
     std::snprintf(own.data(), own.size(), "/proc/self/fd/%d", file);
     Descriptor opened = open_anyhow(own.data(), O_RDONLY);
     return opened.get() >= 0 ? std::move(opened) : open_anyhow(path.c_str(), O_RDONLY | O_NONBLOCK);
+}
+
+bool is_it(int file, const file::Identity& wanted) noexcept {
+    struct statx status {};
+    return statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &status) == 0 &&
+           file::identity_of(status) == wanted;
 }
 
 [[noreturn]] void stop_for_ever() noexcept {
@@ -241,29 +247,24 @@ bool Simulation::is_cut_before_locked(const char* call) noexcept {
 // A thread that stops gives the lock back first: others go on making and renaming files.
 template<typename Work>
 void Simulation::step(const char* call, Work&& work) noexcept {
-    bool is_first = false;
     bool is_cut = false;
     work_locked(call, [&]() -> Result<void> {
-        is_first = control().is_cut == 0;
         is_cut = is_cut_before_locked(call);
         return is_cut ? Result<void>() : work();
     });
-    if (is_cut && is_first) {
-        tell_of_cut(cut_path_);
-    }
     if (is_cut) {
-        stop_for_ever();
+        tell_of_cut(cut_path_); // each: the first may die before it has
     }
 }
 
 Result<void> Simulation::look_locked(const Part& part, Looks& looks) {
-    const file::State& of = state(part.file);
+    file::State& of = state(part.file);
     const std::optional<Found> found = find_at_path(part.file);
-    const std::uint64_t end = found ? found->length : UINT64_MAX;
-    if (of.exists == 0 || end <= part.offset) {
+    if (!found || of.exists == 0 || found->length <= part.offset) {
         return {};
     }
-    const std::uint64_t length = std::min(part.length, end - part.offset);
+    of.length = std::max(of.length, found->length);
+    const std::uint64_t length = std::min(part.length, found->length - part.offset);
     Look look{of.survivor, part.offset, lock_.next_number_locked() + 1, std::vector<std::byte>(length)};
     look.bytes.resize(copy_from(part.address, look.bytes));
     looks.push_back(std::move(look));
@@ -298,7 +299,8 @@ void Simulation::persist(const Looks& looks, const char* call) noexcept {
 }
 
 Result<void> Simulation::write_all_locked(std::size_t file, int descriptor) {
-    const bool can_be_read = (fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_WRONLY;
+    const int flags = fcntl(descriptor, F_GETFL);
+    const bool can_be_read = (flags & O_ACCMODE) != O_WRONLY && (flags & O_DIRECT) == 0;
     const Descriptor other = can_be_read ? Descriptor() : open_to_read(descriptor, paths_[file]);
     if (!can_be_read && other.get() < 0) {
         return errno == ENOENT ? Result<void>() : Error::from_errno(errno, "a simulated file can't be read");
@@ -333,7 +335,7 @@ void Simulation::persist_all(const char* call) noexcept {
             const Descriptor file =
                 state(i).exists != 0 ? open_anyhow(paths_[i].c_str(), O_RDONLY | O_NONBLOCK) : Descriptor();
             if (file.get() >= 0) {
-                done = write_all_locked(i, file.get());
+                done = is_it(file.get(), state(i).file) ? write_all_locked(i, file.get()) : Result<void>();
             } else if (state(i).exists != 0 && errno != ENOENT) {
                 done = Error::from_errno(errno, "a simulated file can't be read");
             }
@@ -357,7 +359,10 @@ bool Simulation::is_in_its_directory(std::size_t file) noexcept {
     if (file::look_at(directories_[file].c_str(), status) != 0) {
         return false;
     }
-    const bool is_its = file::identity_of(status) == state(file).directory;
+    const file::Identity now = file::identity_of(status);
+    const file::Identity& its = state(file).directory;
+    // Not by its birth: an overlay's directory gets another one when something is made in it first.
+    const bool is_its = now.device == its.device && now.inode == its.inode;
     if (!is_its && !is_told_elsewhere_) {
         is_told_elsewhere_ = true;
         SLUICE_LOG(
@@ -423,13 +428,19 @@ Result<void> Simulation::follow_names_locked() {
         if (!found) {
             continue;
         }
-        const file::State now{found->file, found->exists ? 1U : 0U, file::kNoSurvivor, state(i).directory};
+        const file::State now{found->file, found->exists ? 1U : 0U, file::kNoSurvivor, found->length,
+                              state(i).directory};
         if (!now.is_same(state(i))) {
             after_[i] = now;
             done = arrive_locked(i, after_[i]);
-        } else if (found->exists && survivors_.length(after_[i].survivor) > found->length) {
-            done = survivors_.shorten(after_[i].survivor, found->length, lock_.next_number_locked() + 1);
+            continue;
         }
+        const std::uint64_t before = std::max(state(i).length, survivors_.length(state(i).survivor));
+        if (found->exists && before > found->length) {
+            done =
+                survivors_.shorten(state(i).survivor, before, found->length, lock_.next_number_locked() + 1);
+        }
+        after_[i].length = found->length;
     }
     for (std::size_t i = 0; done && i < paths_.size(); ++i) {
         std::swap(state(i), after_[i]);

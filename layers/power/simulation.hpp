@@ -61,7 +61,7 @@ class Simulation {
     Looks look_at(const std::vector<coherence::Range>& ranges) noexcept;
 
     // Steps by CALL. What LOOKS have seen survives from now on; all that is in the file of DESCRIPTOR, if
-    // that is simulated; or all of all files. Only the first and the last allocate.
+    // that is simulated; or all of all files. They allocate nothing where all goes well.
     void persist(const Looks& looks, const char* call) noexcept;
     void persist_file(int descriptor, const char* call) noexcept;
     void persist_all(const char* call) noexcept;

@@ -69,11 +69,6 @@ Result<void> cut_at(const Descriptor& file, std::uint64_t length) {
     return {};
 }
 
-// The number of the look from which LINE is, as far as AGE tells; OWN is what is noted of it.
-std::uint64_t number_of(std::uint64_t line, std::uint64_t own, const file::Age& age) noexcept {
-    return std::max({own, age.all, line >= age.tail_from ? age.tail : 0});
-}
-
 } // namespace
 
 Descriptor open_anyhow(const char* path, int flags) noexcept {
@@ -158,9 +153,10 @@ Result<void> Survivors::write_piece(const Descriptor& durable, const Descriptor&
         !got) {
         return got.error().clone();
     }
-    const auto is_newer = [&](std::uint64_t line) {
-        return number_of(first_line + line, own[line], age) < number;
-    };
+    const auto is_newer = [&](std::uint64_t line) { return std::max(own[line], age.all) < number; };
+    const std::uint64_t left =
+        std::max(age.cut_length, offset) - offset; // of what was looked at before the cut
+    const std::uint64_t limit = number < age.cut ? std::min<std::uint64_t>(left, bytes.size()) : bytes.size();
     for (std::uint64_t first = 0, end = 0; first < lines; first = end) {
         const bool are_newer = is_newer(first);
         for (end = first + 1; end < lines && is_newer(end) == are_newer; ++end) {
@@ -169,7 +165,7 @@ Result<void> Survivors::write_piece(const Descriptor& durable, const Descriptor&
             continue;
         }
         const std::uint64_t from = first * kLineBytes;
-        const std::uint64_t to = std::min<std::uint64_t>(end * kLineBytes, bytes.size());
+        const std::uint64_t to = std::max(from, std::min(end * kLineBytes, limit));
         if (Result<void> written = write_at(durable, offset + from, bytes.subspan(from, to - from));
             !written) {
             return written;
@@ -208,7 +204,10 @@ Result<void> Survivors::write_all(std::uint64_t survivor, int file, std::uint64_
     return copied ? write_age(*numbers, {number, 0, 0}) : std::move(copied);
 }
 
-Result<void> Survivors::shorten(std::uint64_t survivor, std::uint64_t length, std::uint64_t number) const {
+// The numbers first: who dies in the middle has changed nothing, or is followed by another one who does it
+// again.
+Result<void> Survivors::shorten(std::uint64_t survivor, std::uint64_t before, std::uint64_t length,
+                                std::uint64_t number) const {
     const Result<Descriptor> durable = open(survivor, kDurable, O_WRONLY);
     const Result<Descriptor> numbers = durable ? open(survivor, kNumbers, O_RDWR) : durable.error().clone();
     if (!numbers) {
@@ -218,10 +217,18 @@ Result<void> Survivors::shorten(std::uint64_t survivor, std::uint64_t length, st
     if (!age) {
         return std::move(age).error();
     }
-    age->tail_from = std::min(age->tail != 0 ? age->tail_from : UINT64_MAX, length / kLineBytes);
-    age->tail = number;
-    Result<void> done = cut_at(*durable, length);
-    return done ? write_age(*numbers, *age) : std::move(done);
+    age->cut = number;
+    age->cut_length = length;
+    Result<void> done = write_age(*numbers, *age);
+    room_->numbers.fill(number);
+    const std::uint64_t end = in_whole_lines(before) / kLineBytes;
+    for (std::uint64_t line = in_whole_lines(length) / kLineBytes; done && line < end;) {
+        const std::uint64_t count = std::min<std::uint64_t>(end - line, room_->numbers.size());
+        done = write_at(*numbers, sizeof(file::Age) + line * sizeof number,
+                        std::as_bytes(std::span(room_->numbers).first(count)));
+        line += count;
+    }
+    return done ? cut_at(*durable, length) : std::move(done);
 }
 
 } // namespace sluice::layers::power

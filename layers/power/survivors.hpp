@@ -49,8 +49,9 @@ class Survivors {
                        std::uint64_t number) const;
     // All that FILE holds, at look NUMBER, which is the last.
     Result<void> write_all(std::uint64_t survivor, int file, std::uint64_t number) const;
-    // Nothing behind the first LENGTH bytes, not even of looks up to NUMBER.
-    Result<void> shorten(std::uint64_t survivor, std::uint64_t length, std::uint64_t number) const;
+    // Nothing behind the first LENGTH bytes, not even of looks up to NUMBER; of BEFORE that the file had.
+    Result<void> shorten(std::uint64_t survivor, std::uint64_t before, std::uint64_t length,
+                         std::uint64_t number) const;
 
   private:
     // For one piece, and for a path.

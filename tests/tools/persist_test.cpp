@@ -223,6 +223,7 @@ TEST(process__with_other_mounts__is_followed_where_it_sees_the_file) {
     const std::string begin = "D=$(dirname $F); export D F; printf stored 1<> $F; unshare -rm sh -c ";
     const std::pair<const char*, const char*> cases[] = {
         {"'mount -t tmpfs none $D; : > $D/other'", "synced"},
+        {"'mount -t tmpfs none $D; printf foreign > $F; sync; sync $F'", "synced"},
         {"'printf renamed > $D/other; mv $D/other $F'", "renamed"},
     };
     for (const auto& [script, left] : cases) {
@@ -230,6 +231,14 @@ TEST(process__with_other_mounts__is_followed_where_it_sees_the_file) {
         expect(memory.run({"--outcome", "0"}, begin + script), 0);
         assert_string_equal(memory.left().c_str(), left);
     }
+}
+
+TEST(names__that_a_run_makes_one_file__are_two_in_the_next) {
+    const Simulated memory;
+    std::ofstream(memory.file()) << "aaa";
+    std::ofstream(memory.other()) << "bbb";
+    const std::string script = "grep -q a $F && grep -q b $G || exit 9; ln -f $F $G; sync $F";
+    expect(memory.run({"--file", memory.other(), "--every-step", "--check", "true"}, script), 0);
 }
 
 TEST(file__that_is_never_made__is_not_there) {

@@ -163,6 +163,7 @@ class Experiment {
         files_.end();
         at_cut_ = files_.at_cut();
         ended.last = files_.last_step();
+        ended.was_cut = ended.last.was_cut; // though nobody has told: who was about to has died
         ended.status = running.told_to_end_by() != 0 ? kBySignal + running.told_to_end_by()
                        : ended.was_cut               ? 0
                        : running.has_ended()         ? exit_status(running.wait_status())
@@ -314,9 +315,9 @@ class Experiment {
     const std::vector<std::string>& command_;
     const std::uint64_t seed_;
     const std::string library_;
+    const BlockedSignals signals_; // before what is to be cleaned up
     SimulatedFiles files_;
     const KeptOutput output_;
-    const BlockedSignals signals_;
     std::vector<AtCut> at_cut_;
     std::uint64_t checked_ = 0;
 };

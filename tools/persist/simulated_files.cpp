@@ -14,6 +14,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <utility>
 
@@ -78,6 +79,7 @@ file::State state_at(const std::string& path) {
     if (file::look_at(path.c_str(), status) == 0) {
         state.file = file::identity_of(status);
         state.exists = 1;
+        state.length = status.stx_size;
     }
     if (file::look_at(path.substr(0, path.rfind('/') + 1).c_str(), status) == 0) {
         state.directory = file::identity_of(status);
@@ -156,7 +158,20 @@ SimulatedFiles::~SimulatedFiles() {
     }
 }
 
+// A run may have made two names one file.
+void SimulatedFiles::separate() const {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        const file::State state = state_at(files_[i].path);
+        const auto is_same = [&](const File& each) { return state_at(each.path).is_same(state); };
+        if (state.exists != 0 &&
+            std::any_of(files_.begin(), files_.begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
+            unlink(files_[i].path.c_str());
+        }
+    }
+}
+
 void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
+    separate();
     std::string list;
     for (std::size_t i = 0; i < files_.size(); ++i) {
         const File& each = files_[i];
@@ -221,7 +236,7 @@ LastStep SimulatedFiles::last_step() const {
     if (control.has_failed != 0) {
         throw Failure(kExitFailure, "persist run: what survives isn't known, see above");
     }
-    return {control.steps, control.pid, control.call.data()};
+    return {control.steps, control.pid, control.call.data(), control.is_cut != 0};
 }
 
 std::vector<AtCut> SimulatedFiles::at_cut() const {
@@ -234,6 +249,10 @@ std::vector<AtCut> SimulatedFiles::at_cut() const {
         // Names may have changed since by system calls that nobody saw.
         const auto from =
             std::ranges::find_if(states, [&now](const file::State& state) { return state.is_same(now); });
+        if (caches && from == states.end()) {
+            std::cerr << "sluice: persist run: " + each.path +
+                             " is another file than any that was seen; it survives as it is\n";
+        }
         std::string durable = !caches ? ""
                               : from != states.end()
                                   ? content_of(in_folder(file::durable_name(from->survivor)))
@@ -244,6 +263,7 @@ std::vector<AtCut> SimulatedFiles::at_cut() const {
 }
 
 void SimulatedFiles::leave(const Outcome& outcome) const {
+    separate();
     for (std::size_t i = 0; i < files_.size(); ++i) {
         if (outcome.files[i]) {
             write_file(files_[i].path, *outcome.files[i]);

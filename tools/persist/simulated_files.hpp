@@ -20,6 +20,7 @@ struct LastStep {
     std::uint64_t steps = 0;
     std::int32_t pid = 0;
     std::string call;
+    bool was_cut = false; // before that one
 };
 
 class SimulatedFiles {
@@ -54,6 +55,7 @@ class SimulatedFiles {
     };
 
     std::vector<layers::power::file::State> last_states() const;
+    void separate() const;
     std::string in_folder(const std::string& name) const { return folder_.path() + "/" + name; }
 
     std::vector<File> files_;

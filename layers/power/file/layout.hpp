@@ -61,7 +61,8 @@ struct State {
     Identity file;
     std::uint64_t exists;
     std::uint64_t survivor;
-    Identity directory; // where it stands, for processes that see it
+    std::uint64_t length; // when somebody looked last
+    Identity directory;   // where it stands, for processes that see it
 
     bool is_same(const State& other) const noexcept {
         return exists == other.exists && (exists == 0 || file == other.file);
@@ -83,11 +84,12 @@ inline int look_at(const char* path, struct statx& status) noexcept {
     return statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &status) == 0 ? 0 : errno;
 }
 
-// Which looks no longer count: those with a number up to that, for lines from there on.
+// Which looks no longer count: those with a number up to ALL, for every line. And the last cut: what an
+// earlier look holds behind CUT_LENGTH is gone. Lines behind that have its number.
 struct Age {
-    std::uint64_t all;       // for every line: the survivor was made, or all of the file was written, then
-    std::uint64_t tail;      // for lines from tail_from on: they were cut off
-    std::uint64_t tail_from; // in lines
+    std::uint64_t all; // the survivor was made, or all of the file was written, then
+    std::uint64_t cut;
+    std::uint64_t cut_length; // in bytes
 };
 
 inline std::string durable_name(std::uint64_t number) {

@@ -48,7 +48,7 @@ class Run {
         control.next_survivor = 1;
         write(file::kFiles, folder_ + "/memory\n");
         write("memory", std::string(kBytes, 'a'));
-        const file::State state{identity_of(path()), 1, 0, identity_of(folder_)};
+        const file::State state{identity_of(path()), 1, 0, kBytes, identity_of(folder_)};
         write(file::kControl, std::string(reinterpret_cast<const char*>(&control), sizeof control) +
                                   std::string(reinterpret_cast<const char*>(&state), sizeof state));
         write(file::durable_name(0), std::string(kBytes, 'a'));
@@ -107,13 +107,16 @@ const Run& the_run() {
 // All of the file, which holds what survives.
 class Mapped {
   public:
-    explicit Mapped(int flags = MAP_SHARED)
+    explicit Mapped(int flags = MAP_SHARED, bool is_filled = true)
         : file_(open(the_run().path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
         assert_int_equal(ftruncate(file_.get(), kBytes), 0);
         first_ = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, flags, file_.get(), 0));
         assert_ptr_not_equal(first_, MAP_FAILED);
-        std::memset(first_, 'a', kBytes);
         assert_non_null(Simulation::find());
+        if (!is_filled) {
+            return;
+        }
+        std::memset(first_, 'a', kBytes);
         persist_range(range(0, kBytes), "reset");
     }
     ~Mapped() { munmap(first_, kBytes); }
@@ -294,6 +297,44 @@ TEST(flush__of_lines_that_are_cut_off_before_the_drain__nothing_of_them_survives
     change([&] { return ftruncate(memory.fd(), kBytes); });
     drain("test");
     assert_true(the_run().durable() == std::string(kLine, 'b') + std::string(4 * kLine, 'a'));
+}
+
+TEST(flush__of_lines_that_never_survived_and_are_cut_off__nothing_of_them_survives) {
+    const Mapped memory;
+    const std::string& path = the_run().path();
+    change([&] { return unlink(path.c_str()); });
+    change([&] { return write_file(path, ""); });
+    const Mapped fresh(MAP_SHARED, false);
+    fresh.fill(64, 'b');
+    flush_range(fresh.line(64));
+    change([&] { return ftruncate(fresh.fd(), 0); });
+    change([&] { return ftruncate(fresh.fd(), kBytes); });
+    drain("test");
+    assert_true(the_run().durable().empty());
+}
+
+TEST(flush__between_two_cuts__survives_before_the_second) {
+    const Mapped memory;
+    change([&] { return ftruncate(memory.fd(), 5 * kLine); });
+    change([&] { return ftruncate(memory.fd(), kBytes); });
+    memory.fill(20, 'c');
+    persist_range(memory.line(20), "test");
+    memory.fill(7, 'b');
+    flush_range(memory.line(7));
+    change([&] { return ftruncate(memory.fd(), 9 * kLine); });
+    drain("test");
+    assert_true(the_run().durable() == std::string(5 * kLine, 'a') + std::string(2 * kLine, '\0') +
+                                           std::string(kLine, 'b') + std::string(kLine, '\0'));
+}
+
+TEST(flush__of_a_line_that_is_cut_in_two__the_first_part_survives) {
+    const Mapped memory;
+    memory.fill(1, 'b');
+    flush_range(memory.line(1));
+    change([&] { return ftruncate(memory.fd(), kLine + 16); });
+    change([&] { return ftruncate(memory.fd(), kBytes); });
+    drain("test");
+    assert_true(the_run().durable() == std::string(kLine, 'a') + std::string(16, 'b'));
 }
 
 TEST(flush__of_a_file_that_is_replaced_before_the_drain__the_new_one_survives) {
