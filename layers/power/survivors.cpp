@@ -204,8 +204,8 @@ Result<void> Survivors::write_all(std::uint64_t survivor, int file, std::uint64_
     return copied ? write_age(*numbers, {number, 0, 0}) : std::move(copied);
 }
 
-// The numbers first: who dies in the middle has changed nothing, or is followed by another one who does it
-// again.
+// The numbers first: a process that dies in the middle has changed nothing that counts, and the next one
+// cuts.
 Result<void> Survivors::shorten(std::uint64_t survivor, std::uint64_t before, std::uint64_t length,
                                 std::uint64_t number) const {
     const Result<Descriptor> durable = open(survivor, kDurable, O_WRONLY);

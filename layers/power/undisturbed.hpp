@@ -17,7 +17,7 @@ class Undisturbed {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &former_signals_);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_state_);
-        ++depth; // while no handler can run, whose calls are the program's
+        ++depth; // no handler can run now: its calls are the program's
     }
     ~Undisturbed() {
         --depth;

@@ -163,7 +163,7 @@ class Experiment {
         files_.end();
         at_cut_ = files_.at_cut();
         ended.last = files_.last_step();
-        ended.was_cut = ended.last.was_cut; // though nobody has told: who was about to has died
+        ended.was_cut = ended.last.was_cut; // also where the thread died that was about to tell
         ended.status = running.told_to_end_by() != 0 ? kBySignal + running.told_to_end_by()
                        : ended.was_cut               ? 0
                        : running.has_ended()         ? exit_status(running.wait_status())

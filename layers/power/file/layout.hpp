@@ -4,7 +4,7 @@
 //
 //     control     a Control, and behind it a State for each file
 //     files       paths, one a line: the simulated files, in the order of their numbers
-//     N.durable   what survives a cut now of a file whose State says N
+//     N.durable   what survives a cut now of the file with N in its State
 //     N.numbers   an Age, and for each line the number of the look at the file that the line is from
 //     cut         a pipe with a name: a byte comes when the power is cut
 //     lock        of all processes (layers/hosts)
