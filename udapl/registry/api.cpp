@@ -3,9 +3,11 @@
 // The façade of libdat: every function of DAT, in header order. Most check the handle they are about,
 // find its provider and call that; what a provider does with the other parameters is its business.
 #include <dat/dat_registry.h>
+#include <pthread.h>
 #include <sluice/dat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include "core/facade.hpp"
 #include "core/log.hpp"
 #include "core/settings.hpp"
+#include "core/sync.hpp"
 #include "udapl/registry/codes.hpp"
 #include "udapl/registry/names.hpp"
 #include "udapl/registry/registry.hpp"
@@ -30,12 +33,51 @@ constexpr std::string_view kRelaxedOrderingPrefix = "RO_AWARE_";
 constinit Redirection redirection;
 
 // Never destroyed: a program may close its IAs as late as in its last destructor.
+constinit std::atomic<Registry*> made = nullptr;
+constinit sluice::Mutex making; // held across fork()
+
+Registry& make_registry() {
+    sluice::warn_about_unknown_settings();
+    const sluice::LockGuard guard(making);
+    if (made.load(std::memory_order_relaxed) == nullptr) {
+        made.store(new Registry(redirection, sluice::FileTree(), secure_getenv("DAT_OVERRIDE")),
+                   std::memory_order_release);
+    }
+    return *made.load(std::memory_order_relaxed);
+}
+
 Registry& registry() {
-    static Registry& instance = []() -> Registry& {
-        sluice::warn_about_unknown_settings();
-        return *new Registry(redirection, sluice::FileTree(), secure_getenv("DAT_OVERRIDE"));
-    }();
-    return instance;
+    Registry* const there = made.load(std::memory_order_acquire);
+    return there != nullptr ? *there : make_registry();
+}
+
+void before_fork() SLUICE_TSA(no_thread_safety_analysis) {
+    making.lock();
+    if (Registry* const there = made.load(std::memory_order_relaxed)) {
+        there->lock_for_fork();
+    }
+}
+
+void after_fork_in_parent() SLUICE_TSA(no_thread_safety_analysis) {
+    if (Registry* const there = made.load(std::memory_order_relaxed)) {
+        there->unlock_in_parent();
+    }
+    making.unlock();
+}
+
+void after_fork_in_child() SLUICE_TSA(no_thread_safety_analysis) {
+    if (Registry* const there = made.load(std::memory_order_relaxed)) {
+        there->unlock_in_child();
+    }
+    making.unlock();
+    Library::renew_turn();
+}
+
+[[gnu::constructor]] void look_after_forks() noexcept {
+    Library::renew_turn(); // it is there from here on
+    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        SLUICE_LOG(kWarning, "dat", "no memory to look after fork(): a child must not open an IA");
+    }
 }
 
 // Calls FUNCTION of PROVIDER, if it has one.

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <memory>
 #include <mutex>
 #include <string_view>
 
@@ -58,6 +59,12 @@ Result<const dapl_sluice_v1*> query_own(void* library) {
 void Library::Unload::operator()(void* handle) const noexcept {
     const std::lock_guard turn(loader_turn());
     dlclose(handle);
+}
+
+// It isn't held across fork(): constructors of libraries call pthread_atfork(), and a C library before 2.36
+// has a lock of its own around that and all handlers.
+void Library::renew_turn() {
+    std::construct_at(&loader_turn());
 }
 
 Result<Library> Library::load(const std::string& name) {

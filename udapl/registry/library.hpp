@@ -30,6 +30,9 @@ class Library {
     // Null for a foreign provider. Ours is never unloaded: its handles are answered for good.
     const dapl_sluice_v1* own() const noexcept { return own_; }
 
+    // In the child of a fork: nobody else is loading or unloading one there.
+    static void renew_turn();
+
     // Never unloads it.
     void keep() noexcept { (void)handle_.release(); }
 

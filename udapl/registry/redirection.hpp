@@ -32,6 +32,10 @@ class Redirection {
     Result<void> add_table(const DAT_PROVIDER* table);
     void remove_table(const DAT_PROVIDER* table) noexcept;
 
+    // For pthread_atfork(): no other thread is in the middle of the above.
+    void lock_for_fork() SLUICE_TSA(acquire_capability(mutex_)) { mutex_.lock(); }
+    void unlock_after_fork() SLUICE_TSA(release_capability(mutex_)) { mutex_.unlock(); }
+
     // The functions for a handle of our own provider, if only one version of it is loaded. Inline and without
     // a call, so that a redirection is one comparison and a jump.
     const DAT_PROVIDER* find_usual(DAT_HANDLE handle) const noexcept {

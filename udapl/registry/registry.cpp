@@ -196,6 +196,33 @@ DAT_RETURN Registry::remove(const DAT_PROVIDER* provider, const Offer& offer) {
     return DAT_SUCCESS;
 }
 
+void Registry::lock_for_fork() {
+    mutex_.lock();
+    redirection_.lock_for_fork();
+}
+
+void Registry::unlock_in_parent() {
+    redirection_.unlock_after_fork();
+    mutex_.unlock();
+}
+
+// Who was loading or unloading isn't there. What it had loaded stays, and may be loaded again.
+void Registry::unlock_in_child() {
+    redirection_.unlock_after_fork();
+    for (const auto& source : sources_) {
+        if (source->state == SourceState::kBusy && pthread_equal(source->busy_by, pthread_self()) == 0) {
+            erase_all_of_locked(*source);
+            if (source->loaded) {
+                source->loaded->keep();
+                source->loaded.reset();
+            }
+            source->state = SourceState::kUnloaded;
+        }
+    }
+    std::construct_at(&idle_); // its sleepers aren't there either
+    mutex_.unlock();
+}
+
 std::vector<Offer> Registry::list() {
     std::vector<Offer> offers;
     const auto add = [&offers](const Offer& offer) {
@@ -387,6 +414,11 @@ bool Registry::is_short_locked(const Offer& wanted) {
     });
 }
 
+bool Registry::offers_anything_locked(const Source& source) {
+    return std::ranges::any_of(registered_,
+                               [&](const auto& provider) { return provider->source == &source; });
+}
+
 bool Registry::offers_exactly_locked(const Source& source) {
     return std::ranges::any_of(registered_, [&](const auto& provider) {
         return provider->source == &source && provider->offer == source.offer;
@@ -400,8 +432,21 @@ void Registry::erase_locked(const Registered& provider) noexcept {
     std::erase_if(registered_, [&](const auto& entry) { return entry.get() == &provider; });
 }
 
-void Registry::load_locked(Source& source) {
+void Registry::begin_locked(Source& source) {
     source.state = SourceState::kBusy;
+    source.busy_by = pthread_self();
+}
+
+void Registry::erase_all_of_locked(const Source& source) {
+    const auto is_of_it = [&source](const auto& provider) { return provider->source == &source; };
+    for (auto found = std::ranges::find_if(registered_, is_of_it); found != registered_.end();
+         found = std::ranges::find_if(registered_, is_of_it)) {
+        erase_locked(**found);
+    }
+}
+
+void Registry::load_locked(Source& source) {
+    begin_locked(source);
     source.is_short = false;
     mutex_.unlock(); // Nothing may throw while the lock is away and the source is busy.
     Result<Library> library = at_boundary("load_locked", [&source] {
@@ -442,18 +487,16 @@ void Registry::load_locked(Source& source) {
 
 // Nobody uses the source any more.
 void Registry::finish_locked(Source& source) {
-    source.state = SourceState::kBusy;
+    begin_locked(source);
     mutex_.unlock();
     source.loaded->fini(source.offer.info());
     mutex_.lock();
     std::optional<Library> library = std::exchange(source.loaded, std::nullopt);
-    const auto is_left = [&source](const auto& provider) { return provider->source == &source; };
-    for (auto left = std::ranges::find_if(registered_, is_left); left != registered_.end();
-         left = std::ranges::find_if(registered_, is_left)) {
+    if (offers_anything_locked(source)) {
         SLUICE_LOG(kWarning, "dat", "%s (%s): its provider forgets to remove itself and stays loaded",
                    source.offer.ia_name.c_str(), source.origin.c_str());
         library->keep();
-        erase_locked(**left);
+        erase_all_of_locked(source);
     }
     mutex_.unlock();
     library.reset();

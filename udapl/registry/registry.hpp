@@ -13,10 +13,12 @@
 // Thread safety: everything may be called from any thread at any time, also from within a provider's
 // dat_provider_init() and dat_provider_fini(), except opening the very IA that is being loaded. No
 // lock is held while a provider's code or the loader runs; a thread that needs a source that is just being
-// loaded or unloaded sleeps until that is over.
+// loaded or unloaded sleeps until that is over. In the child of a fork what other threads were loading or
+// unloading isn't loaded.
 #pragma once
 
 #include <dat/dat_registry.h>
+#include <pthread.h>
 
 #include <list>
 #include <memory>
@@ -64,6 +66,11 @@ class Registry {
     // added.
     std::vector<Offer> list();
 
+    // For pthread_atfork().
+    void lock_for_fork() SLUICE_TSA(no_thread_safety_analysis);
+    void unlock_in_parent() SLUICE_TSA(no_thread_safety_analysis);
+    void unlock_in_child() SLUICE_TSA(no_thread_safety_analysis);
+
   private:
     enum class SourceState { kUnloaded, kBusy, kLoaded };
     struct Source {
@@ -72,6 +79,7 @@ class Registry {
         std::string instance_data;
         std::string origin; // for messages
         SourceState state = SourceState::kUnloaded;
+        pthread_t busy_by{}; // who loads or unloads it, while it is kBusy
         std::optional<Library> loaded{};
         unsigned users = 0;    // open IAs
         bool is_short = false; // loading it has failed, for want of memory
@@ -110,8 +118,12 @@ class Registry {
         SLUICE_TSA(requires_capability(mutex_));
     bool is_short_locked(const Offer& wanted) SLUICE_TSA(requires_capability(mutex_));
     DAT_RETURN_SUBTYPE what_is_missing_locked(const Offer& wanted) SLUICE_TSA(requires_capability(mutex_));
+    bool offers_anything_locked(const Source& source) SLUICE_TSA(requires_capability(mutex_));
     bool offers_exactly_locked(const Source& source) SLUICE_TSA(requires_capability(mutex_));
     void erase_locked(const Registered& provider) noexcept SLUICE_TSA(requires_capability(mutex_));
+
+    void begin_locked(Source& source) SLUICE_TSA(requires_capability(mutex_));
+    void erase_all_of_locked(const Source& source) SLUICE_TSA(requires_capability(mutex_));
 
     // These let the lock go while a provider's code or the loader runs.
     void load_locked(Source& source) SLUICE_TSA(requires_capability(mutex_));

@@ -214,8 +214,28 @@ static const DAT_PROVIDER kFunctions = {
     .evd_free_func = evd_free,
 };
 
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+/* Who was initialised one at a time there isn't here. */
+static void after_fork_in_child(void) {
+    const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_unlock(&lock);
+    one_at_a_time = fresh;
+}
+
+__attribute__((constructor)) static void look_after_forks(void) {
+    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 void dat_provider_init(const DAT_PROVIDER_INFO* info, const char* instance_data) {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     struct entry* entry = NULL;
 
     if (strcmp(instance_data, "refuse") == 0) {

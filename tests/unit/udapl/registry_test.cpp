@@ -4,6 +4,7 @@
 #include <dat/dat_registry.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -416,6 +417,47 @@ TEST(threads__opening_and_closing__nothing_is_lost) {
     assert_int_equal(wrong.load(), 0);
     assert_false(is_loaded());
 }
+
+#ifndef SLUICE_UNDER_SANITIZER // a thread of the parent may have had its locks
+TEST(child_of_fork__beside_threads_that_open_and_close__opens) {
+    constexpr int kForks = 300;
+    const DAT_IA_HANDLE held =
+        must_open("other"); // who forks while the loader maps a library, has half of it
+    std::atomic<bool> is_over = false;
+    std::vector<std::thread> threads;
+    for (const char* const name : {"plain", "plain", "other", "old"}) {
+        threads.emplace_back([&is_over, name] {
+            while (!is_over) {
+                DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+                if (open_as(name, ia, 1, std::strcmp(name, "old") == 0 ? 1 : 2) == DAT_SUCCESS) {
+                    dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG);
+                }
+            }
+        });
+    }
+    int failed = 0;
+    for (int i = 0; i < kForks && failed == 0; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+            _exit(open_as("plain", ia) == DAT_SUCCESS &&
+                          dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG) == DAT_SUCCESS
+                      ? 0
+                      : 1);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        failed = status;
+    }
+    is_over = true;
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    must_close(held);
+    assert_int_equal(failed, 0);
+}
+#endif
 
 // The last one: from here on the library stays.
 TEST(open__provider_that_forgets_to_remove_itself__works_and_stays_loaded) {
