@@ -3,12 +3,13 @@
  * One queue of receives for several connections, so that a server with many clients needs no buffers for
  * each.
  */
+#include <sluice/rpma.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../rpma-common/common.h"
 
-enum { kClients = 3, kMessage = 64 };
+enum { CLIENTS = 3, MESSAGE = 64 };
 
 static void await_message(struct rpma_cq* cq, struct ibv_wc* wc) {
     int code = rpma_cq_get_wc(cq, 1, wc, NULL);
@@ -20,22 +21,33 @@ static void await_message(struct rpma_cq* cq, struct ibv_wc* wc) {
     require(wc->status == IBV_WC_SUCCESS, ibv_wc_status_str(wc->status));
 }
 
-static void serve(struct rpma_peer* peer, const struct arguments* arguments) {
-    char* memory = make_pages((size_t)kClients * kMessage);
-    struct rpma_mr_local* region = NULL;
-    must(rpma_mr_reg(peer, memory, (size_t)kClients * kMessage, RPMA_MR_USAGE_RECV, &region));
+/* Who posts more receives than its completion queue has places for is told by RPMA_E_AGAIN, and loses none.
+ */
+static struct rpma_srq* make_queue(struct rpma_peer* peer) {
+    struct rpma_srq_cfg* config = NULL;
     struct rpma_srq* srq = NULL;
-    must(rpma_srq_new(peer, NULL, &srq));
-    for (size_t i = 0; i < kClients; ++i) {
-        must(rpma_srq_recv(srq, region, i * kMessage, kMessage, memory + i * kMessage));
+    must(rpma_srq_cfg_new(&config));
+    must(rpma_srq_cfg_set_rcq_credits(config, true));
+    must(rpma_srq_new(peer, config, &srq));
+    must(rpma_srq_cfg_delete(&config));
+    return srq;
+}
+
+static void serve(struct rpma_peer* peer, const struct arguments* arguments) {
+    char* memory = make_pages((size_t)CLIENTS * MESSAGE);
+    struct rpma_mr_local* region = NULL;
+    must(rpma_mr_reg(peer, memory, (size_t)CLIENTS * MESSAGE, RPMA_MR_USAGE_RECV, &region));
+    struct rpma_srq* srq = make_queue(peer);
+    for (size_t i = 0; i < CLIENTS; ++i) {
+        must(rpma_srq_recv(srq, region, i * MESSAGE, MESSAGE, memory + i * MESSAGE));
     }
     struct rpma_conn_cfg* config = NULL;
     must(rpma_conn_cfg_new(&config));
     must(rpma_conn_cfg_set_srq(config, srq));
     struct rpma_ep* ep = listen_at(peer, arguments);
-    struct rpma_conn* conns[kClients];
-    uint32_t numbers[kClients];
-    for (int i = 0; i < kClients; ++i) {
+    struct rpma_conn* conns[CLIENTS];
+    uint32_t numbers[CLIENTS];
+    for (int i = 0; i < CLIENTS; ++i) {
         struct rpma_conn_req* request = NULL;
         must(rpma_ep_next_conn_req(ep, config, &request));
         conns[i] = accept_request(request, NULL, 0);
@@ -43,17 +55,17 @@ static void serve(struct rpma_peer* peer, const struct arguments* arguments) {
     }
     struct rpma_cq* receives = NULL;
     must(rpma_srq_get_rcq(srq, &receives));
-    for (int i = 0; i < kClients; ++i) {
+    for (int i = 0; i < CLIENTS; ++i) {
         struct ibv_wc wc;
         await_message(receives, &wc);
         int from = 0; /* the completion tells whose message it is */
-        while (from < kClients && numbers[from] != wc.qp_num) {
+        while (from < CLIENTS && numbers[from] != wc.qp_num) {
             ++from;
         }
-        require(from < kClients, "a message of nobody's");
-        printf("connection %d says: %.*s\n", from, kMessage, (const char*)(uintptr_t)wc.wr_id);
+        require(from < CLIENTS, "a message of nobody's");
+        printf("connection %d says: %.*s\n", from, MESSAGE, (const char*)(uintptr_t)wc.wr_id);
     }
-    for (int i = 0; i < kClients; ++i) {
+    for (int i = 0; i < CLIENTS; ++i) {
         await_end(conns[i]);
     }
     must(rpma_ep_shutdown(&ep));
@@ -63,20 +75,20 @@ static void serve(struct rpma_peer* peer, const struct arguments* arguments) {
 }
 
 static void say(struct rpma_peer* peer, const struct arguments* arguments) {
-    char* memory = make_pages((size_t)kClients * kMessage);
+    char* memory = make_pages((size_t)CLIENTS * MESSAGE);
     struct rpma_mr_local* region = NULL;
-    must(rpma_mr_reg(peer, memory, (size_t)kClients * kMessage, RPMA_MR_USAGE_SEND, &region));
-    struct rpma_conn* conns[kClients];
-    for (int i = 0; i < kClients; ++i) {
+    must(rpma_mr_reg(peer, memory, (size_t)CLIENTS * MESSAGE, RPMA_MR_USAGE_SEND, &region));
+    struct rpma_conn* conns[CLIENTS];
+    for (int i = 0; i < CLIENTS; ++i) {
         conns[i] = connect_to(peer, arguments, NULL, 0);
     }
-    for (size_t i = 0; i < kClients; ++i) {
-        char* message = memory + i * kMessage;
-        snprintf(message, kMessage, "I am number %zu", i);
-        must(rpma_send(conns[i], region, i * kMessage, kMessage, RPMA_F_COMPLETION_ALWAYS, message));
+    for (size_t i = 0; i < CLIENTS; ++i) {
+        char* message = memory + i * MESSAGE;
+        snprintf(message, MESSAGE, "I am number %zu", i);
+        must(rpma_send(conns[i], region, i * MESSAGE, MESSAGE, RPMA_F_COMPLETION_ALWAYS, message));
         await(conns[i], message);
     }
-    for (int i = 0; i < kClients; ++i) {
+    for (int i = 0; i < CLIENTS; ++i) {
         end(conns[i]);
     }
     must(rpma_mr_dereg(&region));
