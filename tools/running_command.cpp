@@ -40,6 +40,7 @@ RunningCommand::~RunningCommand() {
 
 int RunningCommand::start(std::vector<std::string> command, std::vector<std::string> environment,
                           const Streams& streams) {
+    sigpending(&before_);
     child_ = tools::start(std::move(command), std::move(environment), signals_, streams);
     if (child_ < 0) {
         return errno == ENOENT ? kNotFound : kExitNotExecutable;
@@ -103,10 +104,12 @@ void RunningCommand::take_signal() {
         return;
     }
     told_to_end_by_ = number;
-    if (received.ssi_code != SI_KERNEL && !has_ended_) {
-        // What a terminal sends, it sends to the command, too.
+    // What a terminal sends, it sends to the command, too, once that is there.
+    const bool has_it = received.ssi_code == SI_KERNEL && sigismember(&before_, number) == 0;
+    if (!has_it && !has_ended_) {
         kill(child_, number);
     }
+    sigdelset(&before_, number);
 }
 
 void RunningCommand::reap() {

@@ -5,6 +5,7 @@
 // One thread: whatever else waits in the meantime waits here, so that no signal is late.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -51,6 +52,7 @@ class RunningCommand {
     const BlockedSignals& signals_;
     const Reaps reaps_;
     const int signals_fd_;
+    sigset_t before_{}; // signals that came before the command was started
     pid_t child_ = -1;
     bool has_ended_ = false;
     int told_to_end_by_ = 0;
