@@ -106,22 +106,35 @@ TEST(cut__ends_all_processes_of_the_run) {
     assert_false(std::filesystem::exists("/proc/" + pid.substr(0, pid.find('\n'))));
 }
 
+// One has stopped, and the others see it: they tell the world, after some work.
+const std::string kStopped = "printf x > $F; sync $F & P=$!; until read -r S < /proc/$P/stat && [ \"${S#*) "
+                             "S}\" != \"$S\" ]; do :; done; ";
+
 TEST(others__go_on_until_they_wait) {
     const Simulated memory;
-    // Who is at the cut, stops; the other tells the world, and then waits for the first.
-    const std::string script = "printf x > $F; (echo told > $G; read never < $G.pipe) & "
-                               "until test -s $G; do :; done; sync $F";
-    const std::string fifo = "mkfifo " + memory.other() + ".pipe 2>/dev/null; ";
-    const Ran ran = memory.run({"--cut", "1", "--check", "! grep told " + memory.other()}, fifo + script);
-    expect(ran, 66);
+    const std::string script =
+        kStopped + "for i in 1 2 3 4 5; do /bin/true; done; echo told > $G.world; wait";
+    const std::string world = memory.other() + ".world";
+    expect(memory.run({"--cut", "1", "--check", "! grep told " + world}, script), 66);
 }
 
 TEST(others__make_files_while_one_has_stopped) {
     const Simulated memory;
-    const std::string script = "printf x > $F; sync $F & P=$!; until read -r S < /proc/$P/stat && [ \"${S#*) "
-                               "S}\" != \"$S\" ]; do :; "
-                               "done; printf told > $G; wait";
-    expect(memory.run({"--cut", "1", "--check", "! grep told " + memory.other()}, script), 66);
+    expect(memory.run({"--file", memory.other(), "--cut", "1", "--check", "! grep told " + memory.other()},
+                      kStopped + "printf told > $G; wait"),
+           66);
+}
+
+// When the first of them is killed, those who wait for it would tell.
+TEST(others__at_the_end__see_nobody_s_death) {
+    const Simulated memory;
+    const std::string script = "mkfifo $F.pipe; for i in 1 2 3 4 5 6 7 8 9 10; do "
+                               "(read never < $F.pipe; echo dead > $F.told) & done; "
+                               "exec 3> $F.pipe; printf x > $F; sync $F 3>&-";
+    const std::string check = memory.names() + "rm $F.pipe; [ ! -e $F.told ]";
+    for (int i = 0; i < 10; ++i) {
+        expect(memory.run({"--cut", "1", "--check", check}, script), 0);
+    }
 }
 
 TEST(output__of_repeated_runs__only_where_the_check_fails) {
@@ -134,6 +147,13 @@ TEST(output__of_repeated_runs__only_where_the_check_fails) {
     expect(wrong, 66);
     assert_contains(wrong.err, "from the program");
     assert_contains(wrong.err, "from the check");
+}
+
+TEST(program__that_ends_with_124__is_not_late) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--check", "true"}, "exit 124");
+    expect(ran, 124);
+    assert_contains(ran.err, "the command ended with status 124");
 }
 
 TEST(program__that_fails__its_status) {

@@ -94,10 +94,13 @@ class KeptOutput {
     const int fd_;
 };
 
-// Whatever happens, nobody of a run is left.
+// Whatever happens, nobody of a run is left, and none of them sees the others die.
 struct EndsTheRest {
     EndsTheRest() = default;
-    ~EndsTheRest() { end_what_was_left(); }
+    ~EndsTheRest() {
+        (void)stop_all();
+        end_all();
+    }
     EndsTheRest(const EndsTheRest&) = delete;
     EndsTheRest& operator=(const EndsTheRest&) = delete;
 };
@@ -105,6 +108,7 @@ struct EndsTheRest {
 // How one run has ended.
 struct Ended {
     bool was_cut = false;
+    bool is_late = false;
     int status = 0; // the command's, where the power wasn't cut
     LastStep last;
 };
@@ -158,16 +162,19 @@ class Experiment {
         if (ended.was_cut) {
             let_others_go_on(running);
         }
-        // Before anybody is killed: nobody shall see that another is dead, and store something about it.
         const EndsTheRest rest;
         files_.end();
+        if (!stop_all()) { // what is looked at doesn't change otherwise
+            say("not all processes of the run stop; some may see that others end");
+        }
         at_cut_ = files_.at_cut();
         ended.last = files_.last_step();
         ended.was_cut = ended.last.was_cut; // also where the thread died that was about to tell
+        ended.is_late = !ended.was_cut && !running.has_ended();
         ended.status = running.told_to_end_by() != 0 ? kBySignal + running.told_to_end_by()
                        : ended.was_cut               ? 0
-                       : running.has_ended()         ? exit_status(running.wait_status())
-                                                     : kTimedOut;
+                       : ended.is_late               ? kTimedOut
+                                                     : exit_status(running.wait_status());
         return ended;
     }
 
@@ -283,10 +290,9 @@ class Experiment {
 
     int tell_of_command(const Ended& ended) {
         output_.show();
-        say(ended.status == kTimedOut
-                ? "the command has not ended in time"
-                : "the command ended with status " + std::to_string(ended.status) +
-                      " before the power was cut, behind " + counted(ended.last.steps, "step"));
+        say(ended.is_late ? "the command has not ended in time"
+                          : "the command ended with status " + std::to_string(ended.status) +
+                                " before the power was cut, behind " + counted(ended.last.steps, "step"));
         return ended.status;
     }
 
