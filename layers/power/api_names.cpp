@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -44,6 +45,21 @@ int follow(const char* call, Real&& real) noexcept {
     return simulation->follow(call, real);
 }
 
+// All of DESCRIPTOR, which may be open for reading alone: Linux cuts off then, too, for who may write, or has
+// just made the file.
+int cut_off(int descriptor, int access) noexcept {
+    struct stat status {};
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+        return 0;
+    }
+    if (access == O_WRONLY || access == O_RDWR) {
+        return ftruncate(descriptor, 0);
+    }
+    std::array<char, 32> own{};
+    std::snprintf(own.data(), own.size(), "/proc/self/fd/%d", descriptor);
+    return truncate(own.data(), 0);
+}
+
 // A file that was opened with FLAGS, by OPEN(flags), which may wait, as for a pipe's other end. So what is to
 // be cut off is cut off behind it.
 template<typename Open>
@@ -53,19 +69,14 @@ int open_file(int flags, const char* call, Open&& open) {
     if (simulation == nullptr) {
         return open(flags);
     }
-    const int access = flags & O_ACCMODE;
-    const bool is_cut_here =
-        (flags & O_TRUNC) != 0 && (flags & O_PATH) == 0 && (access == O_WRONLY || access == O_RDWR);
+    const bool is_cut_here = (flags & O_TRUNC) != 0 && (flags & O_PATH) == 0;
     const int opened = open(is_cut_here ? flags & ~O_TRUNC : flags);
     if (opened < 0) {
         return opened;
     }
     const Undisturbed undisturbed;
-    const int cut = simulation->follow(call, [&] {
-        struct stat status {};
-        const bool has_bytes = is_cut_here && fstat(opened, &status) == 0 && S_ISREG(status.st_mode);
-        return has_bytes ? ftruncate(opened, 0) : 0;
-    });
+    const int cut =
+        simulation->follow(call, [&] { return is_cut_here ? cut_off(opened, flags & O_ACCMODE) : 0; });
     if (cut != 0) {
         const int why = errno;
         close(opened);
@@ -75,17 +86,55 @@ int open_file(int flags, const char* call, Open&& open) {
     return opened;
 }
 
-// A stream that OPEN() opens with MODE.
+bool makes_files(const char* mode) noexcept {
+    return mode[0] == 'w' || mode[0] == 'a';
+}
+
+// What fopen() opens a file with for MODE, which begins with 'w'.
+int flags_of(const char* mode) noexcept {
+    int flags = O_CREAT | O_TRUNC;
+    int access = O_WRONLY;
+    for (const char* next = mode + 1; *next != '\0'; ++next) {
+        access = *next == '+' ? O_RDWR : access;
+        flags |= *next == 'x' ? O_EXCL : *next == 'e' ? O_CLOEXEC : 0;
+    }
+    return flags | access;
+}
+
+// What OPEN() gives, which may make a file, or cut it off by itself.
 template<typename Open>
-std::FILE* open_stream(const char* mode, const char* call, Open&& open) {
+std::FILE* follow_stream(const char* mode, const char* call, Open&& open) {
     std::FILE* const opened = open();
-    Simulation* const simulation =
-        opened != nullptr && std::strchr("wa", mode[0]) != nullptr ? of_program() : nullptr;
-    if (simulation != nullptr) {
-        const Undisturbed undisturbed;
-        simulation->follow(call, [] { return 0; });
+    if (opened != nullptr && makes_files(mode)) {
+        follow(call, [] { return 0; });
     }
     return opened;
+}
+
+// A stream to PATH with MODE, which REAL(path, mode) would open, and cut off where nobody looks. fdopen()
+// takes no encoding, and leaves the position of what is appended to at the begin.
+template<typename Real>
+std::FILE* open_stream(Real& real, const char* path, const char* mode) {
+    if (mode[0] != 'w' || std::strchr(mode, ',') != nullptr || of_program() == nullptr) {
+        return follow_stream(mode, "fopen",
+                             [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode); });
+    }
+    constexpr mode_t kForAll = 0666;
+    const int opened = open64(path, flags_of(mode), kForAll);
+    std::FILE* const stream = opened < 0 ? nullptr : fdopen(opened, mode);
+    if (opened >= 0 && stream == nullptr) {
+        const int why = errno;
+        close(opened);
+        errno = why;
+    }
+    return stream;
+}
+
+// The stream stays the same.
+template<typename Real>
+std::FILE* reopen_stream(Real& real, const char* path, const char* mode, std::FILE* stream) {
+    return follow_stream(mode, "freopen",
+                         [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode, stream); });
 }
 
 } // namespace
@@ -176,26 +225,22 @@ int shm_unlink(const char* name) {
 
 std::FILE* fopen(const char* path, const char* mode) {
     static constinit Next<std::FILE*(const char*, const char*)> real("fopen");
-    return open_stream(mode, "fopen",
-                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode); });
+    return open_stream(real, path, mode);
 }
 
 std::FILE* fopen64(const char* path, const char* mode) {
     static constinit Next<std::FILE*(const char*, const char*)> real("fopen64");
-    return open_stream(mode, "fopen",
-                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode); });
+    return open_stream(real, path, mode);
 }
 
 std::FILE* freopen(const char* path, const char* mode, std::FILE* stream) {
     static constinit Next<std::FILE*(const char*, const char*, std::FILE*)> real("freopen");
-    return open_stream(mode, "freopen",
-                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode, stream); });
+    return reopen_stream(real, path, mode, stream);
 }
 
 std::FILE* freopen64(const char* path, const char* mode, std::FILE* stream) {
     static constinit Next<std::FILE*(const char*, const char*, std::FILE*)> real("freopen64");
-    return open_stream(mode, "freopen",
-                       [&] { return real.call(static_cast<std::FILE*>(nullptr), path, mode, stream); });
+    return reopen_stream(real, path, mode, stream);
 }
 
 int ftruncate(int descriptor, off_t length) noexcept {

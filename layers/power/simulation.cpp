@@ -29,7 +29,7 @@ constexpr std::size_t kLongestList = std::size_t{1} << 20;
 
 // Of FILES files. The first that is opened: nothing is made in a directory that is none of the command's.
 Result<hosts::MappedFile> map_control(const std::string& path, std::size_t files) {
-    const std::size_t length = sizeof(file::Control) + files * sizeof(file::State);
+    const std::size_t length = file::control_bytes(files);
     const Descriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
     if (fstat(opened.get(), &status) != 0 || status.st_size < static_cast<off_t>(length)) {
@@ -59,6 +59,15 @@ Descriptor open_to_read(int file, const std::string& path) noexcept {
     std::snprintf(own.data(), own.size(), "/proc/self/fd/%d", file);
     Descriptor opened = open_anyhow(own.data(), O_RDONLY);
     return opened.get() >= 0 ? std::move(opened) : open_anyhow(path.c_str(), O_RDONLY | O_NONBLOCK);
+}
+
+Result<std::string> read_mappings() {
+    Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
+    if (!maps && maps.error().os_errno() == EMFILE) {
+        const MoreDescriptors more;
+        maps = FileTree().read("/proc/self/maps", kLargestMappings);
+    }
+    return maps;
 }
 
 bool is_it(int file, const file::Identity& wanted) noexcept {
@@ -110,8 +119,7 @@ std::size_t copy_from(std::uintptr_t address, std::span<std::byte> bytes) noexce
 Simulation::Simulation(hosts::SharedLock lock, hosts::MappedFile control, std::string directory,
                        std::vector<std::string> paths)
     : lock_(std::move(lock)), control_(std::move(control)), cut_path_(directory + "/" + file::kCut),
-      paths_(std::move(paths)), directories_(directories_of(paths_)), survivors_(std::move(directory)),
-      after_(paths_.size()) {}
+      paths_(std::move(paths)), directories_(directories_of(paths_)), survivors_(std::move(directory)) {}
 
 Result<std::vector<std::string>> Simulation::list_files(const std::string& directory) {
     const Result<std::string> list = FileTree().read(directory + "/" + file::kFiles, kLongestList);
@@ -166,8 +174,12 @@ Simulation* Simulation::find() noexcept {
 }
 
 // Behind the Control, as the command has made the file.
+file::State* Simulation::table(std::uint32_t which) const noexcept {
+    return reinterpret_cast<file::State*>(control_.first() + file::table_offset(which, paths_.size()));
+}
+
 file::State& Simulation::state(std::size_t file) const noexcept {
-    return reinterpret_cast<file::State*>(control_.first() + sizeof(file::Control))[file];
+    return table(control().table)[file];
 }
 
 std::optional<std::size_t> Simulation::file_at(std::string_view path) const noexcept {
@@ -178,8 +190,9 @@ std::optional<std::size_t> Simulation::file_at(std::string_view path) const noex
 
 std::vector<Simulation::Part> Simulation::parts_at(coherence::Range range) const {
     std::vector<Part> parts;
-    const Result<std::string> maps = FileTree().read("/proc/self/maps", kLargestMappings);
+    const Result<std::string> maps = read_mappings();
     if (!maps) {
+        control().has_failed = 1;
         SLUICE_LOG(kError, "power", "what is mapped can't be had: %s", maps.error().text());
         return parts;
     }
@@ -292,7 +305,9 @@ void Simulation::persist(const Looks& looks, const char* call) noexcept {
     step(call, [&]() -> Result<void> {
         Result<void> done;
         for (auto look = looks.begin(); done && look != looks.end(); ++look) {
-            done = survivors_.write(look->survivor, look->offset, look->bytes, look->number);
+            if (is_anybody_s_locked(look->survivor)) { // its file may be gone
+                done = survivors_.write(look->survivor, look->offset, look->bytes, look->number);
+            }
         }
         return done;
     });
@@ -409,48 +424,56 @@ Result<void> Simulation::arrive_locked(std::size_t file, file::State& now) {
     return survivors_.make(now.survivor, &opened, lock_.next_number_locked() + 1);
 }
 
+bool Simulation::is_anybody_s_locked(std::uint64_t survivor) const noexcept {
+    const file::State* const all = table(control().table);
+    return std::any_of(all, all + paths_.size(),
+                       [survivor](const file::State& each) { return each.survivor == survivor; });
+}
+
 void Simulation::forget_locked(std::uint64_t survivor) noexcept {
-    bool is_used = survivor == file::kNoSurvivor;
-    for (std::size_t i = 0; i < paths_.size(); ++i) {
-        is_used = is_used || state(i).survivor == survivor;
-    }
-    if (!is_used) {
+    if (survivor != file::kNoSurvivor && !is_anybody_s_locked(survivor)) {
         survivors_.remove(survivor);
     }
 }
 
-// A process that dies in the middle has changed nothing, or a name or two; the next one goes on.
-Result<void> Simulation::follow_names_locked() {
+// What a file's state is now.
+Result<file::State> Simulation::look_again_locked(std::size_t file) {
+    const file::State& before = state(file);
+    const std::optional<Found> found = find_at_path(file);
+    if (!found) {
+        return before;
+    }
+    file::State now{found->file, found->exists ? 1U : 0U, before.survivor, found->length, before.directory};
     Result<void> done;
-    for (std::size_t i = 0; done && i < paths_.size(); ++i) {
-        const std::optional<Found> found = find_at_path(i);
-        after_[i] = state(i);
-        if (!found) {
-            continue;
-        }
-        const file::State now{found->file, found->exists ? 1U : 0U, file::kNoSurvivor, found->length,
-                              state(i).directory};
-        if (!now.is_same(state(i))) {
-            after_[i] = now;
-            done = arrive_locked(i, after_[i]);
-            continue;
-        }
-        const std::uint64_t before = std::max(state(i).length, survivors_.length(state(i).survivor));
-        if (found->exists && before > found->length) {
-            done =
-                survivors_.shorten(state(i).survivor, before, found->length, lock_.next_number_locked() + 1);
-        }
-        after_[i].length = found->length;
+    if (!now.is_same(before)) {
+        done = arrive_locked(file, now);
+    } else if (const std::uint64_t length = std::max(before.length, survivors_.length(before.survivor));
+               found->exists && length > found->length) {
+        done = survivors_.shorten(before.survivor, length, found->length, lock_.next_number_locked() + 1);
     }
-    for (std::size_t i = 0; done && i < paths_.size(); ++i) {
-        std::swap(state(i), after_[i]);
+    return done ? Result<file::State>(now) : std::move(done).error();
+}
+
+// A process that dies in the middle has changed no name; the next one goes on.
+Result<void> Simulation::follow_names_locked() {
+    const std::uint32_t next = 1 - control().table % 2;
+    file::State* const after = table(next);
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+        const Result<file::State> now = look_again_locked(i);
+        if (!now) {
+            return now.error().clone();
+        }
+        after[i] = *now;
     }
-    for (std::size_t i = 0; done && i < paths_.size(); ++i) {
-        if (after_[i].survivor != state(i).survivor) {
-            forget_locked(after_[i].survivor);
+    // Partner: whoever has the lock next, or the command.
+    std::atomic_ref(control().table).store(next, std::memory_order_release);
+    const file::State* const before = table(1 - next);
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+        if (before[i].survivor != after[i].survivor) {
+            forget_locked(before[i].survivor);
         }
     }
-    return done;
+    return {};
 }
 
 } // namespace sluice::layers::power

@@ -103,6 +103,7 @@ class Simulation {
     static Result<std::vector<std::string>> list_files(const std::string& directory);
 
     file::Control& control() const noexcept { return *reinterpret_cast<file::Control*>(control_.first()); }
+    file::State* table(std::uint32_t which) const noexcept;
     file::State& state(std::size_t file) const noexcept;
     std::vector<Part> parts_at(coherence::Range range) const;
     std::optional<std::size_t> file_at(std::string_view path) const noexcept;
@@ -125,7 +126,9 @@ class Simulation {
     std::optional<Found> find_at_path(std::size_t file) noexcept;
     std::optional<std::size_t> find_locked(const file::Identity& wanted) const noexcept;
     Result<void> follow_names_locked();
+    Result<file::State> look_again_locked(std::size_t file);
     Result<void> arrive_locked(std::size_t file, file::State& now);
+    bool is_anybody_s_locked(std::uint64_t survivor) const noexcept;
     void forget_locked(std::uint64_t survivor) noexcept;
 
     hosts::SharedLock lock_;
@@ -134,7 +137,6 @@ class Simulation {
     const std::vector<std::string> paths_;
     const std::vector<std::string> directories_; // of each
     const Survivors survivors_;
-    std::vector<file::State> after_; // of each file, when names have been followed; under the lock
     bool is_told_elsewhere_ = false; // under the lock
 };
 

@@ -2,7 +2,7 @@
 #include "layers/power/survivors.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +60,13 @@ Result<void> write_age(const Descriptor& numbers, const file::Age& age) {
     return write_at(numbers, 0, std::as_bytes(std::span(&age, 1)));
 }
 
+constinit Mutex raising;
+
+// Its owner isn't there.
+[[gnu::constructor]] void renew_in_children() noexcept {
+    pthread_atfork(nullptr, nullptr, [] { std::construct_at(&raising); });
+}
+
 Result<void> cut_at(const Descriptor& file, std::uint64_t length) {
     struct stat status {};
     if (fstat(file.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) > length &&
@@ -71,17 +78,27 @@ Result<void> cut_at(const Descriptor& file, std::uint64_t length) {
 
 } // namespace
 
+MoreDescriptors::MoreDescriptors() noexcept : turn_(raising) {
+    if (getrlimit(RLIMIT_NOFILE, &former_) == 0) {
+        const rlimit most{former_.rlim_max, former_.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+}
+
+MoreDescriptors::~MoreDescriptors() {
+    const int why = errno;
+    if (former_.rlim_max != 0) {
+        setrlimit(RLIMIT_NOFILE, &former_);
+    }
+    errno = why;
+}
+
 Descriptor open_anyhow(const char* path, int flags) noexcept {
     const auto attempt = [&] { return Descriptor(::open(path, flags | O_CLOEXEC | O_NOCTTY, 0600)); };
     Descriptor opened = attempt();
-    rlimit limit{};
-    if (opened.get() < 0 && errno == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        const rlimit most{limit.rlim_max, limit.rlim_max};
-        setrlimit(RLIMIT_NOFILE, &most);
+    if (opened.get() < 0 && errno == EMFILE) {
+        const MoreDescriptors more;
         opened = attempt();
-        const int why = errno;
-        setrlimit(RLIMIT_NOFILE, &limit);
-        errno = why;
     }
     return opened;
 }
@@ -180,7 +197,7 @@ Result<void> Survivors::write(std::uint64_t survivor, std::uint64_t offset, std:
     const Result<Descriptor> durable = open(survivor, kDurable, O_WRONLY);
     const Result<Descriptor> numbers = durable ? open(survivor, kNumbers, O_RDWR) : durable.error().clone();
     if (!numbers) {
-        return numbers.error().os_errno() == ENOENT ? Result<void>() : numbers.error().clone();
+        return numbers.error().clone();
     }
     const Result<file::Age> age = read_age(*numbers);
     if (!age) {

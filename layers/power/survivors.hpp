@@ -8,6 +8,8 @@
 // called in a signal's handler.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <array>
 #include <climits>
 #include <cstddef>
@@ -18,6 +20,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/result.hpp"
+#include "core/sync.hpp"
 #include "layers/power/file/layout.hpp"
 
 namespace sluice::layers::power {
@@ -27,6 +30,19 @@ inline constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20; // files ar
 constexpr std::uint64_t in_whole_lines(std::uint64_t bytes) noexcept {
     return (bytes + file::kLineBytes - 1) / file::kLineBytes * file::kLineBytes;
 }
+
+// While one lives, the program may have as many descriptors as it can be allowed to.
+class MoreDescriptors {
+  public:
+    MoreDescriptors() noexcept;
+    ~MoreDescriptors();
+    MoreDescriptors(const MoreDescriptors&) = delete;
+    MoreDescriptors& operator=(const MoreDescriptors&) = delete;
+
+  private:
+    const LockGuard<Mutex> turn_; // two would take the other's limit for the program's
+    rlimit former_{};
+};
 
 // PATH, also where the program has as many descriptors as it may. -1 in it, and errno: it can't be opened.
 Descriptor open_anyhow(const char* path, int flags) noexcept;
@@ -43,8 +59,7 @@ class Survivors {
     std::uint64_t length(std::uint64_t survivor) const noexcept;
 
     // BYTES, which look NUMBER found at OFFSET, a line's. Lines that survive from a later look stay as they
-    // are: what two threads flush may be drained in any order. Nothing happens where the survivor isn't there
-    // any more.
+    // are: what two threads flush may be drained in any order.
     Result<void> write(std::uint64_t survivor, std::uint64_t offset, std::span<const std::byte> bytes,
                        std::uint64_t number) const;
     // All that FILE holds, at look NUMBER, which is the last.

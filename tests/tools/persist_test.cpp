@@ -125,12 +125,16 @@ TEST(others__make_files_while_one_has_stopped) {
            66);
 }
 
-// When the first of them is killed, those who wait for it would tell.
+// The readers wait for the one that has the pipe, who is between them and the last: whatever the order in
+// which all are killed, some would see that it is dead.
 TEST(others__at_the_end__see_nobody_s_death) {
     const Simulated memory;
-    const std::string script = "mkfifo $F.pipe; for i in 1 2 3 4 5 6 7 8 9 10; do "
-                               "(read never < $F.pipe; echo dead > $F.told) & done; "
-                               "exec 3> $F.pipe; printf x > $F; sync $F 3>&-";
+    const std::string readers =
+        "for i in 1 2 3 4 5 6 7 8 9 10; do (read never < $F.pipe; echo dead > $F.told) & done; ";
+    const std::string sleepers = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done; ";
+    const std::string script = "mkfifo $F.pipe; " + readers + sleepers +
+                               "exec 3> $F.pipe; sleep 1000 & exec 3>&-; " + sleepers + readers +
+                               "printf x > $F; sync $F";
     const std::string check = memory.names() + "rm $F.pipe; [ ! -e $F.told ]";
     for (int i = 0; i < 10; ++i) {
         expect(memory.run({"--cut", "1", "--check", check}, script), 0);
@@ -187,6 +191,82 @@ TEST(program__that_cancels_threads__ends) {
     expect(memory.run({"--check", "true"}, TEST_ROUGH " cancels $F"), 0);
 }
 
+TEST(program__without_another_descriptor__syncs) {
+    const Simulated memory;
+    expect(memory.run({"--check", "grep -q b " + memory.file()}, TEST_ROUGH " lacks $F"), 0);
+}
+
+TEST(program__that_can_t_have_another_descriptor__is_told) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--check", "true"}, "ulimit -n 64; " TEST_ROUGH " lacks $F; :");
+    expect(ran, 1);
+    assert_contains(ran.err, "what survives isn't known");
+}
+
+TEST(file__that_is_made__has_its_mode_for_each_outcome) {
+    const Simulated memory;
+    const std::string check = memory.names() + "[ \"$(stat -c %a $F)\" = 600 ] && rm $F";
+    expect(memory.run({"--check", check}, "umask 077; printf x > $F"), 0);
+}
+
+TEST(program__that_has_locked_its_file__has_it_locked_behind_a_sync) {
+    const Simulated memory;
+    expect(memory.run({"--check", "true"}, TEST_ROUGH " locks $F"), 0);
+}
+
+TEST(program__that_opens_streams__has_them_as_without_us) {
+    const Simulated memory;
+    expect(memory.run({"--check", "true"}, TEST_ROUGH " appends $F"), 0);
+}
+
+TEST(program__that_is_killed_in_the_middle__leaves_the_others_going) {
+    const Simulated memory;
+    const std::string script =
+        "for i in 1 2 3 4 5 6 7 8; do " TEST_ROUGH " writes $F & P=$!; sync $F; sync $F; "
+        "kill -9 $P; wait $P; done; printf last > $F; sync $F";
+    expect(memory.run({"--check", "grep -q last " + memory.file()}, script), 0);
+}
+
+// The kernel reads past the caches there, and what is read is none of the library's pages.
+TEST(program__that_writes_past_the_caches__syncs) {
+    const Simulated memory;
+    const Ran ran = memory.run({"--check", "grep -q direct " + memory.file()}, TEST_ROUGH " writes_past $F");
+    if (ran.status == 77) {
+        skip(); // this file system has no O_DIRECT
+    }
+    expect(ran, 0);
+}
+
+TEST(file__that_something_else_is_made_of__is_a_file_in_the_next_run) {
+    const Simulated memory;
+    std::ofstream(memory.file()) << "first";
+    std::filesystem::permissions(memory.file(), std::filesystem::perms(0640));
+    const std::string script = "[ \"$(stat -c %a:%F $F)\" = '640:regular file' ] || exit 9; sync $F; sync $F";
+    for (const char* const check :
+         {"rm $F; mkfifo $F", "ln -s elsewhere $F.new; mv $F.new $F", "rm $F; mkdir $F", "chmod 400 $F"}) {
+        const Ran ran = memory.run({"--every-step", "--check", memory.names() + check}, script);
+        if (ran.status != 0) {
+            fail_msg("%s: %s", check, ran.err.c_str());
+        }
+        std::filesystem::remove(memory.file());
+        std::ofstream(memory.file()) << "first";
+        std::filesystem::permissions(memory.file(), std::filesystem::perms(0640));
+    }
+    const Ran ran = memory.run({"--check", "true"}, "rm $F; mkfifo $F");
+    expect(ran, 1);
+    assert_contains(ran.err, "the command has made something else of it");
+}
+
+TEST(file__that_shm_open_cuts_off__is_cut_off) {
+    const Simulated memory;
+    const std::string shared = "/dev/shm/sluice-persist-test." + std::to_string(getpid());
+    std::ofstream(shared) << std::string(8192, 'a');
+    const Ran ran = memory.run({"--file", shared, "--every-step", "--check", "! grep -q a " + shared},
+                               TEST_ROUGH " shares " + shared);
+    std::filesystem::remove(shared);
+    expect(ran, 0);
+}
+
 // What survives goes with its file. Each check is for what is never found on a disk.
 TEST(names__that_change__take_what_survives_along) {
     const Simulated memory;
@@ -197,6 +277,8 @@ TEST(names__that_change__take_what_survives_along) {
         {"truncate -s 100 $F; truncate -s 8192 $F; sync $F",
          "[ \"$(tr -d '\\0' < $F)\" = \"$(printf %100s | tr ' ' a)\" ]"},
         {TEST_ROUGH " cuts $F", "! grep -q a $F"},
+        {TEST_ROUGH " empties $F", "! grep -q a $F"},
+        {TEST_ROUGH " streams $F", "! grep -q a $F"},
         {": > $F; printf b >> $F", "! grep -q a $F"},
         {"rm $F", "[ ! -e $F ]"},
         {"rm $F; sync; :", "[ ! -e $F ]"},
@@ -220,6 +302,14 @@ TEST(names__of_two_simulated_files__are_exchanged_with_what_survives) {
     expect(
         memory.run({"--file", memory.other(), "--check", memory.names() + "[ \"$(cat $F)\" = b ]"}, unsynced),
         66);
+}
+
+TEST(names__exchanged_in_one_call__keep_what_survives) {
+    const Simulated memory;
+    std::ofstream(memory.file()) << std::string(8192, 'a');
+    std::ofstream(memory.other()) << std::string(8192, 'b');
+    const std::string check = memory.names() + "grep -q b $F && ! grep -q a $F && grep -q a $G";
+    expect(memory.run({"--file", memory.other(), "--check", check}, TEST_ROUGH " exchanges $F $G"), 0);
 }
 
 // Looked at while names change, each file has its own bytes.

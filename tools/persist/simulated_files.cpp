@@ -108,6 +108,32 @@ class MappedControl {
     void* mapped_;
 };
 
+// Of what stands at PATH.
+fs::perms mode_of(const std::string& path) {
+    std::error_code error;
+    return fs::status(path, error).permissions();
+}
+
+// No more of it.
+void take_away(const std::string& path) {
+    std::error_code error;
+    if (!fs::remove(path, error) && error) {
+        fail(path, "what a run or a check has left there can't be removed: " + error.message());
+    }
+}
+
+// CONTENT in a regular file at PATH with MODE, whatever a run or a check has left there.
+void put(const std::string& path, const std::string& content, fs::perms mode) {
+    std::error_code error;
+    if (fs::is_regular_file(fs::symlink_status(path, error))) {
+        fs::permissions(path, fs::perms::owner_write, fs::perm_options::add, error);
+    } else {
+        take_away(path);
+    }
+    write_file(path, content);
+    fs::permissions(path, mode, error); // somebody else's stays as it is
+}
+
 // Nothing where there is no file.
 std::optional<std::string> look_at(const std::string& path) {
     std::error_code error;
@@ -143,7 +169,8 @@ SimulatedFiles::SimulatedFiles(const std::vector<std::string>& paths)
         if (std::ranges::any_of(files_, is_it)) {
             throw Failure(kExitUsage, "persist run: " + each + " is named twice");
         }
-        files_.push_back({path, look_at(path)});
+        std::optional<std::string> content = look_at(path);
+        files_.push_back({path, std::move(content), mode_of(path), {}});
     }
     const std::string pipe = in_folder(file::kCut);
     if (mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR) != 0 ||
@@ -180,9 +207,9 @@ void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
         const file::Age age{};
         write_file(in_folder(file::numbers_name(i)), {reinterpret_cast<const char*>(&age), sizeof age});
         if (each.at_first) {
-            write_file(each.path, *each.at_first);
+            put(each.path, *each.at_first, each.mode);
         } else {
-            unlink(each.path.c_str());
+            take_away(each.path);
         }
     }
     write_file(in_folder(file::kFiles), list);
@@ -197,6 +224,7 @@ void SimulatedFiles::begin(std::uint64_t cut_at, bool is_ddio_off) {
         state.survivor = state.exists != 0 ? i : file::kNoSurvivor;
         shared.append(reinterpret_cast<const char*>(&state), sizeof state);
     }
+    shared.resize(file::control_bytes(files_.size())); // the other table isn't looked at before it is written
     write_file(in_folder(file::kControl), shared);
     unlink(in_folder("lock").c_str()); // who held it is dead
     std::array<char, 64> bytes{};
@@ -215,23 +243,28 @@ void SimulatedFiles::end() const {
     }
 }
 
-std::vector<file::State> SimulatedFiles::last_states() const {
-    const std::string bytes = content_of(in_folder(file::kControl));
-    std::vector<file::State> states(files_.size());
-    if (bytes.size() < sizeof(file::Control) + states.size() * sizeof(file::State)) {
+// All of it, of the right size.
+std::string SimulatedFiles::control_bytes() const {
+    std::string bytes = content_of(in_folder(file::kControl));
+    if (bytes.size() < file::control_bytes(files_.size())) {
         fail(in_folder(file::kControl), "somebody has changed it");
     }
-    std::memcpy(states.data(), bytes.data() + sizeof(file::Control), states.size() * sizeof(file::State));
+    return bytes;
+}
+
+std::vector<file::State> SimulatedFiles::last_states() const {
+    const std::string bytes = control_bytes();
+    file::Control control{};
+    std::memcpy(&control, bytes.data(), sizeof control);
+    std::vector<file::State> states(files_.size());
+    std::memcpy(states.data(), bytes.data() + file::table_offset(control.table, states.size()),
+                states.size() * sizeof(file::State));
     return states;
 }
 
 LastStep SimulatedFiles::last_step() const {
     file::Control control{};
-    const std::string bytes = content_of(in_folder(file::kControl));
-    if (bytes.size() < sizeof control) {
-        fail(in_folder(file::kControl), "somebody has changed it");
-    }
-    std::memcpy(&control, bytes.data(), sizeof control);
+    std::memcpy(&control, control_bytes().data(), sizeof control);
     control.call.back() = '\0';
     if (control.has_failed != 0) {
         throw Failure(kExitFailure, "persist run: what survives isn't known, see above");
@@ -239,11 +272,18 @@ LastStep SimulatedFiles::last_step() const {
     return {control.steps, control.pid, control.call.data(), control.is_cut != 0};
 }
 
-std::vector<AtCut> SimulatedFiles::at_cut() const {
+std::vector<AtCut> SimulatedFiles::at_cut() {
     std::vector<AtCut> all;
     all.reserve(files_.size());
     const std::vector<file::State> states = last_states();
-    for (const File& each : files_) {
+    for (File& each : files_) {
+        std::error_code error;
+        each.mode_at_cut = mode_of(each.path);
+        if (const fs::file_status left = fs::status(each.path, error);
+            fs::exists(left) && !fs::is_regular_file(left)) {
+            fail(each.path,
+                 "the command has made something else of it; only a regular file can be simulated");
+        }
         std::optional<std::string> caches = look_at(each.path);
         const file::State now = state_at(each.path);
         // Names may have changed since by system calls that nobody saw.
@@ -266,9 +306,9 @@ void SimulatedFiles::leave(const Outcome& outcome) const {
     separate();
     for (std::size_t i = 0; i < files_.size(); ++i) {
         if (outcome.files[i]) {
-            write_file(files_[i].path, *outcome.files[i]);
+            put(files_[i].path, *outcome.files[i], files_[i].mode_at_cut);
         } else {
-            unlink(files_[i].path.c_str());
+            take_away(files_[i].path);
         }
     }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ class SimulatedFiles {
     // names. Then it can be asked:
     void end() const;
     LastStep last_step() const;
-    std::vector<AtCut> at_cut() const;
+    std::vector<AtCut> at_cut();
     // What is left of them.
     void leave(const Outcome& outcome) const;
 
@@ -52,8 +53,11 @@ class SimulatedFiles {
     struct File {
         std::string path; // without links
         std::optional<std::string> at_first;
+        std::filesystem::perms mode; // where it was there at first
+        std::filesystem::perms mode_at_cut;
     };
 
+    std::string control_bytes() const;
     std::vector<layers::power::file::State> last_states() const;
     void separate() const;
     std::string in_folder(const std::string& name) const { return folder_.path() + "/" + name; }

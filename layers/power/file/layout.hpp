@@ -2,7 +2,7 @@
 //
 // The directory of a run of `sluice persist run`, as the command makes it and libsluice-power.so uses it:
 //
-//     control     a Control, and behind it a State for each file
+//     control     a Control, and behind it two tables, each with a State for each file
 //     files       paths, one a line: the simulated files, in the order of their numbers
 //     N.durable   what survives a cut now of the file with N in its State
 //     N.numbers   an Age, and for each line the number of the look at the file that the line is from
@@ -23,7 +23,7 @@
 
 namespace sluice::layers::power::file {
 
-inline constexpr std::array<char, 8> kMagic = {'S', 'L', 'P', 'O', 'W', 'E', 'R', '3'};
+inline constexpr std::array<char, 8> kMagic = {'S', 'L', 'P', 'O', 'W', 'E', 'R', '4'};
 inline constexpr const char* kControl = "control";
 inline constexpr const char* kFiles = "files";
 inline constexpr const char* kCut = "cut";
@@ -41,6 +41,7 @@ struct Control {
     std::uint32_t has_failed;    // what survives is no longer known; a line on standard error says why
     std::uint32_t is_ended;      // by the command, which looks at what is left: nothing changes any more
     std::uint32_t is_busy;       // somebody changes something. Partner: is_ended
+    std::uint32_t table;         // which one counts: 0 or 1. The other is written, and then is the one
     std::int32_t pid;            // of the last step's process
     std::array<char, 56> call;   // of the last step
 };
@@ -68,6 +69,14 @@ struct State {
         return exists == other.exists && (exists == 0 || file == other.file);
     }
 };
+
+// Of the control file, where there are FILES.
+constexpr std::size_t table_offset(std::uint32_t table, std::size_t files) noexcept {
+    return sizeof(Control) + (table % 2) * files * sizeof(State);
+}
+constexpr std::size_t control_bytes(std::size_t files) noexcept {
+    return sizeof(Control) + 2 * files * sizeof(State);
+}
 
 inline Identity identity_of(const struct statx& status) noexcept {
     const std::uint64_t device = std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor;

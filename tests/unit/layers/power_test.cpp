@@ -49,8 +49,10 @@ class Run {
         write(file::kFiles, folder_ + "/memory\n");
         write("memory", std::string(kBytes, 'a'));
         const file::State state{identity_of(path()), 1, 0, kBytes, identity_of(folder_)};
-        write(file::kControl, std::string(reinterpret_cast<const char*>(&control), sizeof control) +
-                                  std::string(reinterpret_cast<const char*>(&state), sizeof state));
+        std::string shared(reinterpret_cast<const char*>(&control), sizeof control);
+        shared.append(reinterpret_cast<const char*>(&state), sizeof state);
+        shared.resize(file::control_bytes(1)); // the other table isn't written yet
+        write(file::kControl, shared);
         write(file::durable_name(0), std::string(kBytes, 'a'));
         write(file::numbers_name(0), std::string(sizeof(file::Age), '\0'));
         mkfifo((folder_ + "/" + file::kCut).c_str(), S_IRUSR | S_IWUSR);
@@ -63,8 +65,11 @@ class Run {
 
     const std::string& path() const { return path_; }
     std::string durable() const {
+        const std::string shared = read(file::kControl);
+        file::Control control{};
+        std::memcpy(&control, shared.data(), sizeof control);
         file::State state{};
-        std::memcpy(&state, read(file::kControl).data() + sizeof(file::Control), sizeof state);
+        std::memcpy(&state, shared.data() + file::table_offset(control.table, 1), sizeof state);
         return state.exists != 0 ? read(file::durable_name(state.survivor)) : "";
     }
     std::uint64_t steps() const {
