@@ -21,8 +21,7 @@ static void await_message(struct rpma_cq* cq, struct ibv_wc* wc) {
     require(wc->status == IBV_WC_SUCCESS, ibv_wc_status_str(wc->status));
 }
 
-/* Who posts more receives than its completion queue has places for is told by RPMA_E_AGAIN, and loses none.
- */
+/* RPMA_E_AGAIN refuses more receives than the completion queue has places for, so that none is lost. */
 static struct rpma_srq* make_queue(struct rpma_peer* peer) {
     struct rpma_srq_cfg* config = NULL;
     struct rpma_srq* srq = NULL;

@@ -45,8 +45,8 @@ int follow(const char* call, Real&& real) noexcept {
     return simulation->follow(call, real);
 }
 
-// All of DESCRIPTOR, which may be open for reading alone: Linux cuts off then, too, for who may write, or has
-// just made the file.
+// All of DESCRIPTOR, which may be open for reading alone: Linux cuts off then, too, if the process may write
+// to the file, or has just made it.
 int cut_off(int descriptor, int access) noexcept {
     struct stat status {};
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {

@@ -465,7 +465,7 @@ Result<void> Simulation::follow_names_locked() {
         }
         after[i] = *now;
     }
-    // Partner: whoever has the lock next, or the command.
+    // Partner: the next owner of the lock, or the command.
     std::atomic_ref(control().table).store(next, std::memory_order_release);
     const file::State* const before = table(1 - next);
     for (std::size_t i = 0; i < paths_.size(); ++i) {

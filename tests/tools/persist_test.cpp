@@ -125,8 +125,8 @@ TEST(others__make_files_while_one_has_stopped) {
            66);
 }
 
-// The readers wait for the one that has the pipe, who is between them and the last: whatever the order in
-// which all are killed, some would see that it is dead.
+// Readers are started before and behind the process that holds the pipe: in any order of killing, some of
+// them would see that it is dead. It and the sleepers live until they are killed.
 TEST(others__at_the_end__see_nobody_s_death) {
     const Simulated memory;
     const std::string readers =

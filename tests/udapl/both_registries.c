@@ -2,7 +2,7 @@
 /*
  * A program that uses both registries, ours for DAT 1.2, which it is linked to, and the system's libdat2,
  * which it loads so that its names are everybody's. Both export dat_registry_add_provider(); each provider
- * goes to its own registry, whoever comes first, and answers its own handles alone.
+ * goes to its own registry, in both orders of opening, and answers its own handles alone.
  *
  * Usage: both_registries LIBDAT2 FIRST SECOND: an adapter's name for each, both of one device.
  */

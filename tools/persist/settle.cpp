@@ -114,6 +114,7 @@ bool stop(pid_t pid) {
     return !is_told || !is_any_running;
 }
 
+// Nothing tells of a process that has stopped, or sleeps, to another one than its parent.
 void pause_shortly() {
     std::this_thread::sleep_for(kBetweenLooks);
 }
@@ -137,7 +138,7 @@ void let_others_go_on(RunningCommand& running) {
     }
 }
 
-// Parents first: what one starts meanwhile is found at the next look, and so is who changes its parent.
+// Parents first: what one starts meanwhile is found at the next look, and so is a process with a new parent.
 bool stop_all() {
     int looks_at_rest = 0;
     for (int i = 0; i < kMostLooks && looks_at_rest < 2; ++i) {

@@ -61,8 +61,8 @@ void Library::Unload::operator()(void* handle) const noexcept {
     dlclose(handle);
 }
 
-// It isn't held across fork(): constructors of libraries call pthread_atfork(), and a C library before 2.36
-// has a lock of its own around that and all handlers.
+// It isn't held across fork(): constructors of libraries call pthread_atfork(), and older C libraries have a
+// lock of their own around that and all handlers.
 void Library::renew_turn() {
     std::construct_at(&loader_turn());
 }

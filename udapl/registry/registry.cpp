@@ -206,7 +206,8 @@ void Registry::unlock_in_parent() {
     mutex_.unlock();
 }
 
-// Who was loading or unloading isn't there. What it had loaded stays, and may be loaded again.
+// Other threads, which were loading or unloading, aren't there. What they had loaded stays, and may be loaded
+// again.
 void Registry::unlock_in_child() {
     redirection_.unlock_after_fork();
     for (const auto& source : sources_) {

@@ -79,7 +79,7 @@ class Registry {
         std::string instance_data;
         std::string origin; // for messages
         SourceState state = SourceState::kUnloaded;
-        pthread_t busy_by{}; // who loads or unloads it, while it is kBusy
+        pthread_t busy_by{}; // the thread that loads or unloads it, while it is kBusy
         std::optional<Library> loaded{};
         unsigned users = 0;    // open IAs
         bool is_short = false; // loading it has failed, for want of memory

@@ -224,7 +224,7 @@ static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Who was initialised one at a time there isn't here. */
+/* The threads that waited for one_at_a_time aren't here. */
 static void after_fork_in_child(void) {
     const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_unlock(&lock);

@@ -421,8 +421,8 @@ TEST(threads__opening_and_closing__nothing_is_lost) {
 #ifndef SLUICE_UNDER_SANITIZER // a thread of the parent may have had its locks
 TEST(child_of_fork__beside_threads_that_open_and_close__opens) {
     constexpr int kForks = 300;
-    const DAT_IA_HANDLE held =
-        must_open("other"); // who forks while the loader maps a library, has half of it
+    // The library stays mapped: a child of a fork in the middle of the loader's work would have half of it.
+    const DAT_IA_HANDLE held = must_open("other");
     std::atomic<bool> is_over = false;
     std::vector<std::thread> threads;
     for (const char* const name : {"plain", "plain", "other", "old"}) {
