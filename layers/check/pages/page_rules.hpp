@@ -31,7 +31,7 @@ inline Level wanted_level(const Page& page) noexcept {
 }
 
 // Whether the fault is due to us: without us, the access would be allowed.
-inline bool forbids_access(const Page& page, Access access) noexcept {
+inline bool forbids_access(PageLook page, Access access) noexcept {
     switch (access) {
     case Access::kLoad:
         return page.level == Level::kNothing;
@@ -42,6 +42,10 @@ inline bool forbids_access(const Page& page, Access access) noexcept {
                (page.level == Level::kNoStores && page.rights == Rights::kReadWrite);
     }
     return false;
+}
+
+inline bool forbids_access(const Page& page, Access access) noexcept {
+    return forbids_access(PageLook{.rights = page.rights, .level = page.level}, access);
 }
 
 // Whether it goes from the same level to the same.

@@ -16,15 +16,15 @@ Page* PageTable::make(std::uint64_t number) noexcept {
     if (leaf >= kLeaves) {
         return nullptr;
     }
-    if (leaves_[leaf] == nullptr) {
+    if (leaves_[leaf].load(std::memory_order_relaxed) == nullptr) {
         void* const memory = mmap(nullptr, kLeafPages * sizeof(Page), PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) {
             return nullptr;
         }
-        leaves_[leaf] = static_cast<Page*>(memory);
+        leaves_[leaf].store(static_cast<Page*>(memory), std::memory_order_release); // partner: find()
     }
-    return &leaves_[leaf][number % kLeafPages];
+    return find(number);
 }
 
 } // namespace sluice::layers::check::pages

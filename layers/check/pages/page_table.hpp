@@ -3,10 +3,11 @@
 // What is known of each page, found by its number without a search: as the processor does it, in two steps. A
 // leaf is memory of the kernel's that costs nothing where no page was ever seen.
 //
-// Thread safety: none; Protection has the lock.
+// Thread safety: look() may be called by any thread; everything else under Protection's lock.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,6 +34,16 @@ struct Page {
     std::uint32_t nothing;
     Rights rights;
     Level level; // as the kernel has it
+
+    // For look(), which may be reading it.
+    void set(Rights now) noexcept { std::atomic_ref(rights).store(now, std::memory_order_relaxed); }
+    void set(Level now) noexcept { std::atomic_ref(level).store(now, std::memory_order_relaxed); }
+};
+
+// What look() sees of a page.
+struct PageLook {
+    Rights rights = Rights::kUnknown;
+    Level level = Level::kOpen;
 };
 
 struct PageRange {
@@ -48,7 +59,16 @@ class PageTable {
     // Null: never made.
     Page* find(std::uint64_t number) const noexcept {
         const std::uint64_t leaf = number / kLeafPages;
-        return leaf < kLeaves && leaves_[leaf] != nullptr ? &leaves_[leaf][number % kLeafPages] : nullptr;
+        Page* const pages = leaf < kLeaves ? leaves_[leaf].load(std::memory_order_acquire) : nullptr;
+        return pages != nullptr ? &pages[number % kLeafPages] : nullptr;
+    }
+    // As it is in this moment, while others may change it.
+    PageLook look(std::uint64_t number) const noexcept {
+        Page* const page = find(number);
+        return page == nullptr
+                   ? PageLook()
+                   : PageLook{.rights = std::atomic_ref(page->rights).load(std::memory_order_relaxed),
+                              .level = std::atomic_ref(page->level).load(std::memory_order_relaxed)};
     }
     // Null: no memory, or no address of a program's.
     Page* make(std::uint64_t number) noexcept;
@@ -62,7 +82,7 @@ class PageTable {
     static constexpr std::uint64_t kLeaves = std::uint64_t{1}
                                              << (48 - 12 - 18); // of 48 bits, with pages of 4 KiB
 
-    std::array<Page*, kLeaves> leaves_ = {};
+    std::array<std::atomic<Page*>, kLeaves> leaves_ = {};
 };
 
 } // namespace sluice::layers::check::pages

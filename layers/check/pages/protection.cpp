@@ -75,7 +75,7 @@ void Protection::learn(std::span<const KnownRange> ranges) noexcept {
         for (std::uint64_t number = range.pages.first; number < range.pages.end; ++number) {
             Page* const page = table_.make(number);
             if (page != nullptr && page->rights == Rights::kUnknown) {
-                page->rights = range.rights;
+                page->set(range.rights);
                 page->cleared_at = now;
                 ++known_pages_;
             }
@@ -154,7 +154,7 @@ void Protection::forget(PageRange pages) noexcept {
     (void)apply(pages);
     for_each_known(pages, [&](std::uint64_t number, Page& page) SLUICE_TSA(requires_capability(lock_)) {
         set_level(number, page, Level::kOpen);
-        page.rights = Rights::kUnknown;
+        page.set(Rights::kUnknown);
         --known_pages_;
     });
 }
@@ -207,7 +207,7 @@ void Protection::set_level(std::uint64_t number, Page& page, Level level) noexce
     if (level < page.level) {
         page.opened_at = ++moment_;
     }
-    page.level = level;
+    page.set(level);
 }
 
 // False: the kernel refused some of it. A page's level is never less than what the kernel has.
@@ -262,14 +262,13 @@ bool Protection::forbids(std::uint64_t number, Access access) noexcept {
     return page != nullptr && is_known(page->rights) && forbids_access(*page, access);
 }
 
-std::uint64_t Protection::end_of_forbidden(PageRange pages, Access access) noexcept {
+std::uint64_t Protection::end_of_forbidden(PageRange pages, Access access) const noexcept {
     if (protecting_.load(std::memory_order_relaxed) == 0) {
         return pages.first;
     }
-    const Section section(lock_);
     for (; pages.first < pages.end; ++pages.first) {
-        const Page* const page = table_.find(pages.first);
-        if (page == nullptr || !is_known(page->rights) || !forbids_access(*page, access)) {
+        const PageLook page = table_.look(pages.first);
+        if (!is_known(page.rights) || !forbids_access(page, access)) {
             break;
         }
     }

@@ -68,9 +68,11 @@ class Protection {
 
     // In a fault's handler, too: whether the page is protected against that access.
     bool forbids(std::uint64_t number, Access access) noexcept;
-    // The first page that isn't protected against that access. A device asks at each copy: it takes no lock
-    // while nothing is protected.
-    std::uint64_t end_of_forbidden(PageRange pages, Access access) noexcept;
+    // The first page that isn't protected against that access. A device asks at each copy, so that this takes
+    // no lock: a page that is protected or opened meanwhile is left to the handler of the copy's fault, or
+    // copied in a way that works for open pages, too.
+    std::uint64_t end_of_forbidden(PageRange pages, Access access) const noexcept
+        SLUICE_TSA(no_thread_safety_analysis);
     // In a fault's handler, too: opens the page for good; the touch, if there is one, is remembered with the
     // tag of a request that forbids it. True: the access is to be repeated. That is so also where the page
     // was opened since the fault, but once for a thread: then the fault has another reason.
