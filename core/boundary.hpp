@@ -11,11 +11,13 @@
 //
 // Nothing that BODY does can unwind into the caller. We don't throw on purpose, but the standard
 // library does: out of memory becomes kInsufficientResources, anything else is a bug of ours and
-// becomes kInternal, with a line in the log that names the function.
+// becomes kInternal, with a line in the log that names the function. A thread isn't cancelled in there:
+// what waits until something happens, and should be a place where a thread can be cancelled, has no boundary.
 #pragma once
 
 #include <utility>
 
+#include "core/not_cancelled.hpp"
 #include "core/result.hpp"
 
 namespace sluice {
@@ -27,6 +29,7 @@ Error describe_exception(const char* function) noexcept;
 
 template<typename Body>
 auto at_boundary(const char* function, Body&& body) noexcept -> decltype(body()) {
+    const NotCancelled guard;
     try {
         return std::forward<Body>(body)();
     } catch (...) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -85,21 +84,8 @@ bool wait_for_event(File& file) {
     return own.get() >= 0 && poll(&waiting, 1, -1) >= 0;
 }
 
-// A thread that is cancelled unwinds, which the boundary would end the program for.
-class NotCancelled {
-  public:
-    NotCancelled() noexcept { (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-    ~NotCancelled() { (void)pthread_setcancelstate(before_, nullptr); }
-    NotCancelled(const NotCancelled&) = delete;
-    NotCancelled& operator=(const NotCancelled&) = delete;
-
-  private:
-    int before_ = PTHREAD_CANCEL_ENABLE;
-};
-
 Result<Answer> execute_at_boundary(const std::shared_ptr<File>& file,
                                    std::span<const std::byte> written) noexcept {
-    const NotCancelled guard;
     return at_boundary("write", [&] { return execute(file, written); });
 }
 
