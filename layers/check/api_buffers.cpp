@@ -147,6 +147,30 @@ ssize_t writev(int fd, const iovec* pieces, int count) {
     return opened.after(real.get()(fd, pieces, count));
 }
 
+ssize_t preadv(int fd, const iovec* pieces, int count, off_t offset) {
+    static constinit Next<ssize_t(int, const iovec*, int, off_t)> real("preadv");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
+    return opened.after(real.get()(fd, pieces, count, offset));
+}
+
+ssize_t pwritev(int fd, const iovec* pieces, int count, off_t offset) {
+    static constinit Next<ssize_t(int, const iovec*, int, off_t)> real("pwritev");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), false);
+    return opened.after(real.get()(fd, pieces, count, offset));
+}
+
+ssize_t preadv64(int fd, const iovec* pieces, int count, off64_t offset) {
+    static constinit Next<ssize_t(int, const iovec*, int, off64_t)> real("preadv64");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
+    return opened.after(real.get()(fd, pieces, count, offset));
+}
+
+ssize_t pwritev64(int fd, const iovec* pieces, int count, off64_t offset) {
+    static constinit Next<ssize_t(int, const iovec*, int, off64_t)> real("pwritev64");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), false);
+    return opened.after(real.get()(fd, pieces, count, offset));
+}
+
 ssize_t send(int fd, const void* memory, std::size_t bytes, int flags) {
     static constinit Next<ssize_t(int, const void*, std::size_t, int)> real("send");
     const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, false);
@@ -184,6 +208,42 @@ ssize_t recvmsg(int fd, msghdr* message, int flags) {
     const Opened opened(message->msg_iov, message->msg_iovlen, true);
     return opened.after(real.get()(fd, message, flags));
 }
+
+// What a compiler that knows the memory's size makes of read() and its like. ROOM is that size.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming):
+// glibc's names
+ssize_t __read_chk(int fd, void* memory, std::size_t bytes, std::size_t room) {
+    static constinit Next<ssize_t(int, void*, std::size_t, std::size_t)> real("__read_chk");
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, room));
+}
+
+ssize_t __pread_chk(int fd, void* memory, std::size_t bytes, off_t offset, std::size_t room) {
+    static constinit Next<ssize_t(int, void*, std::size_t, off_t, std::size_t)> real("__pread_chk");
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, offset, room));
+}
+
+ssize_t __pread64_chk(int fd, void* memory, std::size_t bytes, off64_t offset, std::size_t room) {
+    static constinit Next<ssize_t(int, void*, std::size_t, off64_t, std::size_t)> real("__pread64_chk");
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, offset, room));
+}
+
+ssize_t __recv_chk(int fd, void* memory, std::size_t bytes, std::size_t room, int flags) {
+    static constinit Next<ssize_t(int, void*, std::size_t, std::size_t, int)> real("__recv_chk");
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, room, flags));
+}
+
+ssize_t __recvfrom_chk(int fd, void* memory, std::size_t bytes, std::size_t room, int flags, sockaddr* from,
+                       socklen_t* length) {
+    static constinit Next<ssize_t(int, void*, std::size_t, std::size_t, int, sockaddr*, socklen_t*)> real(
+        "__recvfrom_chk");
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(fd, memory, bytes, room, flags, from, length));
+}
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 
 #pragma GCC visibility pop
 } // extern "C"

@@ -75,6 +75,13 @@ struct AtEnd {
 };
 const AtEnd kAtEnd;
 
+// Apart: where it is called, nothing is to be destroyed.
+[[gnu::noinline]] void take_event_of(ibv_cq* cq) noexcept {
+    if (const auto known = all().queues.find(cq)) {
+        check::take_event(*known);
+    }
+}
+
 } // namespace
 
 extern "C" {
@@ -181,10 +188,9 @@ int ibv_destroy_cq(ibv_cq* cq) {
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cookie) {
     static constinit Next<int(ibv_comp_channel*, ibv_cq**, void**)> real("ibv_get_cq_event");
     check::check_blocking(channel);
-    const int error = real.call(-1, channel, cq, cookie);
-    const auto known = error == 0 ? all().queues.find(*cq) : nullptr;
-    if (known != nullptr) {
-        check::take_event(*known);
+    const int error = real.call(-1, channel, cq, cookie); // a thread may be cancelled in there
+    if (error == 0) {
+        take_event_of(*cq);
     }
     return error;
 }

@@ -115,6 +115,7 @@ struct Queue { // of completions
     std::atomic<bool> is_armed = false;             // and its event wasn't taken yet
     std::atomic<const void*> last_poller = nullptr; // the thread
     std::atomic<Place> armed_unseen = nullptr;      // armed while requests were posted, and not polled since
+    std::atomic<const void*> last_armer = nullptr;  // the thread
     std::atomic<bool> is_armed_for_solicited = false; // alone
     std::atomic<bool> is_left_full = false;   // the last poll since the arming brought all that it asked for
     std::atomic<Place> polled_last = nullptr; // where that was

@@ -7,6 +7,7 @@
 // has ended.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -55,6 +56,24 @@ class Table {
         if (found != part.records.end() && found->second.get() == record) {
             part.records.erase(found);
         }
+    }
+
+    // Whether there is one now, among those that no other thread is about to change: waits for nothing, since
+    // it is called in handlers of signals and in children of fork().
+    template<typename Wanted>
+    bool any(Wanted&& is_wanted) const noexcept SLUICE_TSA(no_thread_safety_analysis) {
+        for (Part& part : parts_) {
+            if (!part.mutex.try_lock()) {
+                continue;
+            }
+            const bool has_one = std::ranges::any_of(
+                part.records, [&](const auto& entry) { return is_wanted(*entry.second); });
+            part.mutex.unlock();
+            if (has_one) {
+                return true;
+            }
+        }
+        return false;
     }
 
     // Those that are in it now. They may be looked at without a lock.

@@ -3,9 +3,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include "core/file_tree.hpp"
+#include "core/not_cancelled.hpp"
 #include "layers/check/describe.hpp"
 #include "layers/check/finding.hpp"
 #include "layers/check/looking_ahead.hpp"
@@ -18,10 +25,13 @@ namespace {
 
 // A thread may wait in vain.
 constinit std::atomic<bool> any_unseen = false;
+// This one has armed a queue, or taken an event of one.
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool uses_events = false;
 
 } // namespace
 
 void take_event(Queue& queue) noexcept {
+    uses_events = true;
     queue.is_armed = false;
     queue.events_unacknowledged.fetch_add(1);
     queue.last_getter = this_thread();
@@ -29,6 +39,8 @@ void take_event(Queue& queue) noexcept {
 }
 
 void take_arming(Queue& queue, bool is_for_solicited, Place place) noexcept {
+    uses_events = true;
+    queue.last_armer = this_thread();
     queue.is_armed_for_solicited = is_for_solicited;
     queue.is_left_full = false;
     queue.armed_last = place;
@@ -45,6 +57,24 @@ void take_arming(Queue& queue, bool is_for_solicited, Place place) noexcept {
 
 namespace {
 
+// This thread took its last event and polled, and it isn't armed.
+bool is_unarmed(const Queue& queue) noexcept {
+    return !queue.is_armed && queue.last_getter == this_thread() && queue.last_poller == this_thread();
+}
+
+// This thread armed it, and nobody has looked at it since. Another one that waits may be right: the one that
+// armed it is about to look.
+bool is_not_looked_at(const Queue& queue) noexcept {
+    return queue.armed_unseen.load() != nullptr && queue.last_armer == this_thread();
+}
+
+// This thread has polled it last, it is armed, and something may lie there for which no event comes.
+bool may_lie(const Queue& queue) noexcept {
+    return queue.is_armed && queue.real == nullptr && queue.last_poller == this_thread() &&
+           (queue.is_left_full ||
+            (queue.is_armed_for_solicited && report::depth() == report::Depth::kPedantic));
+}
+
 // Of all queues of CHANNEL none is armed, and this thread itself took the last event and polled.
 void check_armed(const ibv_comp_channel* channel, Place place) noexcept {
     (void)at_boundary("check", [&]() -> Result<void> {
@@ -52,9 +82,7 @@ void check_armed(const ibv_comp_channel* channel, Place place) noexcept {
             [channel](const Queue& queue) { return queue.channel == channel; });
         const bool is_armed =
             std::ranges::any_of(all, [](const auto& queue) { return queue->is_armed.load(); });
-        const auto own = std::ranges::find_if(all, [](const auto& queue) {
-            return queue->last_getter == this_thread() && queue->last_poller == this_thread();
-        });
+        const auto own = std::ranges::find_if(all, [](const auto& queue) { return is_unarmed(*queue); });
         if (is_armed || own == all.end()) {
             return {};
         }
@@ -119,15 +147,10 @@ void tell_lying(const Queue& queue, Place place) noexcept {
          });
 }
 
-// What this thread itself has polled last is armed, and something lies there all the same.
 void check_lying(const ibv_comp_channel* channel, Place place) noexcept {
     (void)at_boundary("check", [&]() -> Result<void> {
-        const bool is_pedantic = report::depth() == report::Depth::kPedantic;
-        const auto suspicious = Registry::instance().queues.all([&](const Queue& queue) {
-            return queue.channel == channel && queue.is_armed && queue.real == nullptr &&
-                   queue.last_poller == this_thread() &&
-                   (queue.is_left_full || (is_pedantic && queue.is_armed_for_solicited));
-        });
+        const auto suspicious = Registry::instance().queues.all(
+            [channel](const Queue& queue) { return queue.channel == channel && may_lie(queue); });
         for (const std::shared_ptr<Queue>& queue : suspicious) {
             if (lies_unseen(*queue, channel)) {
                 tell_lying(*queue, place);
@@ -138,14 +161,14 @@ void check_lying(const ibv_comp_channel* channel, Place place) noexcept {
     });
 }
 
-} // namespace
-
-void check_wait(const ibv_comp_channel* channel, Place place) noexcept {
+void check_unseen(const ibv_comp_channel* channel, Place place, bool has_to_happen) noexcept {
     (void)at_boundary("check", [&]() -> Result<void> {
-        const auto unseen = Registry::instance().queues.all([channel](const Queue& queue) {
-            return queue.channel == channel && queue.armed_unseen.load() != nullptr;
-        });
+        const auto unseen = Registry::instance().queues.all(
+            [channel](const Queue& queue) { return queue.channel == channel && is_not_looked_at(queue); });
         for (const std::shared_ptr<Queue>& queue : unseen) {
+            if (has_to_happen && (queue->real != nullptr || !lies_unseen(*queue, channel))) {
+                continue;
+            }
             tell("armed-without-a-look",
                  {{"the thread waits", place}, {"the queue was armed", queue->armed_unseen}}, [&] {
                      return Told{
@@ -160,31 +183,92 @@ void check_wait(const ibv_comp_channel* channel, Place place) noexcept {
     });
 }
 
-void check_blocking(const ibv_comp_channel* channel) noexcept {
-    if (any_unseen.load(std::memory_order_relaxed) && (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0 &&
-        stays_silent(channel, 0)) {
-        const Place place = here();
-        check_wait(channel, place);
+// A call for an event that is there is no wait.
+void check_wait(const ibv_comp_channel* channel, WaitRules rules) noexcept {
+    if (!stays_silent(channel, 0)) {
+        return;
+    }
+    const Place place = here();
+    check_unseen(channel, place, rules.has_to_happen);
+    if (rules.is_alone) {
         check_armed(channel, place);
         check_lying(channel, place);
     }
 }
 
-bool has_channels() noexcept {
-    return any_unseen.load(std::memory_order_relaxed);
+// What the kernel lists for an epoll descriptor: a line for each descriptor in its set, with the number and
+// the events that are wanted, in hexadecimal digits.
+struct InEpoll {
+    std::vector<int> readable; // those that wait for something to read
+    std::size_t count = 0;
+};
+
+void add_line(InEpoll& all, const std::string& line) {
+    int fd = -1;
+    unsigned events = 0;
+    if (std::sscanf(line.c_str(), "tfd: %d events: %x", &fd, &events) == 2) { // NOLINT(cert-err34-c)
+        ++all.count;
+        if ((events & EPOLLIN) != 0) {
+            all.readable.push_back(fd);
+        }
+    }
 }
 
-void check_wait_for(int fd, bool is_alone) noexcept {
+// Of a set that is larger than any whose text is shorter than the limit, nothing is known.
+Result<InEpoll> in_epoll(int epoll) {
+    constexpr std::size_t kMostText = std::size_t{1} << 20;
+    Result<std::string> text =
+        FileTree().read("/proc/thread-self/fdinfo/" + std::to_string(epoll), kMostText);
+    if (!text) {
+        return std::move(text).error();
+    }
+    InEpoll all;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+        add_line(all, line);
+    }
+    return all;
+}
+
+} // namespace
+
+void check_blocking(const ibv_comp_channel* channel) noexcept {
+    const NotCancelled guard;
+    if (may_wait_in_vain() && (fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0) {
+        check_wait(channel, {.is_alone = true});
+    }
+}
+
+bool may_wait_in_vain() noexcept {
+    return uses_events && any_unseen.load(std::memory_order_relaxed) &&
+           Registry::instance().queues.any([](const Queue& queue) {
+               return queue.channel != nullptr &&
+                      (is_unarmed(queue) || is_not_looked_at(queue) || may_lie(queue));
+           });
+}
+
+void check_wait_for(int fd, WaitRules rules) noexcept {
     (void)at_boundary("check", [&]() -> Result<void> {
         const auto channels =
             Registry::instance().channels.all([fd](const Channel& channel) { return channel.fd == fd; });
         for (const std::shared_ptr<Channel>& channel : channels) {
-            const Place place = here();
-            check_wait(channel->object, place);
-            if (is_alone) {
-                check_armed(channel->object, place);
-                check_lying(channel->object, place);
-            }
+            check_wait(channel->object, rules);
+        }
+        return {};
+    });
+}
+
+void check_wait_in(int epoll) noexcept {
+    (void)at_boundary("check", [&]() -> Result<void> {
+        Result<InEpoll> waited = in_epoll(epoll);
+        if (!waited) {
+            return std::move(waited).error();
+        }
+        // Another thread may add a descriptor while this one sleeps.
+        const bool is_pedantic = report::depth() == report::Depth::kPedantic;
+        const WaitRules rules{.is_alone = is_pedantic && waited->count == 1, .has_to_happen = !is_pedantic};
+        for (const int fd : waited->readable) {
+            check_wait_for(fd, rules);
         }
         return {};
     });

@@ -27,12 +27,21 @@ inline void take_look(Queue& queue) noexcept {
         queue.was_polled.store(true, std::memory_order_relaxed);
     }
 }
-// A thread is about to wait for an event of CHANNEL.
-void check_wait(const ibv_comp_channel* channel, Place place) noexcept;
-// The same, unless the channel's descriptor is one that doesn't wait, or an event is there.
+// This thread is about to wait for an event of CHANNEL, unless the channel's descriptor is one that doesn't
+// wait, or an event is there.
 void check_blocking(const ibv_comp_channel* channel) noexcept;
-bool has_channels() noexcept;
-// For an event of a descriptor, which may be a channel's. IS_ALONE: and for nothing else.
-void check_wait_for(int fd, bool is_alone) noexcept;
+// Whether this thread may wait in vain for something: if not, what it waits for needn't be known.
+bool may_wait_in_vain() noexcept;
+// How much is to be known of a wait before it is reported.
+struct WaitRules {
+    bool is_alone = false;      // the thread waits for nothing else
+    bool has_to_happen = false; // a completion has to lie there
+};
+// For an event of a descriptor, which may be a channel's.
+void check_wait_for(int fd, WaitRules rules) noexcept;
+// For an event of the descriptors in the set of EPOLL. Without --pedantic, what is found has happened: a
+// completion lies in the queue, and no event comes. Adapters that raise an event when they are armed beside
+// one are common, and programs that count on them wait by epoll (UCX).
+void check_wait_in(int epoll) noexcept;
 
 } // namespace sluice::layers::check

@@ -253,6 +253,8 @@ static const struct {
              {"region_moved", region_moved},
              {"region_with_fewer_rights", region_with_fewer_rights},
              {"read_into_what_is_sent", read_into_what_is_sent},
+             {"read_counted_into_what_is_sent", read_counted_into_what_is_sent},
+             {"read_in_pieces_into_what_is_sent", read_in_pieces_into_what_is_sent},
              {"written_from_what_is_sent", written_from_what_is_sent},
              {"threads", threads},
              {"threads_that_end_regions", threads_that_end_regions},
@@ -268,6 +270,14 @@ static const struct {
              {"flags_in_turns", flags_in_turns},
              {"flags_too_late", flags_too_late},
              {"given_up_and_begun", given_up_and_begun},
+             {"unseen_in_epoll", unseen_in_epoll},
+             {"unseen_in_select", unseen_in_select},
+             {"unseen_in_counted_poll", unseen_in_counted_poll},
+             {"looked_at_by_another", looked_at_by_another},
+             {"unarmed_in_epoll", unarmed_in_epoll},
+             {"unarmed_beside_another", unarmed_beside_another},
+             {"epoll_in_turns", epoll_in_turns},
+             {"cancelled_wait", cancelled_wait},
              {"left_by_a_reset_pair", left_by_a_reset_pair},
              {"left_by_a_destroyed_pair", left_by_a_destroyed_pair}};
 

@@ -6,8 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+// What a compiler makes of read() where it knows the memory's size.
+extern ssize_t __read_chk(int fd, void* memory, size_t bytes, size_t room); // NOLINT: glibc's name
 
 static const struct options usual = {0};
 
@@ -63,5 +67,22 @@ void written_from_what_is_sent(void) {
     must(read(sent.pipe[0], sent.from.memory, 64) == -1 && errno == EAGAIN, "read of nothing");
     must(write(sent.pipe[1], sent.from.memory, sizeof own) == sizeof own, "write");
     must(readv(sent.pipe[0], pieces, 2) == sizeof own, "readv");
+    end_all(&sent);
+}
+
+void read_counted_into_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    must(write(sent.pipe[1], "text", 4) == 4, "write");
+    must(__read_chk(sent.pipe[0], sent.from.memory + 8192, 64, BYTES - 8192) == 4, "read");
+    end_all(&sent);
+}
+
+void read_in_pieces_into_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    const struct iovec pieces[] = {{sent.from.memory + 8192, 64}, {sent.from.memory + 16384, 64}};
+    const int file = memfd_create("test", MFD_CLOEXEC);
+    must(file >= 0 && pwrite(file, "text", 4, 0) == 4, "a file");
+    must(preadv(file, pieces, 2, 0) == 4, "preadv");
+    must(close(file) == 0, "close");
     end_all(&sent);
 }
