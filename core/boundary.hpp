@@ -11,8 +11,11 @@
 //
 // Nothing that BODY does can unwind into the caller. We don't throw on purpose, but the standard
 // library does: out of memory becomes kInsufficientResources, anything else is a bug of ours and
-// becomes kInternal, with a line in the log that names the function. A thread isn't cancelled in there:
-// what waits until something happens, and should be a place where a thread can be cancelled, has no boundary.
+// becomes kInternal, with a line in the log that names the function.
+//
+// A thread isn't cancelled in there. A function that sleeps until something happens, where a thread can be
+// cancelled as in any such call, sleeps outside, in a frame that has nothing to destroy: a library with an
+// unwinder of its own (ADR 106) can't run destructors for the C library's.
 #pragma once
 
 #include <utility>

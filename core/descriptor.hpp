@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "core/not_cancelled.hpp"
+
 namespace sluice {
 
 class Descriptor {
@@ -22,6 +24,7 @@ class Descriptor {
 
     void reset() noexcept {
         if (fd_ >= 0) {
+            const NotCancelled guard;
             close(std::exchange(fd_, -1));
         }
     }

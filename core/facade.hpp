@@ -45,15 +45,10 @@ struct Facade {
     // BODY gives a code, or a Result: of a code, or of nothing.
     template<typename Body>
     static auto answer(Body&& body, const Where& where = {}) noexcept {
-        using Given = std::invoke_result_t<Body>;
-        if constexpr (std::is_same_v<Given, Result<void>>) {
-            const Result<void> done = at_boundary(where.function, std::forward<Body>(body));
-            return done ? Abi::kDone : Abi::fail(done.error(), where);
-        } else if constexpr (kIsResult<Given>) {
-            const Given code = at_boundary(where.function, std::forward<Body>(body));
-            return code ? *code : Abi::fail(code.error(), where);
+        if constexpr (kIsResult<std::invoke_result_t<Body>>) {
+            return to_code(at_boundary(where.function, std::forward<Body>(body)), where);
         } else {
-            return answer([&]() -> Result<Given> { return body(); }, where);
+            return answer([&]() -> Result<std::invoke_result_t<Body>> { return body(); }, where);
         }
     }
 
@@ -70,6 +65,15 @@ struct Facade {
                 return {};
             },
             where);
+    }
+
+  private:
+    static auto to_code(const Result<void>& done, const Where& where) noexcept {
+        return done ? Abi::kDone : Abi::fail(done.error(), where);
+    }
+    template<typename Code>
+    static auto to_code(const Result<Code>& code, const Where& where) noexcept {
+        return code ? *code : Abi::fail(code.error(), where);
     }
 };
 

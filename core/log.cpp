@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/not_cancelled.hpp"
 #include "core/settings.hpp"
 #include "core/sync.hpp"
 
@@ -253,6 +254,7 @@ void set_log_sink(LogSink sink, void* context) noexcept {
 }
 
 void log_write(LogLevel level, const char* area, const char* format, ...) noexcept {
+    const NotCancelled uncancelled;
     char message[kMaxMessage];
     std::va_list args;
     va_start(args, format);

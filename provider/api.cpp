@@ -535,8 +535,12 @@ int sluice_cm_get_event(sluice_cm_channel* channel, int timeout_ms, sluice_cm_ev
     if (ours.service.gone()) {
         return EIO;
     }
-    // Most failures are EAGAIN, which nobody wants to read of.
-    return Errno::give(event, [&] { return ours.service.get_event(ours, timeout_ms); });
+    sluice_cm_event* next = nullptr;
+    const int error = ours.service.get_event(ours, timeout_ms, next);
+    if (error == 0) {
+        *event = next;
+    }
+    return error;
 }
 
 void sluice_cm_ack_event(sluice_cm_event* event) {

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/event_descriptor.hpp"
 #include "ibverbs-glue/adaptors.hpp"
 
 namespace sluice::layers::cmdev {
@@ -94,13 +95,12 @@ std::vector<sluice_cm_channel*> File::channels() {
 void File::post(const Event& event) {
     const LockGuard guard(mutex_);
     posted_.push_back(event);
-    (void)eventfd_write(bell_.get(), 1);
+    ring_eventfd(bell_.get());
 }
 
 void File::silence_locked() noexcept {
     if (posted_.empty()) {
-        eventfd_t value = 0;
-        (void)eventfd_read(bell_.get(), &value);
+        (void)quiet_eventfd(bell_.get());
     }
 }
 

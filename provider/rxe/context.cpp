@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "provider/rxe/context.hpp"
 
+#include "core/not_cancelled.hpp"
 #include "provider/common/context.hpp"
 #include "provider/common/context_memory.hpp"
 #include "provider/common/open.hpp"
@@ -68,10 +69,12 @@ verbs_context* open_as(ibv_device* device, int cmd_fd, bool imported) noexcept {
 } // namespace
 
 verbs_context* open(ibv_device* device, int cmd_fd, void* /*private_data*/) noexcept {
+    const NotCancelled guard;
     return open_as(device, cmd_fd, false);
 }
 
 verbs_context* import(ibv_device* device, int cmd_fd) noexcept {
+    const NotCancelled guard;
     return open_as(device, cmd_fd, true);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "core/not_cancelled.hpp"
 #include "provider/common/context_memory.hpp"
 #include "provider/common/open.hpp"
 #include "provider/common/verbs.hpp"
@@ -70,10 +71,12 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t len_bytes, std::uint64_t i
 }
 
 verbs_context* open(ibv_device* device, int cmd_fd, void* /*private_data*/) noexcept {
+    const NotCancelled guard;
     return open_as(device, cmd_fd, false);
 }
 
 verbs_context* import(ibv_device* device, int cmd_fd) noexcept {
+    const NotCancelled guard;
     return open_as(device, cmd_fd, true);
 }
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/not_cancelled.hpp"
 #include "roce/group/arrivals.hpp"
 #include "roce/group/messages.hpp"
 #include "roce/socket/address.hpp"
@@ -177,6 +178,7 @@ bool send(int socket_fd, std::span<const iovec> pieces, std::span<const int> des
         control.header.cmsg_len = CMSG_LEN(descriptors.size_bytes());
         std::memcpy(CMSG_DATA(&control.header), descriptors.data(), descriptors.size_bytes());
     }
+    const NotCancelled guard;
     return sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
@@ -218,6 +220,7 @@ Receipt receive(int socket_fd, std::span<std::uint8_t> buffer, Received& out) no
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof control;
+    const NotCancelled guard;
     ssize_t got = 0;
     do {
         got = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -232,6 +235,7 @@ Receipt receive(int socket_fd, std::span<std::uint8_t> buffer, Received& out) no
 
 Receipt receive_within(int milliseconds, int socket_fd, std::span<std::uint8_t> buffer,
                        Received& out) noexcept {
+    const NotCancelled guard;
     pollfd readable{.fd = socket_fd, .events = POLLIN, .revents = 0};
     if (poll(&readable, 1, milliseconds) < 0 && errno != EINTR) {
         return Receipt::kEnd;

@@ -9,7 +9,9 @@
 #include <cerrno>
 
 #include "core/boundary.hpp"
+#include "core/event_descriptor.hpp"
 #include "core/log.hpp"
+#include "core/not_cancelled.hpp"
 #include "roce/group/arrivals.hpp"
 #include "roce/group/messages.hpp"
 
@@ -30,6 +32,7 @@ bool is_gone(const Error& error) noexcept {
 // Without taking anything from it.
 bool has_ended(int descriptor) noexcept {
     char first = 0;
+    const NotCancelled guard;
     const ssize_t got = recv(descriptor, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
@@ -76,7 +79,7 @@ void Elsewhere::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
 void Elsewhere::want_locked(const Wanted& peer) noexcept {
     if (wanted_.size() < wanted_.capacity()) {
         wanted_.push_back(peer);
-        eventfd_write(wake_.get(), 1);
+        ring_eventfd(wake_.get());
     }
 }
 
@@ -129,6 +132,7 @@ bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noe
 }
 
 void Elsewhere::serve(Arrivals& arrivals) noexcept {
+    const NotCancelled guard;
     std::array<epoll_event, kEventsPerTurn> events{};
     const int count = epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, 0);
     for (int i = 0; i < count; ++i) {
@@ -158,8 +162,7 @@ void Elsewhere::serve_one(int descriptor, Arrivals& arrivals) {
 }
 
 void Elsewhere::take_wanted(Arrivals& arrivals) {
-    eventfd_t count = 0;
-    (void)eventfd_read(wake_.get(), &count);
+    (void)quiet_eventfd(wake_.get());
     for (;;) {
         Wanted peer;
         {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/boundary.hpp"
+#include "core/event_descriptor.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
 #include "roce/group/messages.hpp"
@@ -96,7 +97,7 @@ Result<void> Group::start(Arrivals& arrivals) {
 void Group::stop() noexcept {
     if (running_) {
         stopping_ = true;
-        eventfd_write(wake_.get(), 1);
+        ring_eventfd(wake_.get());
         pthread_join(thread_, nullptr);
         running_ = false;
     }
@@ -264,7 +265,7 @@ void Group::look_if_introduced() noexcept {
     is_introduced_ =
         std::ranges::all_of(lines_, [](const Line& line) { return line.awaited == Awaited::kNothing; });
     if (is_introduced_) {
-        eventfd_write(introduced_.get(), 1);
+        ring_eventfd(introduced_.get());
     }
 }
 

@@ -3,12 +3,12 @@
 // A group's further addresses: how a member adds one, and what the others do then.
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "core/boundary.hpp"
+#include "core/event_descriptor.hpp"
 #include "core/log.hpp"
 #include "roce/group/group.hpp"
 #include "roce/group/messages.hpp"
@@ -89,7 +89,7 @@ Result<Descriptor> Group::ask_thread(const engine::Address& address, Wish wish) 
     Request request{.address = address, .wish = wish, .socket = Descriptor()};
     const LockGuard guard(asking_);
     request_ = &request;
-    eventfd_write(wake_.get(), 1);
+    ring_eventfd(wake_.get());
     while (!request.done) {
         answered_.wait(asking_);
     }
@@ -98,8 +98,7 @@ Result<Descriptor> Group::ask_thread(const engine::Address& address, Wish wish) 
 
 // Nothing that this calls asks for the lock of a request: the thread that waits gives it back.
 void Group::answer_request() noexcept {
-    eventfd_t wakeups = 0;
-    (void)eventfd_read(wake_.get(), &wakeups);
+    (void)quiet_eventfd(wake_.get());
     Request* request = nullptr;
     {
         const LockGuard guard(asking_);

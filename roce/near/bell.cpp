@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include "core/not_cancelled.hpp"
+
 namespace sluice::roce::near {
 
 Bell::Bell() noexcept {
@@ -14,6 +16,7 @@ Bell::Bell() noexcept {
 }
 
 void Bell::quiet() noexcept {
+    const NotCancelled guard;
     char ring = 0;
     while (recv(own_.get(), &ring, sizeof ring, MSG_DONTWAIT) > 0) {
     }
@@ -26,6 +29,7 @@ void Bell::abandon() noexcept {
 
 // What is no socket refuses it. One that is full has been rung.
 void Bell::ring(const Descriptor& far_end) noexcept {
+    const NotCancelled guard;
     const char ring = 1;
     (void)send(far_end.get(), &ring, sizeof ring, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "core/log.hpp"
+#include "core/not_cancelled.hpp"
 #include "core/sync.hpp"
 #include "roce/near/mapped_memory.hpp"
 #include "roce/near/process_memory.hpp"
@@ -36,6 +37,7 @@ std::uint64_t now_ns() noexcept {
 
 void nap(long nanoseconds) noexcept {
     const timespec length{.tv_sec = 0, .tv_nsec = nanoseconds};
+    const NotCancelled guard;
     nanosleep(&length, nullptr);
 }
 

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "core/log.hpp"
+#include "core/not_cancelled.hpp"
 #include "core/settings.hpp"
 #include "roce/socket/flat_packet.hpp"
 
@@ -121,6 +122,7 @@ void set_udp_checksum(wire::MutableBytes headers, wire::ConstBytes payload) noex
 }
 
 bool write_all(int file, const std::uint8_t* bytes, std::size_t count) noexcept {
+    const NotCancelled guard;
     while (count != 0) {
         const ssize_t written = write(file, bytes, count);
         if (written < 0 && errno != EINTR) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/not_cancelled.hpp"
 #include "roce/socket/address.hpp"
 #include "roce/wire/headers.hpp"
 #include "roce/wire/ip.hpp"
@@ -23,6 +24,7 @@ constexpr std::array<std::uint8_t, wire::Bth::kBytes> kQuestion = {wire::kRcWrit
 
 engine::Port PortProbe::look(const engine::Address& local, const engine::Address& peer,
                              engine::Nanoseconds now) noexcept {
+    const NotCancelled guard;
     Probe* const probe = find(local, peer, now);
     if (probe == nullptr) {
         return engine::Port::kNotAsked;

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/not_cancelled.hpp"
+
 namespace sluice::roce::socket {
 namespace {
 
@@ -57,6 +59,7 @@ std::uint32_t Receiver::fetch(std::uint32_t max_messages) noexcept {
     max_messages = std::min(max_messages, kMaxMessages);
     valid_count_ = 0;
     prepare(std::exchange(used_messages_, 0));
+    const NotCancelled guard;
     const int taken = recvmmsg(socket_, messages_.data(), max_messages, MSG_DONTWAIT, nullptr);
     if (taken <= 0) {
         return 0;

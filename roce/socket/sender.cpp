@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/log.hpp"
+#include "core/not_cancelled.hpp"
 #include "roce/socket/flat_packet.hpp"
 
 namespace sluice::roce::socket {
@@ -106,6 +107,7 @@ bool Sender::flush() noexcept {
     for (std::size_t i = next_run_; i < run_count_; ++i) {
         prepare(i);
     }
+    const NotCancelled guard;
     while (next_run_ < run_count_) {
         counters_.calls.add();
         const int sent = sendmmsg(socket_, &messages_[next_run_],

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/boundary.hpp"
+#include "core/event_descriptor.hpp"
 #include "core/file_tree.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
@@ -109,7 +110,7 @@ Result<void> use_address(ibv_context* context, const sockaddr& address) {
 Gsi::~Gsi() {
     if (running_) {
         stopping_ = true;
-        eventfd_write(wake_fd_, 1);
+        ring_eventfd(wake_fd_);
         pthread_join(thread_, nullptr);
     }
     {
@@ -206,7 +207,7 @@ void Gsi::wake_at(engine::Nanoseconds when) noexcept {
     engine::Nanoseconds now_set = wake_at_.load(std::memory_order_relaxed);
     while (when < now_set) {
         if (wake_at_.compare_exchange_weak(now_set, when, std::memory_order_relaxed)) {
-            eventfd_write(wake_fd_, 1);
+            ring_eventfd(wake_fd_);
             return;
         }
     }
@@ -265,7 +266,7 @@ int Gsi::modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept {
 }
 
 void Gsi::on_arrival(engine::CompletionQueue& queue) noexcept {
-    eventfd_write(static_cast<Arrivals&>(queue).owner.wake_fd_, 1);
+    ring_eventfd(static_cast<Arrivals&>(queue).owner.wake_fd_);
 }
 
 void Gsi::process_ended(const engine::Address& address, const engine::Share& its) noexcept {
@@ -284,7 +285,7 @@ void Gsi::tell_thread(const Ended& ended) noexcept {
         return {};
     });
     if (kept) {
-        eventfd_write(wake_fd_, 1);
+        ring_eventfd(wake_fd_);
     } else {
         take(ended);
     }
@@ -398,8 +399,7 @@ void Gsi::wait() noexcept {
                             .tv_nsec = static_cast<long>(left % kSecond)};
     pollfd waiting = {.fd = wake_fd_, .events = POLLIN, .revents = 0};
     (void)ppoll(&waiting, 1, until == engine::kNever ? nullptr : &limit, nullptr);
-    eventfd_t value = 0;
-    (void)eventfd_read(wake_fd_, &value);
+    (void)quiet_eventfd(wake_fd_);
 }
 
 } // namespace sluice::uroce::connect

@@ -93,7 +93,8 @@ class Service {
 
     Result<Channel*> create_channel();
     Result<void> destroy_channel(Channel& channel);
-    Result<sluice_cm_event*> get_event(Channel& channel, int timeout_ms);
+    // 0 or an errno; EAGAIN when none comes in time. TIMEOUT_MS below 0: without an end.
+    int get_event(Channel& channel, int timeout_ms, sluice_cm_event*& event);
     static void acknowledge(sluice_cm_event& event) noexcept;
 
     Result<Id*> create_id(Channel& channel, int port_space, void* context);
@@ -164,6 +165,8 @@ class Service {
     Result<void> connect_locked(Id& id, const Route& route, const sluice_cm_params& params)
         SLUICE_TSA(requires_capability(mutex_));
     bool take_event(Channel& channel, Delivered& to) noexcept;
+    Result<sluice_cm_event*> next_event(Channel& channel);
+    int look_for_event(Channel& channel, sluice_cm_event*& found) noexcept;
     bool finish(Delivered& event) noexcept;
     bool finish_answer(Delivered& event, ibv_qp& qp) noexcept;
     Result<void> accept_on(Id& id, const sluice_cm_params& params, const cm::AcceptParams& accepted);

@@ -3,12 +3,13 @@
 // Events on their way from the manager to the program: to the id that they are about, to the
 // channel's list of ids that have some, to the thread that asks.
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <new>
 
+#include "core/event_descriptor.hpp"
+#include "core/facade.hpp"
 #include "core/log.hpp"
 #include "provider/uroce/connect/service.hpp"
 #include "provider/uroce/connect/socket_address.hpp"
@@ -136,7 +137,7 @@ void Service::append_locked(Id& id) noexcept {
     (channel.last == nullptr ? channel.first : channel.last->next) = &id;
     channel.last = &id;
     if (channel.first == &id) {
-        (void)eventfd_write(channel.fd, 1);
+        ring_eventfd(channel.fd);
     }
 }
 
@@ -149,8 +150,7 @@ void Service::unlist_locked(Id& id) noexcept {
     (id.next == nullptr ? channel.last : id.next->previous) = id.previous;
     id.previous = id.next = nullptr;
     if (channel.first == nullptr) {
-        eventfd_t value = 0;
-        (void)eventfd_read(channel.fd, &value);
+        (void)quiet_eventfd(channel.fd);
     }
 }
 
@@ -199,28 +199,41 @@ void Service::acknowledge(sluice_cm_event& event) noexcept {
     delete &delivered;
 }
 
-Result<sluice_cm_event*> Service::get_event(Channel& channel, int timeout_ms) {
-    using Clock = std::chrono::steady_clock;
-    const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
+// Null: there is none.
+Result<sluice_cm_event*> Service::next_event(Channel& channel) {
     std::unique_ptr<Delivered> event(new (std::nothrow) Delivered(*this));
     if (event == nullptr) {
         return Error(ErrorKind::kInsufficientResources, "no memory for an event");
     }
+    while (take_event(channel, *event)) {
+        if (finish(*event)) {
+            return event.release();
+        }
+    }
+    return nullptr;
+}
+
+[[gnu::noinline]] int Service::look_for_event(Channel& channel, sluice_cm_event*& found) noexcept {
+    return Errno::give(&found, [&] { return next_event(channel); });
+}
+
+// A thread may be cancelled while it sleeps: nothing here has to be destroyed.
+int Service::get_event(Channel& channel, int timeout_ms, sluice_cm_event*& event) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
+    event = nullptr;
     for (;;) {
-        if (take_event(channel, *event)) {
-            if (finish(*event)) {
-                return event.release();
-            }
-            continue;
+        if (const int error = look_for_event(channel, event); error != 0 || event != nullptr) {
+            return error;
         }
         // Up, so that no time is left when it is over.
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
         if (timeout_ms >= 0 && left <= 0) {
-            return Error(ErrorKind::kTimedOut, "there is no event", EAGAIN);
+            return EAGAIN;
         }
         pollfd waiting = {.fd = channel.fd, .events = POLLIN, .revents = 0};
         if (poll(&waiting, 1, timeout_ms < 0 ? -1 : static_cast<int>(left)) < 0) {
-            return Error::from_errno(errno, "waiting for an event was interrupted");
+            return errno;
         }
     }
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 
+#include "core/event_descriptor.hpp"
 #include "core/thread.hpp"
 
 namespace sluice::uroce::device {
@@ -51,7 +52,7 @@ Result<void> AddressWatch::start() {
 
 void AddressWatch::stop() noexcept {
     if (running_) {
-        eventfd_write(stop_.get(), 1);
+        ring_eventfd(stop_.get());
         pthread_join(thread_, nullptr);
         running_ = false;
     }

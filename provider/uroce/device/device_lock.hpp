@@ -13,6 +13,7 @@
 
 #include <time.h>
 
+#include "core/not_cancelled.hpp"
 #include "core/sync.hpp"
 
 namespace sluice::uroce::device {
@@ -26,6 +27,7 @@ class SLUICE_TSA(capability("mutex")) DeviceLock {
             } else if (turns < kSpins + kYields) {
                 sched_yield();
             } else {
+                const NotCancelled guard;
                 const timespec nap{.tv_sec = 0, .tv_nsec = 50'000};
                 nanosleep(&nap, nullptr);
             }

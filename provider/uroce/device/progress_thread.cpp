@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "core/event_descriptor.hpp"
 #include "core/thread.hpp"
 
 namespace sluice::uroce::device {
@@ -59,7 +60,7 @@ engine::Nanoseconds coarse_now() noexcept {
 ProgressThread::~ProgressThread() {
     if (running_) {
         stopping_ = true;
-        eventfd_write(stop_, 1);
+        ring_eventfd(stop_);
         pthread_join(thread_, nullptr);
     }
     close_all();
@@ -135,7 +136,7 @@ void ProgressThread::wake_at(engine::Nanoseconds when) noexcept {
 // Partner: wait_while_polled(), which asks after it has set the mark.
 void ProgressThread::program_may_sleep() const noexcept {
     if (watches_polls()) {
-        eventfd_write(nudge_, 1);
+        ring_eventfd(nudge_);
     }
 }
 
@@ -170,8 +171,7 @@ void ProgressThread::drain_timer() const noexcept {
 }
 
 void ProgressThread::drain_nudges() const noexcept {
-    eventfd_t nudges = 0;
-    (void)eventfd_read(nudge_, &nudges);
+    (void)quiet_eventfd(nudge_);
 }
 
 void ProgressThread::look_while_busy() noexcept {

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 
+#include "core/not_cancelled.hpp"
+
 namespace sluice::uroce::verbs {
 
 namespace {
@@ -46,6 +48,7 @@ Result<int> make_event_socket() {
 }
 
 bool send_event(int fd, const void* record, std::size_t len_bytes) noexcept {
+    const NotCancelled guard;
     return send(fd, record, len_bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(len_bytes);
 }
 
@@ -55,6 +58,7 @@ std::uint32_t take_back_events(int fd, const void* element) noexcept {
         std::uint64_t words[kRecordBytes / sizeof(std::uint64_t)];
         std::size_t len_bytes;
     };
+    const NotCancelled guard;
     std::array<Record, kMostRecords> kept;
     std::size_t count = 0;
     std::uint32_t taken = 0;

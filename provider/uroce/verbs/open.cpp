@@ -13,6 +13,7 @@
 
 #include "core/facade.hpp"
 #include "core/log.hpp"
+#include "core/not_cancelled.hpp"
 #include "core/settings.hpp"
 #include "provider/common/context_memory.hpp"
 #include "provider/common/verbs.hpp"
@@ -52,6 +53,20 @@ void free_context(ibv_context* ibcontext) noexcept {
     device::Registry::instance().release(device);
 }
 
+// OPERATION, in which a thread isn't cancelled. What a program calls for each message does that around its
+// system calls alone.
+template<auto kOperation>
+struct Uncancelled;
+template<typename Value, typename... Arguments, Value (*kOperation)(Arguments...) noexcept>
+struct Uncancelled<kOperation> {
+    static Value call(Arguments... arguments) noexcept {
+        const NotCancelled guard;
+        return kOperation(arguments...);
+    }
+};
+template<auto kOperation>
+constexpr auto* kNotCancelled = Uncancelled<kOperation>::call;
+
 // The program has read an event: there is room for one that waits.
 void note_async_event(ibv_context* ibcontext, ibv_async_event* /*event*/) noexcept {
     Context& context = context_of(ibcontext);
@@ -62,6 +77,7 @@ void note_async_event(ibv_context* ibcontext, ibv_async_event* /*event*/) noexce
 }
 
 verbs_context* alloc_context(ibv_device* ibdevice, int /*cmd_fd*/, void* /*private_data*/) noexcept {
+    const NotCancelled guard;
     device::Device& device =
         *static_cast<OpenedDevice*>(reinterpret_cast<abi::VerbsDevice*>(ibdevice))->shared;
     const int cmd_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -116,62 +132,62 @@ constexpr abi::VerbsDeviceOps kDeviceOps{
 abi::OpsTable make_ops() noexcept {
     using abi::Slot;
     abi::OpsTable ops(provider::current_abi().layout.slot_count);
-    ops.set(Slot::free_context, free_context);
-    ops.set(Slot::async_event, note_async_event);
-    ops.set(Slot::query_device_ex, query_device_ex);
-    ops.set(Slot::query_port, query_port);
-    ops.set(Slot::query_rt_values, query_rt_values);
-    ops.set(Slot::alloc_pd, alloc_pd);
-    ops.set(Slot::dealloc_pd, dealloc_pd);
-    ops.set(Slot::alloc_td, alloc_td);
-    ops.set(Slot::dealloc_td, dealloc_td);
-    ops.set(Slot::alloc_parent_domain, alloc_parent_domain);
-    ops.set(Slot::reg_mr, reg_mr);
-    ops.set(Slot::reg_dmabuf_mr, reg_dmabuf_mr);
-    ops.set(Slot::rereg_mr, rereg_mr);
-    ops.set(Slot::dereg_mr, dereg_mr);
-    ops.set(Slot::reg_dm_mr, reg_dm_mr);
-    ops.set(Slot::advise_mr, advise_mr);
-    ops.set(Slot::alloc_dm, alloc_dm);
-    ops.set(Slot::free_dm, free_dm);
-    ops.set(Slot::alloc_mw, alloc_mw);
-    ops.set(Slot::dealloc_mw, dealloc_mw);
-    ops.set(Slot::bind_mw, bind_mw);
-    ops.set(Slot::create_ah, create_ah);
-    ops.set(Slot::destroy_ah, destroy_ah);
-    ops.set(Slot::create_cq, create_cq);
-    ops.set(Slot::create_cq_ex, create_cq_ex);
-    ops.set(Slot::resize_cq, resize_cq);
-    ops.set(Slot::destroy_cq, destroy_cq);
+    ops.set(Slot::free_context, kNotCancelled<free_context>);
+    ops.set(Slot::async_event, kNotCancelled<note_async_event>);
+    ops.set(Slot::query_device_ex, kNotCancelled<query_device_ex>);
+    ops.set(Slot::query_port, kNotCancelled<query_port>);
+    ops.set(Slot::query_rt_values, kNotCancelled<query_rt_values>);
+    ops.set(Slot::alloc_pd, kNotCancelled<alloc_pd>);
+    ops.set(Slot::dealloc_pd, kNotCancelled<dealloc_pd>);
+    ops.set(Slot::alloc_td, kNotCancelled<alloc_td>);
+    ops.set(Slot::dealloc_td, kNotCancelled<dealloc_td>);
+    ops.set(Slot::alloc_parent_domain, kNotCancelled<alloc_parent_domain>);
+    ops.set(Slot::reg_mr, kNotCancelled<reg_mr>);
+    ops.set(Slot::reg_dmabuf_mr, kNotCancelled<reg_dmabuf_mr>);
+    ops.set(Slot::rereg_mr, kNotCancelled<rereg_mr>);
+    ops.set(Slot::dereg_mr, kNotCancelled<dereg_mr>);
+    ops.set(Slot::reg_dm_mr, kNotCancelled<reg_dm_mr>);
+    ops.set(Slot::advise_mr, kNotCancelled<advise_mr>);
+    ops.set(Slot::alloc_dm, kNotCancelled<alloc_dm>);
+    ops.set(Slot::free_dm, kNotCancelled<free_dm>);
+    ops.set(Slot::alloc_mw, alloc_mw); // wr_flush() knows us by it
+    ops.set(Slot::dealloc_mw, kNotCancelled<dealloc_mw>);
+    ops.set(Slot::bind_mw, kNotCancelled<bind_mw>);
+    ops.set(Slot::create_ah, kNotCancelled<create_ah>);
+    ops.set(Slot::destroy_ah, kNotCancelled<destroy_ah>);
+    ops.set(Slot::create_cq, kNotCancelled<create_cq>);
+    ops.set(Slot::create_cq_ex, kNotCancelled<create_cq_ex>);
+    ops.set(Slot::resize_cq, kNotCancelled<resize_cq>);
+    ops.set(Slot::destroy_cq, kNotCancelled<destroy_cq>);
     ops.set(Slot::req_notify_cq, req_notify_cq);
     ops.set(Slot::poll_cq, poll_cq);
-    ops.set(Slot::create_qp, create_qp);
-    ops.set(Slot::create_qp_ex, create_qp_ex);
-    ops.set(Slot::modify_qp, modify_qp);
-    ops.set(Slot::query_qp, query_qp);
-    ops.set(Slot::destroy_qp, destroy_qp);
-    ops.set(Slot::open_qp, open_qp);
-    ops.set(Slot::open_xrcd, open_xrcd);
-    ops.set(Slot::close_xrcd, close_xrcd);
-    ops.set(Slot::attach_mcast, attach_mcast);
-    ops.set(Slot::detach_mcast, detach_mcast);
-    ops.set(Slot::query_comp_cntr_caps, query_comp_cntr_caps);
-    ops.set(Slot::create_comp_cntr, create_comp_cntr);
-    ops.set(Slot::destroy_comp_cntr, destroy_comp_cntr);
-    ops.set(Slot::set_comp_cntr, set_comp_cntr);
-    ops.set(Slot::set_err_comp_cntr, set_err_comp_cntr);
+    ops.set(Slot::create_qp, kNotCancelled<create_qp>);
+    ops.set(Slot::create_qp_ex, kNotCancelled<create_qp_ex>);
+    ops.set(Slot::modify_qp, kNotCancelled<modify_qp>);
+    ops.set(Slot::query_qp, kNotCancelled<query_qp>);
+    ops.set(Slot::destroy_qp, kNotCancelled<destroy_qp>);
+    ops.set(Slot::open_qp, kNotCancelled<open_qp>);
+    ops.set(Slot::open_xrcd, kNotCancelled<open_xrcd>);
+    ops.set(Slot::close_xrcd, kNotCancelled<close_xrcd>);
+    ops.set(Slot::attach_mcast, kNotCancelled<attach_mcast>);
+    ops.set(Slot::detach_mcast, kNotCancelled<detach_mcast>);
+    ops.set(Slot::query_comp_cntr_caps, kNotCancelled<query_comp_cntr_caps>);
+    ops.set(Slot::create_comp_cntr, kNotCancelled<create_comp_cntr>);
+    ops.set(Slot::destroy_comp_cntr, kNotCancelled<destroy_comp_cntr>);
+    ops.set(Slot::set_comp_cntr, kNotCancelled<set_comp_cntr>);
+    ops.set(Slot::set_err_comp_cntr, kNotCancelled<set_err_comp_cntr>);
     ops.set(Slot::inc_comp_cntr, inc_comp_cntr);
     ops.set(Slot::inc_err_comp_cntr, inc_err_comp_cntr);
     ops.set(Slot::read_comp_cntr, read_comp_cntr);
     ops.set(Slot::read_err_comp_cntr, read_err_comp_cntr);
-    ops.set(Slot::qp_attach_comp_cntr, qp_attach_comp_cntr);
+    ops.set(Slot::qp_attach_comp_cntr, kNotCancelled<qp_attach_comp_cntr>);
     ops.set(Slot::post_send, post_send);
     ops.set(Slot::post_recv, post_recv);
-    ops.set(Slot::create_srq, create_srq);
-    ops.set(Slot::create_srq_ex, create_srq_ex);
-    ops.set(Slot::modify_srq, modify_srq);
-    ops.set(Slot::query_srq, query_srq);
-    ops.set(Slot::destroy_srq, destroy_srq);
+    ops.set(Slot::create_srq, kNotCancelled<create_srq>);
+    ops.set(Slot::create_srq_ex, kNotCancelled<create_srq_ex>);
+    ops.set(Slot::modify_srq, kNotCancelled<modify_srq>);
+    ops.set(Slot::query_srq, kNotCancelled<query_srq>);
+    ops.set(Slot::destroy_srq, kNotCancelled<destroy_srq>);
     ops.set(Slot::get_srq_num, get_srq_num);
     ops.set(Slot::post_srq_recv, post_srq_recv);
     return ops;

@@ -87,6 +87,14 @@ class DirectPort final : public ManagementPort {
 
 inline constexpr std::uint16_t kPort = 7174;
 
+inline Result<sluice_cm_event*> event_of(Service& service, Channel& channel, int timeout_ms) {
+    sluice_cm_event* event = nullptr;
+    if (const int error = service.get_event(channel, timeout_ms, event); error != 0) {
+        return Error::from_errno(error, "waiting for an event");
+    }
+    return event;
+}
+
 struct Bench {
     Bench()
         : left({.guid = 1, .secret = RandomKey::repeatable(1)}, ipv4(1), left_port),
@@ -122,7 +130,7 @@ struct Bench {
     }
     // What type the next event is, or 0; takes it.
     std::uint32_t next(Service& service, Channel& channel) {
-        auto event = service.get_event(channel, 0);
+        auto event = event_of(service, channel, 0);
         if (!event) {
             assert_int_equal(event.error().os_errno(), EAGAIN);
             return 0;

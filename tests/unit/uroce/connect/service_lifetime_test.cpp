@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/cancelled.hpp"
 #include "tests/unit/uroce/connect/service_bench.hpp"
 
 using namespace sluice::roce;
@@ -100,7 +101,7 @@ TEST(destroy__event_not_acknowledged__waits_for_it) {
     assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
     assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
     assert_true(bench.right.accept(*bench.passive, Bench::params(&bench.right_qp)).ok());
-    sluice_cm_event* event = *bench.left.get_event(*bench.left_channel, 0);
+    sluice_cm_event* event = *event_of(bench.left, *bench.left_channel, 0);
     assert_int_equal(bench.next_right(), SLUICE_CM_ESTABLISHED);
     std::atomic<bool> destroyed{false};
     std::thread destroyer([&] {
@@ -108,7 +109,7 @@ TEST(destroy__event_not_acknowledged__waits_for_it) {
         destroyed = true;
     });
     // The peer hears of the end before the destroyer waits.
-    sluice_cm_event* end = *bench.right.get_event(*bench.right_channel, -1);
+    sluice_cm_event* end = *event_of(bench.right, *bench.right_channel, -1);
     assert_int_equal(end->type, SLUICE_CM_DISCONNECTED);
     Service::acknowledge(*end);
     expect_stays_false(destroyed);
@@ -175,13 +176,27 @@ TEST(reject__another_thread_sends__returns_when_all_has_left) {
     bench.left.destroy_id(*other);
 }
 
+TEST(get_event__thread_cancelled__event_is_the_next_ones) {
+    Bench bench;
+    sluice_cm_event* event = nullptr;
+    const auto wait = [&] { (void)bench.left.get_event(*bench.left_channel, -1, event); };
+    assert_true(sluice::test::is_cancelled_in(wait));
+    assert_true(sluice::test::is_cancelled_asleep_in(wait));
+    assert_true(bench.connect(Bench::params(&bench.left_qp)).ok());
+    assert_int_equal(bench.next_right(), SLUICE_CM_CONNECT_REQUEST);
+    assert_true(bench.right.accept(*bench.passive, Bench::params(&bench.right_qp)).ok());
+    assert_int_equal(bench.left.get_event(*bench.left_channel, -1, event), 0);
+    assert_int_equal(event->type, SLUICE_CM_ESTABLISHED);
+    Service::acknowledge(*event);
+}
+
 TEST(get_event__nothing_there__waits_as_long_as_told) {
     Bench bench;
     const auto before = std::chrono::steady_clock::now();
-    assert_int_equal(bench.left.get_event(*bench.left_channel, 20).error().os_errno(), EAGAIN);
+    assert_int_equal(event_of(bench.left, *bench.left_channel, 20).error().os_errno(), EAGAIN);
     assert_true(std::chrono::steady_clock::now() - before >= std::chrono::milliseconds(20));
     std::thread connector([&] { assert_true(bench.connect(Bench::params(&bench.left_qp), kPort + 1).ok()); });
-    sluice_cm_event* event = *bench.left.get_event(*bench.left_channel, -1);
+    sluice_cm_event* event = *event_of(bench.left, *bench.left_channel, -1);
     connector.join();
     assert_int_equal(event->type, SLUICE_CM_REJECTED);
     Service::acknowledge(*event);

@@ -121,7 +121,7 @@ TEST(threads__many_connections__each_lives_once) {
     std::atomic<bool> done{false};
     const auto serve = [&] {
         while (!done) {
-            auto event = right.get_event(*server_channel, 10);
+            auto event = event_of(right, *server_channel, 10);
             if (!event) {
                 continue;
             }
@@ -148,7 +148,7 @@ TEST(threads__many_connections__each_lives_once) {
             assert_true(left.connect(*id, plain(at(2, kPort)), impatient(&qp)).ok());
             bool over = false;
             while (!over) {
-                sluice_cm_event* event = *left.get_event(*channel, -1);
+                sluice_cm_event* event = *event_of(left, *channel, -1);
                 if (event->type == SLUICE_CM_ESTABLISHED) {
                     ++established;
                     (void)left.disconnect(*id).ok(); // or the peer was faster
