@@ -14,9 +14,13 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "core/boundary.hpp"
+#include "core/cancellable_call.h"
 #include "core/log.hpp"
 #include "layers/cmdev/commands.hpp"
 #include "layers/cmdev/file.hpp"
@@ -73,62 +77,124 @@ bool is_to_wait(File& file) {
     return file.is_closed() || (flags & O_NONBLOCK) == 0;
 }
 
-// For good, where nothing is to come any more, as the kernel's file lets a thread wait whose descriptor is
-// closed. False, with errno: it was interrupted.
-bool wait_for_event(File& file) {
-    const Descriptor own(fcntl(file.fd(), F_DUPFD_CLOEXEC, 0)); // the other may become another file's
-    while (file.is_closed()) {
-        (void)poll(nullptr, 0, -1);
-    }
-    pollfd waiting = {.fd = own.get(), .events = POLLIN, .revents = 0};
-    return own.get() >= 0 && poll(&waiting, 1, -1) >= 0;
+// What a thread has while it waits.
+struct Waiting {
+    std::shared_ptr<File> file;
+    Descriptor own; // that of the file may become another file's
+};
+
+// What becomes of a call. Nothing in it has to be destroyed: a thread is cancelled beside it.
+struct Turn {
+    ssize_t done = 0;
+    int error = 0;              // what errno is to be
+    Waiting* waiting = nullptr; // not null: done once something has come, and of the next turn
+    int fd = -1;                // to wait for; -1: for good
+};
+
+void give_up(void* waiting) noexcept {
+    delete static_cast<Waiting*>(waiting);
 }
 
-Result<Answer> execute_at_boundary(const std::shared_ptr<File>& file,
-                                   std::span<const std::byte> written) noexcept {
-    return at_boundary("write", [&] { return execute(file, written); });
+Turn over(ssize_t done) noexcept {
+    return {.done = done, .error = errno};
+}
+
+// For good, where nothing is to come any more, as the kernel's file lets a thread wait whose descriptor is
+// closed.
+Turn wait_for(const std::shared_ptr<File>& file) {
+    auto waiting = std::make_unique<Waiting>(Waiting{.file = file, .own = Descriptor()});
+    if (!file->is_closed()) {
+        waiting->own = Descriptor(fcntl(file->fd(), F_DUPFD_CLOEXEC, 0));
+        const int error = errno;
+        if (waiting->own.get() < 0 && !file->is_closed()) {
+            return {.done = -1, .error = error};
+        }
+    }
+    const int fd = file->is_closed() ? -1 : waiting->own.get();
+    return {.waiting = waiting.release(), .fd = fd};
+}
+
+// A call's next turn, or its only one.
+[[gnu::noinline]] Turn take_turn(const std::shared_ptr<File>& file,
+                                 std::span<const std::byte> written) noexcept {
+    const Result<Turn> turn = at_boundary("write", [&]() -> Result<Turn> {
+        const Result<Answer> answer = execute(file, written);
+        if (answer && *answer == Answer::kDone) {
+            return over(static_cast<ssize_t>(written.size()));
+        }
+        const ssize_t done =
+            answer ? write(file->kernels(), written.data(), written.size()) : fail(answer.error());
+        const bool has_nothing = done < 0 && errno == EAGAIN && waits(written);
+        return has_nothing && is_to_wait(*file) ? wait_for(file) : over(done);
+    });
+    return turn ? *turn : over(fail(turn.error()));
+}
+
+[[gnu::noinline]] Turn go_on(Waiting* waiting, std::span<const std::byte> written) noexcept {
+    const std::unique_ptr<Waiting> own(waiting);
+    return take_turn(own->file, written);
+}
+
+// rping's main thread closes the channel and ends the program, while another thread asks for its next event.
+// It gets EBADF as from the kernel, but not before a program that ends has ended, which takes longer with our
+// devices open than with the kernel's.
+ssize_t write_to_other(int fd, std::span<const std::byte> written) {
+    constexpr int kMillisecondsToEnd = 1000;
+    const ssize_t done = write(fd, written.data(), written.size());
+    if (done < 0 && errno == EBADF && waits(written)) {
+        (void)poll(nullptr, 0, kMillisecondsToEnd);
+        errno = EBADF;
+    }
+    return done;
+}
+
+// FD comes from memory that may be free by now, and may be any number. Nothing: it isn't ours.
+[[gnu::noinline]] std::optional<Turn> begin_at(int fd, std::span<const std::byte> written) noexcept {
+    const Result<files::Entry> entry =
+        at_boundary("write", [fd]() -> Result<files::Entry> { return files::find(fd); });
+    if (!entry) {
+        return over(fail(entry.error()));
+    }
+    if (entry->is_parents) {
+        errno = EIO; // a device is its process's
+        return over(-1);
+    }
+    return entry->file != nullptr ? std::optional(take_turn(entry->file, written)) : std::nullopt;
+}
+
+int sleep_on(void* waited) {
+    return poll(static_cast<pollfd*>(waited), 1, -1);
+}
+
+// While the thread sleeps, nothing has to be destroyed but what give_up() does.
+ssize_t finish(Turn turn, std::span<const std::byte> written) {
+    while (turn.waiting != nullptr) {
+        pollfd waited = {.fd = turn.fd, .events = POLLIN, .revents = 0};
+        if (sluice_cancellable_call(sleep_on, &waited, give_up, turn.waiting) < 0 && turn.fd >= 0) {
+            const int error = errno;
+            give_up(turn.waiting);
+            turn = {.done = -1, .error = error};
+        } else if (turn.fd >= 0) {
+            turn = go_on(turn.waiting, written);
+        }
+    }
+    if (turn.done < 0) {
+        errno = turn.error;
+    }
+    return turn.done;
 }
 
 } // namespace
 
 ssize_t write_command(const std::shared_ptr<File>& file, const void* data, std::size_t bytes) {
     const std::span written(static_cast<const std::byte*>(data), bytes);
-    for (;;) {
-        const Result<Answer> answer = execute_at_boundary(file, written);
-        if (answer && *answer == Answer::kDone) {
-            return static_cast<ssize_t>(bytes);
-        }
-        const ssize_t done = answer ? write(file->kernels(), data, bytes) : fail(answer.error());
-        const bool has_nothing = done < 0 && errno == EAGAIN && waits(written);
-        if (!has_nothing || !is_to_wait(*file) || !wait_for_event(*file)) {
-            return done;
-        }
-    }
+    return finish(take_turn(file, written), written);
 }
 
-// rping's main thread closes the channel and ends the program, while another thread asks for its next event.
-// It gets EBADF as from the kernel, but not before a program that ends has ended, which takes longer with our
-// devices open than with the kernel's. FD comes from memory that is free by then, and may be any number.
 ssize_t write_in_place(int fd, const void* data, std::size_t bytes) {
-    constexpr int kMillisecondsToEnd = 1000;
-    const Result<files::Entry> entry =
-        at_boundary("write", [fd]() -> Result<files::Entry> { return files::find(fd); });
-    if (!entry) {
-        return fail(entry.error());
-    }
-    if (entry->is_parents) {
-        errno = EIO; // a device is its process's
-        return -1;
-    }
-    if (entry->file != nullptr) {
-        return write_command(entry->file, data, bytes);
-    }
-    const ssize_t done = write(fd, data, bytes);
-    if (done < 0 && errno == EBADF && waits(std::span(static_cast<const std::byte*>(data), bytes))) {
-        (void)poll(nullptr, 0, kMillisecondsToEnd);
-        errno = EBADF;
-    }
-    return done;
+    const std::span written(static_cast<const std::byte*>(data), bytes);
+    const std::optional<Turn> turn = begin_at(fd, written);
+    return turn ? finish(*turn, written) : write_to_other(fd, written);
 }
 
 namespace {

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -18,19 +17,9 @@
 #include <thread>
 
 #include "layers/cmdev/takeover.hpp"
+#include "tests/cancelled.hpp"
 #include "tests/cmocka.hpp"
 #include "tests/unit/layers/own_device.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SLUICE_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SLUICE_ADDRESS_SANITIZER 1
-#endif
-#endif
-#ifdef SLUICE_ADDRESS_SANITIZER
-#include <sanitizer/asan_interface.h>
-#endif
 
 using namespace sluice;
 using namespace sluice::layers::cmdev;
@@ -406,33 +395,18 @@ TEST(file__is_readable_while_an_event_waits) {
     assert_int_equal(fcntl(own.file->fd(), F_GETFD), FD_CLOEXEC);
 }
 
-// The address sanitizer isn't told that the frames of a thread that is cancelled are gone.
-struct ForgottenFrames {
-    ~ForgottenFrames() {
-#ifdef SLUICE_ADDRESS_SANITIZER
-        __asan_handle_no_return();
-#endif
-    }
-};
-
 // Asks for an event of the file and waits, which only a cancellation ends, as in the kernel's write().
-void* wait_for_event(void* its_file) {
-    const ForgottenFrames frames;
-    rdma_ucm_event_resp event{};
-    const Written<rdma_ucm_get_event> get(RDMA_USER_CM_CMD_GET_EVENT, {.response = address_of(event)},
-                                          sizeof event);
-    (void)write_command(*static_cast<const std::shared_ptr<File>*>(its_file), &get, sizeof get);
-    return nullptr;
-}
-
 void expect_waits_until_cancelled(const std::shared_ptr<File>& file) {
-    pthread_t waiter{};
-    assert_int_equal(
-        pthread_create(&waiter, nullptr, wait_for_event, const_cast<std::shared_ptr<File>*>(&file)), 0);
-    assert_int_equal(pthread_cancel(waiter), 0);
-    void* ended = nullptr;
-    assert_int_equal(pthread_join(waiter, &ended), 0);
-    assert_ptr_equal(ended, PTHREAD_CANCELED);
+    const auto wait = [&] {
+        rdma_ucm_event_resp event{};
+        const Written<rdma_ucm_get_event> get(RDMA_USER_CM_CMD_GET_EVENT, {.response = address_of(event)},
+                                              sizeof event);
+        (void)write_command(file, &get, sizeof get);
+    };
+    const long users = file.use_count();
+    assert_true(sluice::test::is_cancelled_in(wait));
+    assert_true(sluice::test::is_cancelled_asleep_in(wait));
+    assert_int_equal(file.use_count(), users);
 }
 
 TEST(file__thread_cancelled_while_it_waits__ends) {
