@@ -3,6 +3,7 @@
 
 #include <sluice/sluice.h>
 
+#include "core/not_cancelled.hpp"
 #include "ibverbs-glue/descriptor.hpp"
 
 namespace sluice::glue {
@@ -27,21 +28,18 @@ Result<CompletionChannel> CompletionChannel::make(const Context& context) {
     return channel;
 }
 
-Result<void*> CompletionChannel::next_owner() const {
+CompletionChannel::Owner CompletionChannel::next_owner() const {
     ibv_cq* queue = nullptr;
-    void* owner = nullptr;
-    Result<int> got = from_minus_one(ibv_get_cq_event(get(), &queue, &owner), "taking a notification");
-    if (got) {
-        ibv_ack_cq_events(queue, 1);
-        return owner;
+    Owner next;
+    if (ibv_get_cq_event(get(), &queue, &next.owner) != 0) {
+        return {.os_errno = errno == EAGAIN ? 0 : errno};
     }
-    if (got.error().os_errno() == EAGAIN) {
-        return nullptr;
-    }
-    return std::move(got).error();
+    ibv_ack_cq_events(queue, 1);
+    return next;
 }
 
 bool CompletionChannel::take_notification() const noexcept {
+    const NotCancelled guard;
     ibv_cq* queue = nullptr;
     void* owner = nullptr;
     return ibv_get_cq_event(get(), &queue, &owner) == 0;

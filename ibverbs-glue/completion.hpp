@@ -17,10 +17,14 @@ class CompletionChannel : public Owned<ibv_comp_channel, ibv_destroy_comp_channe
     // Readable when a notification waits.
     int fd() const noexcept { return get()->fd; }
 
-    // The owner, as given to CompletionQueue::make(), of a queue that has notified; null when none has and
-    // the descriptor doesn't block. The notification is acknowledged; its receiver arms the queue again and
-    // then polls it.
-    Result<void*> next_owner() const;
+    // Of a queue that has notified, as given to CompletionQueue::make(). The notification is acknowledged;
+    // its receiver arms the queue again and then polls it. The thread may be cancelled while it sleeps, and
+    // nothing here has to be destroyed then.
+    struct Owner {
+        void* owner = nullptr; // null when none has and the descriptor doesn't block, and after an error
+        int os_errno = 0;
+    };
+    Owner next_owner() const;
     // The same for the channel of one queue, which acknowledges it. False: there is none.
     bool take_notification() const noexcept;
 

@@ -9,6 +9,22 @@
 
 using namespace sluice::rpma;
 
+namespace {
+
+[[gnu::noinline]] int look_for_step(std::optional<rpma_conn_req_step>& found,
+                                    rpma_conn_req* const& request) noexcept {
+    return Rpma::answer([&]() -> sluice::Result<void> {
+        sluice::Result<std::optional<rpma_conn_req_step>> done = object_of(request)->next_step();
+        if (!done) {
+            return std::move(done).error();
+        }
+        found = *done;
+        return {};
+    });
+}
+
+} // namespace
+
 int rpma_conn_cfg_set_max_pieces(struct rpma_conn_cfg* cfg, uint32_t max_pieces) {
     return max_pieces == 0 || max_pieces > RPMA_MAX_PIECES ? RPMA_E_INVAL
                                                            : set(cfg, &ConnConfig::max_pieces, max_pieces);
@@ -116,22 +132,11 @@ int rpma_conn_req_next_step(struct rpma_conn_req* req, enum rpma_conn_req_step* 
         return RPMA_E_INVAL;
     }
     std::optional<rpma_conn_req_step> next;
-    const int code = Rpma::answer([&]() -> sluice::Result<void> {
-        sluice::Result<std::optional<rpma_conn_req_step>> done = object_of(req)->next_step();
-        if (!done) {
-            return std::move(done).error();
-        }
-        next = *done;
-        return {};
-    });
-    if (code != 0) {
-        return code;
+    const int code = find_or_sleep(object_of(req)->event_fd(), next, look_for_step, req);
+    if (code == 0) {
+        *step = *next;
     }
-    if (!next) {
-        return RPMA_E_NO_EVENT;
-    }
-    *step = *next;
-    return 0;
+    return code;
 }
 
 int rpma_responder_new(struct rpma_peer* peer, struct rpma_mr_local* mr, uint32_t depth, int flags,

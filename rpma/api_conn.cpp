@@ -28,6 +28,26 @@ Result<std::unique_ptr<Conn>> connect(rpma_conn_req** request, const rpma_conn_p
                             data_of(data));
 }
 
+[[gnu::noinline]] int look_for_event(std::optional<rpma_conn_event>& found, rpma_conn* const& conn) noexcept {
+    return Rpma::answer([&]() -> Result<void> {
+        Result<std::optional<rpma_conn_event>> told = object_of(conn)->next_event();
+        if (!told) {
+            return std::move(told).error();
+        }
+        found = *told;
+        return {};
+    });
+}
+
+struct Asked {
+    rpma_ep* ep;
+    const rpma_conn_cfg* config;
+};
+
+[[gnu::noinline]] int look_for_request(rpma_conn_req*& found, const Asked& asked) noexcept {
+    return give(&found, [&] { return object_of(asked.ep)->next(config_of(asked.config)); });
+}
+
 } // namespace
 
 int rpma_conn_get_event_fd(const struct rpma_conn* conn, int* fd) {
@@ -43,22 +63,11 @@ int rpma_conn_next_event(struct rpma_conn* conn, enum rpma_conn_event* event) {
         return RPMA_E_INVAL;
     }
     std::optional<rpma_conn_event> next;
-    const int code = Rpma::answer([&]() -> Result<void> {
-        Result<std::optional<rpma_conn_event>> told = object_of(conn)->next_event();
-        if (!told) {
-            return std::move(told).error();
-        }
-        next = *told;
-        return {};
-    });
-    if (code != 0) {
-        return code;
+    const int code = find_or_sleep(object_of(conn)->event_fd(), next, look_for_event, conn);
+    if (code == 0) {
+        *event = *next;
     }
-    if (!next) {
-        return RPMA_E_NO_EVENT;
-    }
-    *event = *next;
-    return 0;
+    return code;
 }
 
 int rpma_conn_get_private_data(const struct rpma_conn* conn, struct rpma_conn_private_data* pdata) {
@@ -202,15 +211,12 @@ int rpma_ep_next_conn_req(struct rpma_ep* ep, const struct rpma_conn_cfg* cfg,
         return RPMA_E_INVAL;
     }
     rpma_conn_req* next = nullptr;
-    const int code = give(&next, [&] { return object_of(ep)->next(config_of(cfg)); });
-    if (code != 0) {
-        return code;
+    const int code =
+        find_or_sleep(object_of(ep)->fd(), next, look_for_request, Asked{.ep = ep, .config = cfg});
+    if (code == 0) {
+        *req_ptr = next;
     }
-    if (next == nullptr) {
-        return RPMA_E_NO_EVENT;
-    }
-    *req_ptr = next;
-    return 0;
+    return code;
 }
 
 int rpma_conn_req_get_private_data(const struct rpma_conn_req* req, struct rpma_conn_private_data* pdata) {

@@ -4,6 +4,7 @@
 // what each exported function is made of.
 #pragma once
 
+#include <cerrno>
 #include <memory>
 #include <type_traits>
 
@@ -11,6 +12,7 @@
 #include "rpma/conn.hpp"
 #include "rpma/log.hpp"
 #include "rpma/responder.hpp"
+#include "rpma/waiter.hpp"
 
 namespace sluice::rpma {
 
@@ -112,6 +114,25 @@ int give(Handle** handle, Body&& body, const Where& where = {}) noexcept {
             return {};
         },
         where);
+}
+
+[[gnu::noinline]] inline int refuse_wait(int os_errno, const Where& where) noexcept {
+    return Rpma::fail(Error::from_errno(os_errno, "waiting for an event"), where);
+}
+
+// Calls LOOK, which gives a code, until it has FOUND something, and sleeps on FD in between, where the thread
+// may be cancelled. LOOK is no part of this frame, in which nothing is to be destroyed while it sleeps.
+template<typename Found, typename Asked>
+int find_or_sleep(int fd, Found& found, int (*look)(Found& found, const Asked& asked) noexcept,
+                  const Asked& asked, const Where& where = {}) {
+    for (;;) {
+        if (const int code = look(found, asked); code != 0 || found) {
+            return code;
+        }
+        if (const int slept = sleep_on(fd); slept != 0) {
+            return slept == EAGAIN || slept == EINTR ? RPMA_E_NO_EVENT : refuse_wait(slept, where);
+        }
+    }
 }
 
 // The same for what needs nothing but memory.

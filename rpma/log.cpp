@@ -16,6 +16,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "core/not_cancelled.hpp"
+
 namespace sluice::rpma {
 
 namespace {
@@ -81,6 +83,7 @@ void log_message(rpma_log_level level, const Where& where, const char* message) 
     if (level > log_threshold(RPMA_LOG_THRESHOLD)) {
         return;
     }
+    const NotCancelled guard;
     rpma_log_function* const function = log_function.load(std::memory_order_acquire); // partner: its setter
     function(level, where.file, where.line, where.function, "%s\n", message);
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <climits>
 
+#include "core/cancellable_call.h"
+#include "core/event_descriptor.hpp"
 #include "rpma/log.hpp"
 
 namespace sluice::rpma {
@@ -39,7 +41,7 @@ Answer arm(const glue::CompletionQueue& queue) noexcept {
 void look_for_loss(const ibv_wc* completions, int count, int fd) noexcept {
     for (int i = 0; i < count; ++i) {
         if (completions[i].status == IBV_WC_RETRY_EXC_ERR && fd >= 0) [[unlikely]] {
-            (void)eventfd_write(fd, 1); // it can't be full
+            ring_eventfd(fd);
         }
     }
 }
@@ -98,7 +100,7 @@ Result<std::unique_ptr<Cq>> Cq::make(const glue::Context& context, std::uint32_t
     return cq;
 }
 
-Answer Cq::wait() noexcept {
+Answer Cq::wait() {
     if (!has_own_channel()) {
         return Answer::kSharedChannel;
     }
@@ -155,21 +157,33 @@ Answer Cq::take(int max, ibv_wc* completions, int* taken) noexcept {
     return is_refused ? Answer::kRefused : Answer::kForeign;
 }
 
+void Cq::end_turn(void* cq) noexcept {
+    static_cast<Cq*>(cq)->waiting_.unlock();
+}
+
+int Cq::wait_for(void* cq) {
+    return static_cast<int>(static_cast<Cq*>(cq)->wait());
+}
+
 // A notification may be for completions that were taken before it. It wakes one thread, which may leave
 // completions that nothing notifies of any more: so threads wait one after the other, and each looks first.
-Answer Cq::wait_and_take(int max, ibv_wc* completions, int* taken) noexcept {
+// Nothing here is to be destroyed when a thread is cancelled.
+Answer Cq::wait_and_take(int max, ibv_wc* completions, int* taken) {
     Answer answer = take(max, completions, taken);
     if (answer != Answer::kNoCompletion) {
         return answer;
     }
-    const LockGuard guard(waiting_);
+    waiting_.lock();
     answer = take(max, completions, taken);
     while (answer == Answer::kNoCompletion) {
-        if (const Answer waited = wait(); waited != Answer::kDone) {
-            return waited;
+        const auto waited = static_cast<Answer>(sluice_cancellable_call(wait_for, this, end_turn, this));
+        if (waited != Answer::kDone) {
+            answer = waited;
+            break;
         }
         answer = take(max, completions, taken);
     }
+    waiting_.unlock();
     return answer;
 }
 
@@ -182,13 +196,13 @@ Result<void> Cq::close() noexcept {
     return queue && own_channel_ ? own_channel_->destroy() : std::move(queue);
 }
 
-Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, Answer& answer) noexcept {
-    const Result<void*> owner = channel.next_owner();
-    if (!owner || *owner == nullptr) {
+Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, Answer& answer) {
+    void* const owner = channel.next_owner().owner;
+    if (owner == nullptr) {
         answer = Answer::kNoCompletion;
         return nullptr;
     }
-    Cq* const notified = *owner == first ? first : *owner == second ? second : nullptr;
+    Cq* const notified = owner == first ? first : owner == second ? second : nullptr;
     answer = notified == nullptr ? Answer::kForeign : arm(notified->queue());
     return answer == Answer::kDone ? notified : nullptr;
 }

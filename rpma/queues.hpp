@@ -33,10 +33,10 @@ class Cq {
     Credits* credits() const noexcept { return credits_.get(); }
 
     // Only with a channel of its own.
-    Answer wait() noexcept;
+    Answer wait();
     Answer take(int max, ibv_wc* completions, int* taken) noexcept;
     // The same, but waits for the first.
-    Answer wait_and_take(int max, ibv_wc* completions, int* taken) noexcept;
+    Answer wait_and_take(int max, ibv_wc* completions, int* taken);
     // The parts of wait(), for programs that acknowledge and arm by themselves. kInvalid: there are not COUNT
     // that were taken.
     Answer take_notification() noexcept;
@@ -49,6 +49,9 @@ class Cq {
 
   private:
     Cq() = default;
+    // For sluice_cancellable_call().
+    static int wait_for(void* cq);
+    static void end_turn(void* cq) noexcept SLUICE_TSA(no_thread_safety_analysis);
 
     std::optional<glue::CompletionChannel> own_channel_;
     const glue::CompletionChannel* channel_ = nullptr;
@@ -61,7 +64,7 @@ class Cq {
 
 // Takes a notification off CHANNEL, and arms the queue that it is of for the next: that queue, which is FIRST
 // or SECOND. Null, with the reason in ANSWER, if there is none. SECOND may be null.
-Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, Answer& answer) noexcept;
+Cq* next_notified(const glue::CompletionChannel& channel, Cq* first, Cq* second, Answer& answer);
 
 class Srq {
   public:

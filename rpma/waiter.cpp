@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <cerrno>
 
+#include "core/event_descriptor.hpp"
 #include "ibverbs-glue/adaptors.hpp"
 
 namespace sluice::rpma {
@@ -39,41 +39,21 @@ Result<Waiter> Waiter::make(int fd, int loss) {
     return Waiter(std::move(epoll), loss);
 }
 
-Result<bool> Waiter::wait() const {
-    Result<int> flags = glue::from_minus_one(fcntl(fd(), F_GETFL), "asking for a descriptor's flags");
-    if (!flags) {
-        return std::move(flags).error();
+Result<std::optional<glue::ConnectionEvent>> Waiter::next(glue::ConnectionService& service) const {
+    Result<std::optional<glue::ConnectionEvent>> event = service.next_event();
+    if (event && !event->has_value() && loss_ >= 0 && quiet_eventfd(loss_)) {
+        return std::optional(glue::ConnectionEvent{glue::ConnectionEventKind::kFailed, nullptr, ETIMEDOUT});
     }
-    if ((*flags & O_NONBLOCK) != 0) {
-        return false;
-    }
-    pollfd wanted{fd(), POLLIN, 0};
-    Result<int> ready = glue::from_minus_one(poll(&wanted, 1, -1), "waiting for an event");
-    if (!ready && ready.error().os_errno() != EINTR) {
-        return std::move(ready).error();
-    }
-    return ready.ok();
+    return event;
 }
 
-Result<std::optional<glue::ConnectionEvent>> Waiter::next(glue::ConnectionService& service) const {
-    while (true) {
-        Result<std::optional<glue::ConnectionEvent>> event = service.next_event();
-        if (!event || event->has_value()) {
-            return event;
-        }
-        eventfd_t losses = 0;
-        if (loss_ >= 0 && eventfd_read(loss_, &losses) == 0) {
-            return std::optional(
-                glue::ConnectionEvent{glue::ConnectionEventKind::kFailed, nullptr, ETIMEDOUT});
-        }
-        Result<bool> again = wait();
-        if (!again) {
-            return std::move(again).error();
-        }
-        if (!*again) {
-            return std::optional<glue::ConnectionEvent>();
-        }
+int sleep_on(int fd) {
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_NONBLOCK) != 0) {
+        return flags < 0 ? errno : EAGAIN;
     }
+    pollfd wanted{fd, POLLIN, 0};
+    return poll(&wanted, 1, -1) < 0 ? errno : 0;
 }
 
 } // namespace sluice::rpma

@@ -18,17 +18,18 @@ class Waiter {
 
     int fd() const noexcept { return epoll_.get(); }
     // The next event of SERVICE, whose descriptor it is around; kFailed when a loss was told. Nothing when
-    // the program doesn't want to wait, or a signal ends the wait.
+    // there is none.
     Result<std::optional<glue::ConnectionEvent>> next(glue::ConnectionService& service) const;
 
   private:
     Waiter(Descriptor epoll, int loss) noexcept : epoll_(std::move(epoll)), loss_(loss) {}
 
-    // Until the service may have something. False: nobody waits.
-    Result<bool> wait() const;
-
     Descriptor epoll_;
     int loss_;
 };
+
+// Until FD, a Waiter's, may have something: 0, or an errno; EAGAIN when the program doesn't want to wait. The
+// thread may be cancelled while it sleeps.
+int sleep_on(int fd);
 
 } // namespace sluice::rpma

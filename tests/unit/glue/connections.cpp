@@ -140,7 +140,8 @@ struct End {
                 return count == 1 ? completion.status : IBV_WC_GENERAL_ERR;
             }
             wait_for(channel.fd(), what);
-            void* const owner = must(channel.next_owner(), what);
+            const auto [owner, error] = channel.next_owner();
+            check(error == 0, std::string(what) + ": the notification is taken");
             check(owner == this || owner == nullptr, std::string(what) + ": the queue's owner is told");
         }
     }

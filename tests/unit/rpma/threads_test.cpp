@@ -4,6 +4,7 @@
 // what the sanitizer for threads sees, and that nothing is lost.
 #include <sluice/rpma.h>
 
+#include "tests/cancelled.hpp"
 #include "tests/unit/rpma/rpma.hpp"
 
 using namespace sluice::rpma::test;
@@ -67,6 +68,58 @@ TEST(peer__regions_made_by_all__all_are) {
             must(rpma_mr_dereg(&mr));
         }
     });
+}
+
+void must_be_cancelled_in(const std::function<void()>& wait) {
+    assert_true(sluice::test::is_cancelled_in(wait));
+    assert_true(sluice::test::is_cancelled_asleep_in(wait));
+}
+
+// Each takes nothing with it: the next thread gets what comes.
+TEST(waits__thread_cancelled__next_one_gets_what_comes) {
+    Host left(0);
+    Host right(1);
+    const Config config;
+    must(rpma_conn_cfg_set_rq_size(config.cfg, 4));
+    {
+        const Listening listening(right);
+        rpma_conn_req* request = nullptr;
+        must_be_cancelled_in([&] { (void)rpma_ep_next_conn_req(listening.ep, nullptr, &request); });
+        assert_null(request);
+    }
+    const Connected pair(left, right, config.cfg, config.cfg);
+    rpma_cq* const cq = cq_of(pair.server);
+    ibv_wc wc{};
+    must_be_cancelled_in([&] {
+        rpma_conn_event event = RPMA_CONN_UNDEFINED;
+        (void)rpma_conn_next_event(pair.server, &event);
+    });
+    must_be_cancelled_in([&] { (void)rpma_cq_wait(cq); });
+    must_be_cancelled_in([&] { (void)rpma_cq_wait_wc(cq, 1, &wc, nullptr); });
+    must(rpma_recv(pair.server, right.mr, 0, 64, nullptr));
+    must(rpma_send(pair.client, left.mr, 0, 8, kAlways, nullptr));
+    must(rpma_cq_wait_wc(cq, 1, &wc, nullptr));
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+// None of them is a place where a thread is cancelled.
+TEST(calls_that_dont_wait__thread_cancelled__done) {
+    Host left(0);
+    Host right(1);
+    const Config config;
+    const Connected pair(left, right, config.cfg, config.cfg);
+    (void)own_address(2); // chosen before
+    assert_false(sluice::test::is_cancelled_in([&] {
+        const Host third(2);
+        must(rpma_recv(pair.server, right.mr, 0, 64, nullptr));
+        must(rpma_send(pair.client, left.mr, 0, 8, kAlways, nullptr));
+        ibv_wc wc{};
+        while (rpma_cq_get_wc(cq_of(pair.server), 1, &wc, nullptr) == RPMA_E_NO_COMPLETION) {
+            std::this_thread::yield();
+        }
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        must(rpma_conn_disconnect(pair.client));
+    }));
 }
 
 // One notification may be for several completions; each is somebody's nevertheless.
