@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "core/event_descriptor.hpp"
 #include "udapl/provider/ia_context.hpp"
 
 namespace sluice::dapl {
@@ -50,7 +51,7 @@ Cno::~Cno() {
 void Cno::abandon() noexcept {
     const LockGuard guard(mutex_);
     is_dead_ = true;
-    (void)eventfd_write(wake_.get(), 1); // stays readable
+    ring_eventfd(wake_.get()); // stays readable
 }
 
 Agent Cno::agent() noexcept {
@@ -146,7 +147,7 @@ void Cno::run() noexcept {
 
 void Cno::wake_locked() noexcept {
     if (waiters_ != 0) {
-        (void)eventfd_write(wake_.get(), 1); // it can't fail before 2^64 of them are unread
+        ring_eventfd(wake_.get());
     }
 }
 
@@ -170,7 +171,21 @@ void Cno::leave_locked(std::uint32_t since) noexcept {
     unreleased_ -= since != releases_ ? 1 : 0;
 }
 
-CnoAnswer Cno::wait(std::uint32_t timeout_us, void*& evd) noexcept {
+// Without the lock; a thread that is cancelled in there waits no more.
+int Cno::sleep(std::uint64_t deadline, std::uint32_t since) {
+    pollfd waited{wake_.get(), POLLIN, 0};
+    timespec storage{};
+    try {
+        const int ready = ppoll(&waited, 1, left_until(deadline, storage), nullptr);
+        return ready < 0 ? errno : ready == 0 ? -1 : 0;
+    } catch (...) {
+        const LockGuard guard(mutex_);
+        leave_locked(since);
+        throw;
+    }
+}
+
+CnoAnswer Cno::wait(std::uint32_t timeout_us, void*& evd) {
     const std::uint64_t deadline = deadline_ns(timeout_us);
     std::uint32_t since = 0;
     {
@@ -195,20 +210,17 @@ CnoAnswer Cno::wait(std::uint32_t timeout_us, void*& evd) noexcept {
                 leave_locked(since);
             }
             if (!is_dead_ && first_hint_ == nullptr && !has_orphan_ && unreleased_ == 0) {
-                eventfd_t wakes = 0;
-                (void)eventfd_read(wake_.get(), &wakes); // no other waiter has anything to see
+                (void)quiet_eventfd(wake_.get()); // no other waiter has anything to see
             }
         }
         if (end) {
             return *end;
         }
-        pollfd waited{wake_.get(), POLLIN, 0};
-        timespec storage{};
-        const int ready = ppoll(&waited, 1, left_until(deadline, storage), nullptr);
-        if (ready < 0 && errno == EINTR) {
+        const int slept = sleep(deadline, since);
+        if (slept == EINTR) {
             end = CnoAnswer::kInterrupted;
         }
-        is_over = ready == 0;
+        is_over = slept == -1;
     }
 }
 

@@ -54,8 +54,8 @@ class Cno final : public Object, private Task {
     bool has_waiter() noexcept;
 
     // EVD becomes the dispatcher that has triggered; null when it is gone since, when none has triggered, and
-    // for every waiter when the last dispatcher goes.
-    CnoAnswer wait(std::uint32_t timeout_us, void*& evd) noexcept;
+    // for every waiter when the last dispatcher goes. A thread that is cancelled while it sleeps takes none.
+    CnoAnswer wait(std::uint32_t timeout_us, void*& evd);
 
     // For dispatchers; a Trigger belongs to one CNO at a time.
     void attach() noexcept;
@@ -69,6 +69,8 @@ class Cno final : public Object, private Task {
     void run() noexcept override;
     void wake_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     bool take_locked(std::uint32_t since, void*& evd) noexcept SLUICE_TSA(requires_capability(mutex_));
+    // What a waiter sleeps in; the errno of its end, or -1 when the time is over.
+    int sleep(std::uint64_t deadline, std::uint32_t since) SLUICE_TSA(no_thread_safety_analysis);
     void leave_locked(std::uint32_t since) noexcept SLUICE_TSA(requires_capability(mutex_));
     void forget_calls_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
 

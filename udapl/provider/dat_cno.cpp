@@ -26,7 +26,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
 
 // Calls FUNCTION with the CNO that HANDLE names.
 template<typename Function>
-DAT_RETURN with_cno(DAT_CNO_HANDLE handle, Function&& function) noexcept {
+DAT_RETURN with_cno(DAT_CNO_HANDLE handle, Function&& function) {
     const Result<Pin<Cno>> cno = handles().get<Cno>(handle);
     return cno ? function(**cno) : wrong_handle(DAT_INVALID_HANDLE_CNO);
 }

@@ -172,7 +172,7 @@ void to_dat(const Event& event, DAT_EVD_HANDLE evd, DAT_EVENT& converted) noexce
 
 // Calls FUNCTION with the dispatcher that HANDLE names. Inline, because dequeuing is little more than this.
 template<typename Function>
-[[gnu::always_inline]] inline DAT_RETURN with_evd(DAT_EVD_HANDLE handle, Function&& function) noexcept {
+[[gnu::always_inline]] inline DAT_RETURN with_evd(DAT_EVD_HANDLE handle, Function&& function) {
     const Result<Pin<Evd>> evd = handles().get<Evd>(handle);
     return evd ? function(**evd) : wrong_handle(DAT_NO_SUBTYPE);
 }

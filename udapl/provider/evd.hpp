@@ -66,9 +66,10 @@ class Evd final : public EventSink, private EventListener, private AsyncEventTar
     // TAKE is called with the event, for kDone.
     template<typename Take>
     EvdAnswer dequeue(Take&& take) noexcept;
-    // TAKE as before. LEFT is written for kDone and kTimedOut.
+    // TAKE as before. LEFT is written for kDone and kTimedOut. A thread that is cancelled while it sleeps is
+    // the waiter no more, and takes no event.
     template<typename Take>
-    EvdAnswer wait(std::uint32_t timeout_us, int threshold, Take&& take, int& left) noexcept;
+    EvdAnswer wait(std::uint32_t timeout_us, int threshold, Take&& take, int& left);
     EvdAnswer resize(int length);
     void set_waitable(bool is_waitable) noexcept;
     // Whether events trigger the CNO.
@@ -84,7 +85,7 @@ class Evd final : public EventSink, private EventListener, private AsyncEventTar
         SLUICE_TSA(requires_capability(queue_.lock()));
     // COMPLETION was taken for a waiter; how many events there are then.
     int queue_locked(const ibv_wc& completion) noexcept SLUICE_TSA(requires_capability(queue_.lock()));
-    EvdAnswer wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left) noexcept;
+    EvdAnswer wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left);
     EvdAnswer begin_wait_locked(int threshold) noexcept SLUICE_TSA(requires_capability(queue_.lock()));
     std::optional<EvdAnswer> end_of_wait_locked(std::size_t threshold, Event& event) noexcept
         SLUICE_TSA(requires_capability(queue_.lock()));
@@ -92,7 +93,8 @@ class Evd final : public EventSink, private EventListener, private AsyncEventTar
     void look_at_threshold(std::size_t threshold, std::uint32_t silent_before) noexcept;
     int fall_asleep_locked() noexcept SLUICE_TSA(requires_capability(queue_.lock()));
     EvdAnswer sleep(std::uint64_t deadline, int channel, std::size_t threshold, Event& event,
-                    int& left) noexcept SLUICE_TSA(no_thread_safety_analysis); // but for the sleep itself
+                    int& left) SLUICE_TSA(no_thread_safety_analysis); // but for the sleep itself
+    void give_up_wait() noexcept;
 
     const unsigned streams_;
     EventQueue queue_;
@@ -124,7 +126,7 @@ EvdAnswer Evd::dequeue(Take&& take) noexcept {
 
 // The same for the only event that is waited for.
 template<typename Take>
-EvdAnswer Evd::wait(std::uint32_t timeout_us, int threshold, Take&& take, int& left) noexcept {
+EvdAnswer Evd::wait(std::uint32_t timeout_us, int threshold, Take&& take, int& left) {
     queue_.note_poll();
     {
         const LockGuard guard(queue_.lock());

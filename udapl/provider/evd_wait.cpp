@@ -61,7 +61,7 @@ int Evd::queue_locked(const ibv_wc& completion) noexcept {
     return static_cast<int>(queue_.ring_locked().count());
 }
 
-EvdAnswer Evd::wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left) noexcept {
+EvdAnswer Evd::wait_longer(std::uint32_t timeout_us, int threshold, Event& event, int& left) {
     const auto needed = static_cast<std::size_t>(threshold);
     int channel = -1;
     std::uint32_t silent_before = 0;
@@ -101,10 +101,22 @@ int Evd::fall_asleep_locked() noexcept {
     return queue_.lend_channel_locked();
 }
 
-EvdAnswer Evd::sleep(std::uint64_t deadline, int channel, std::size_t threshold, Event& event,
-                     int& left) noexcept {
+// Its thread was cancelled.
+void Evd::give_up_wait() noexcept {
+    const LockGuard guard(queue_.lock());
+    sleeper_.wake_up();
+    (void)end_wait_locked();
+}
+
+EvdAnswer Evd::sleep(std::uint64_t deadline, int channel, std::size_t threshold, Event& event, int& left) {
     while (true) {
-        const Sleeper::End slept = sleeper_.sleep(deadline, channel); // without the lock
+        Sleeper::End slept{};
+        try {
+            slept = sleeper_.sleep(deadline, channel); // without the lock
+        } catch (...) {
+            give_up_wait();
+            throw;
+        }
         const LockGuard guard(queue_.lock());
         sleeper_.wake_up();
         if (slept == Sleeper::End::kNotified) {

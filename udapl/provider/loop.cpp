@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "core/event_descriptor.hpp"
 #include "core/thread.hpp"
 #include "udapl/provider/of_process.hpp"
 
@@ -85,7 +86,7 @@ Loop::~Loop() {
         const LockGuard guard(mutex_);
         is_ending_ = true;
     }
-    (void)eventfd_write(wake_.get(), 1);
+    ring_eventfd(wake_.get());
     pthread_join(thread_, nullptr);
 }
 
@@ -136,7 +137,7 @@ void Loop::wake_at(Timer& timer, std::uint64_t time_ns) {
     const LockGuard guard(mutex_);
     set_due_locked(timer, time_ns);
     if (time_ns != kNever && times_.begin()->first == time_ns && !is_own_thread()) {
-        (void)eventfd_write(wake_.get(), 1); // it looks at the times before it sleeps
+        ring_eventfd(wake_.get()); // it looks at the times before it sleeps
     }
 }
 
@@ -158,7 +159,7 @@ void Loop::schedule(Task& task) noexcept {
     task.link.next = nullptr;
     (last_task_ != nullptr ? last_task_->link.next : first_task_) = &task;
     last_task_ = &task;
-    (void)eventfd_write(wake_.get(), 1);
+    ring_eventfd(wake_.get());
 }
 
 void Loop::cancel(Task& task) noexcept {
@@ -269,8 +270,7 @@ void Loop::run() noexcept {
         if (ready == 1 && handler != nullptr) {
             serve(handler);
         } else if (ready == 1) {
-            eventfd_t wakes = 0;
-            (void)eventfd_read(wake_.get(), &wakes);
+            (void)quiet_eventfd(wake_.get());
             const LockGuard guard(mutex_);
             if (is_ending_) {
                 return;

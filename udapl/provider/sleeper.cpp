@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/event_descriptor.hpp"
 #include "udapl/provider/deadline.hpp"
 
 namespace sluice::dapl {
@@ -22,19 +23,18 @@ Result<Sleeper> Sleeper::make() {
 void Sleeper::wake() noexcept {
     if (is_asleep_ && !is_woken_) {
         is_woken_ = true;
-        (void)eventfd_write(wake_.get(), 1);
+        ring_eventfd(wake_.get());
     }
 }
 
 void Sleeper::wake_up() noexcept {
     is_asleep_ = false;
     if (std::exchange(is_woken_, false)) {
-        eventfd_t wakes = 0;
-        (void)eventfd_read(wake_.get(), &wakes);
+        (void)quiet_eventfd(wake_.get());
     }
 }
 
-Sleeper::End Sleeper::sleep(std::uint64_t deadline, int channel) const noexcept {
+Sleeper::End Sleeper::sleep(std::uint64_t deadline, int channel) const {
     pollfd waited[2] = {{wake_.get(), POLLIN, 0}, {channel, POLLIN, 0}};
     timespec storage{};
     const int ready = ppoll(waited, 2, left_until(deadline, storage), nullptr);

@@ -21,7 +21,7 @@ class Sleeper {
     // From here on it is woken.
     void fall_asleep() noexcept { is_asleep_ = true; }
     // Until DEADLINE. CHANNEL: a descriptor, or -1. kNotified: the channel is readable.
-    End sleep(std::uint64_t deadline, int channel) const noexcept;
+    End sleep(std::uint64_t deadline, int channel) const;
     void wake_up() noexcept;
 
     // Ends a sleep, if there is one.

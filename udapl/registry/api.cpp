@@ -90,7 +90,7 @@ DAT_RETURN call(const DAT_PROVIDER& provider, Arguments... arguments) {
 // For handles that aren't our only provider's. Apart, so that those that are need no stack frame.
 template<auto kFunction, typename... Arguments>
 [[gnu::noinline]] DAT_RETURN redirect_other(DAT_RETURN_SUBTYPE wrong_handle, DAT_HANDLE handle,
-                                            Arguments... arguments) noexcept {
+                                            Arguments... arguments) {
     const DAT_PROVIDER* const own = redirection.find_own(handle);
     const DAT_PROVIDER* const provider = own != nullptr ? own : redirection.find_foreign(handle);
     return provider != nullptr ? call<kFunction>(*provider, handle, arguments...)

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/cancelled.hpp"
 #include "tests/unit/udapl/dapl_pair.hpp"
 
 using namespace sluice::dapl::test;
@@ -164,6 +165,20 @@ TEST(wait__signal__interrupted) {
     }
     thread.join();
     assert_int_equal(status, coded(DAT_INTERRUPTED_CALL, DAT_SUB_INTERRUPTED));
+}
+
+TEST(wait__thread_cancelled__waits_no_more) {
+    const Opened opened;
+    const DAT_CNO_HANDLE cno = make_cno(opened);
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    const auto wait = [&] { (void)dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &evd); };
+    assert_true(sluice::test::is_cancelled_in(wait));
+    assert_true(sluice::test::is_cancelled_asleep_in(wait));
+    evd = make_evd(opened, cno);
+    assert_int_equal(post(evd, 1), DAT_SUCCESS);
+    assert_ptr_equal(hint(cno), evd);
+    assert_int_equal(dat_evd_free(evd), DAT_SUCCESS);
+    assert_int_equal(dat_cno_free(cno), DAT_SUCCESS);
 }
 
 TEST(wait__last_dispatcher_goes__all_are_released) {

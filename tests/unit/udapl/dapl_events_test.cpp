@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/cancelled.hpp"
 #include "tests/unit/udapl/dapl.hpp"
 
 using namespace sluice::dapl::test;
@@ -250,6 +251,47 @@ TEST(wait__signal__interrupted) {
     }
     thread.join();
     assert_int_equal(status, coded(DAT_INTERRUPTED_CALL, DAT_SUB_INTERRUPTED));
+}
+
+TEST(wait__thread_cancelled__event_is_the_next_waiters) {
+    const Opened opened;
+    const DAT_EVD_HANDLE evd = opened.make_evd();
+    DAT_EVENT event{};
+    DAT_COUNT left = 0;
+    const auto wait = [&] { (void)dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &left); };
+    assert_true(sluice::test::is_cancelled_in(wait));
+    assert_true(sluice::test::is_cancelled_asleep_in(wait));
+    Waiter waiter(evd, 1);
+    assert_int_equal(post(evd, 5), DAT_SUCCESS);
+    waiter.join();
+    assert_int_equal(waiter.status, DAT_SUCCESS);
+    must_be(waiter.event, evd, 5);
+}
+
+TEST(wait__thread_cancelled_and_event_there__taken) {
+    const Opened opened;
+    const DAT_EVD_HANDLE evd = opened.make_evd();
+    assert_int_equal(post(evd, 5), DAT_SUCCESS);
+    DAT_RETURN status = DAT_INTERNAL_ERROR;
+    DAT_EVENT event{};
+    assert_false(sluice::test::is_cancelled_in([&] {
+        DAT_COUNT left = 0;
+        status = dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &left);
+    }));
+    assert_int_equal(status, DAT_SUCCESS);
+    must_be(event, evd, 5);
+}
+
+// None of them is a place where a thread is cancelled.
+TEST(calls_that_dont_wait__thread_cancelled__done) {
+    assert_false(sluice::test::is_cancelled_in([] {
+        const Opened opened;
+        const DAT_EVD_HANDLE evd = opened.make_evd();
+        assert_int_equal(post(evd, 5), DAT_SUCCESS);
+        must_dequeue(evd, 5);
+        assert_int_equal(dat_evd_resize(evd, 64), DAT_SUCCESS);
+        assert_int_equal(dat_evd_free(evd), DAT_SUCCESS);
+    }));
 }
 
 TEST(ia_close__somebody_waits__aborted) {

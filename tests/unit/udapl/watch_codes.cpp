@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/not_cancelled.hpp"
+
 // Last: its macros are common words.
 #include "tests/cmocka.hpp"
 
@@ -43,6 +45,7 @@ void note(const char* function, DAT_RETURN status) {
 class Noted {
   public:
     DAT_RETURN operator()(const char* function, DAT_RETURN status) noexcept {
+        const sluice::NotCancelled guard;
         const std::uint32_t bit = 1U << ((DAT_GET_TYPE(status) >> 16) % 32);
         const char* const test = test_now;
         if (test_.exchange(test) != test) {
