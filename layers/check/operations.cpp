@@ -349,7 +349,10 @@ void take_pair(ibv_qp* made, const ibv_qp_init_attr_ex& how, Place place) noexce
             queue->lost_with_pairs = 0;
             queue->polls_in_vain = 0;
         }
-        take_over(pair);
+        // Of others ibv_qp_to_qp_ex() must not be asked: siw's structure is no beginning of that.
+        if ((how.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
+            take_over(pair);
+        }
         all.pairs_by_number.put({made->context, made->qp_num}, pair);
         all.pairs.put(made, pair);
         return {};

@@ -11,7 +11,7 @@ namespace sluice::layers::check {
 // Does nothing to a context that has ours already.
 void take_over(ibv_context* context) noexcept;
 
-void take_over(const std::shared_ptr<QueuePair>& pair) noexcept; // as far as it is an ibv_qp_ex
+void take_over(const std::shared_ptr<QueuePair>& pair) noexcept; // one that was made with send_ops_flags
 void take_over(Queue& queue, ibv_cq_ex* made) noexcept;
 
 // What was made, by whichever call.

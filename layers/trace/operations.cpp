@@ -150,6 +150,10 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* how) noexcept {
     ibv_qp* const made = providers[kSet].create_qp_ex(context, how);
     if (made != nullptr) {
         take_pair(made, how->qp_type, how->sq_sig_all != 0, how->srq);
+        // Of others ibv_qp_to_qp_ex() must not be asked: siw's structure is no beginning of that.
+        if ((how->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
+            take_over(made);
+        }
     }
     return made;
 }
@@ -265,7 +269,6 @@ void take_pair(ibv_qp* made, ibv_qp_type type, bool signals_all, const ibv_srq* 
             .code = static_cast<std::uint8_t>(type),
             .status = 0,
             .flags = signals_all ? file::kSignaled : std::uint8_t{0}});
-    take_over(made);
 }
 
 } // namespace sluice::layers::trace

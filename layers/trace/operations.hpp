@@ -13,7 +13,7 @@ namespace sluice::layers::trace {
 // Does nothing to a context that has ours already.
 void take_over(ibv_context* context) noexcept;
 
-void take_over(ibv_qp* made) noexcept; // as far as it is an ibv_qp_ex
+void take_over(ibv_qp* made) noexcept; // one that was made with send_ops_flags
 void take_over(ibv_cq_ex* made) noexcept;
 
 // A queue pair was made, by whichever call.
