@@ -7,9 +7,11 @@
 
 #include <utility>
 
-#include "core/not_cancelled.hpp"
-
 namespace sluice {
+
+// A thread isn't cancelled in there, as it would be in close(). No part of each destructor, of which there
+// are many.
+void close_descriptor(int fd) noexcept;
 
 class Descriptor {
   public:
@@ -24,8 +26,7 @@ class Descriptor {
 
     void reset() noexcept {
         if (fd_ >= 0) {
-            const NotCancelled guard;
-            close(std::exchange(fd_, -1));
+            close_descriptor(std::exchange(fd_, -1));
         }
     }
 

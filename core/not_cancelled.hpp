@@ -5,19 +5,17 @@
 // nothing are to be no places where a thread is cancelled, whatever they call of libc.
 #pragma once
 
-#include <pthread.h>
-
 namespace sluice {
 
 class NotCancelled {
   public:
-    NotCancelled() noexcept { (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-    ~NotCancelled() { (void)pthread_setcancelstate(before_, nullptr); }
+    NotCancelled() noexcept;
+    ~NotCancelled();
     NotCancelled(const NotCancelled&) = delete;
     NotCancelled& operator=(const NotCancelled&) = delete;
 
   private:
-    int before_ = PTHREAD_CANCEL_ENABLE;
+    int before_ = 0;
 };
 
 } // namespace sluice
