@@ -154,8 +154,8 @@ function(sluice_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# sluice_compile_small(SOURCES...): sources of the current folder that run when something is opened, listed or described,
-# and never for a message. A program that uses RDMA loads all of them: they are compiled for size where others are
+# sluice_compile_small(SOURCES...): sources of the current folder that run when something is opened, connected, listed or
+# described, and never for a message. A program that uses RDMA loads all of them: they are compiled for size where others are
 # compiled for speed.
 function(sluice_compile_small)
   # Trees for tests have no use for it: there they are compiled with all others of their library.
