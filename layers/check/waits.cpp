@@ -214,7 +214,7 @@ void add_line(InEpoll& all, const std::string& line) {
     }
 }
 
-// Of a set that is larger than any whose text is shorter than the limit, nothing is known.
+// Nothing is known of a set if its text is longer than the limit.
 Result<InEpoll> in_epoll(int epoll) {
     constexpr std::size_t kMostText = std::size_t{1} << 20;
     Result<std::string> text =

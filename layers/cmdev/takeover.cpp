@@ -99,8 +99,7 @@ Turn over(ssize_t done) noexcept {
     return {.done = done, .error = errno};
 }
 
-// For good, where nothing is to come any more, as the kernel's file lets a thread wait whose descriptor is
-// closed.
+// A closed file has nothing more to give: its thread waits for good, as the kernel lets it.
 Turn wait_for(const std::shared_ptr<File>& file) {
     auto waiting = std::make_unique<Waiting>(Waiting{.file = file, .own = Descriptor()});
     if (!file->is_closed()) {
