@@ -16,15 +16,34 @@ went_round() { grep -q '^time for 10 loops = .*(4 processes, 10000 bytes)' "$wor
 readonly ring=(/usr/bin/python3 -m mpi4py.bench ringtest -n 10000 -l 10)
 # on_one_host NAME OPTION... -- COMMAND...
 on_one_host() {
-    local name=$1 options=()
+    local name=$1 options=() attempt watcher status
     shift
     while [ "$1" != -- ]; do
         options+=("$1")
         shift
     done
-    # mpirun removes a directory that all others of the user have, too.
-    timeout 120 mpirun --oversubscribe -n 4 --mca orte_tmpdir_base "$work" --mca btl self "${options[@]}" "${@:2}" \
-        >"$work/$name.out" 2>"$work/$name.err"
+    # mpirun removes a directory that all others of the user have, too. At SIGTERM it ends whatever its processes do. If it doesn't, it
+    # hangs itself, in which there's nothing of ours, and has another try.
+    for attempt in 1 2; do
+        {
+            read -rt 50 <>"$work/never" || threads_of_mpirun >"$work/$name.hangs.out"
+        } &
+        watcher=$!
+        timeout --kill-after 5 60 mpirun --oversubscribe -n 4 --mca orte_tmpdir_base "$work" --mca btl self "${options[@]}" "${@:2}" \
+            >"$work/$name.out" 2>"$work/$name.err"
+        status=$?
+        kill "$watcher" 2>/dev/null
+        wait "$watcher" 2>/dev/null
+        [ "$status" -eq 137 ] || return "$status"
+        printf '%s, attempt %d: mpirun took no notice of SIGTERM\n' "$name" "$attempt"
+        cat "$work/$name.hangs.out"
+    done
+    return "$status"
+}
+# What each thread of it and of its processes waits in.
+threads_of_mpirun() {
+    ps -eLo ppid,pid,tid,stat,wchan:24,args |
+        awk -v work="$work" 'index($0, work) { mpirun[$2] = 1 } $2 in mpirun || $1 in mpirun'
 }
 # ring_over NAME OPTION...
 ring_over() {
