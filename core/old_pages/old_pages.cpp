@@ -2,7 +2,6 @@
 #include "core/old_pages/old_pages.hpp"
 
 #include <dlfcn.h>
-#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -10,10 +9,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "core/fault_chain.hpp"
 #include "core/old_pages/page_states.hpp"
+#include "core/own_memory.hpp"
 #include "core/report/timeline.hpp"
 
 namespace sluice::old_pages {
@@ -93,10 +94,8 @@ bool is_asked_for(const Page& page, std::uintptr_t address, bool is_store) noexc
 // By the kernel, since another thread may close the page at this moment, and a fault in a handler is the end.
 // False: that has happened.
 bool read_word(std::uintptr_t address, std::uint64_t& word) noexcept {
-    const iovec to{.iov_base = &word, .iov_len = sizeof word};
-    const iovec from{.iov_base = reinterpret_cast<void*>(address & ~(kWordBytes - 1)),
-                     .iov_len = sizeof word};
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == static_cast<ssize_t>(sizeof word);
+    return copy_own_memory(address & ~(kWordBytes - 1), std::as_writable_bytes(std::span(&word, 1))) ==
+           sizeof word;
 }
 
 // The old lines around ADDRESS, which is in one.

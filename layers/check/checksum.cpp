@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "layers/check/checksum.hpp"
 
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <span>
 
+#include "core/own_memory.hpp"
 #include "layers/check/pages/page_table.hpp"
 
 namespace sluice::layers::check {
@@ -61,10 +62,7 @@ bool add_memory(Checksum& checksum, std::uint64_t address, std::size_t length) n
     std::array<std::byte, 16384> copy;
     while (length != 0) {
         const std::size_t part = std::min(length, copy.size());
-        const iovec to{.iov_base = copy.data(), .iov_len = part};
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): requests have numbers
-        const iovec from{.iov_base = reinterpret_cast<void*>(address), .iov_len = part};
-        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != static_cast<ssize_t>(part)) {
+        if (copy_own_memory(address, std::span(copy).first(part)) != part) {
             return false;
         }
         checksum.add(copy.data(), part);

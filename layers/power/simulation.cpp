@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "core/file_tree.hpp"
 #include "core/log.hpp"
 #include "core/mappings.hpp"
+#include "core/own_memory.hpp"
 #include "core/settings.hpp"
 #include "layers/power/undisturbed.hpp"
 
@@ -104,14 +104,12 @@ void sleep_shortly() noexcept {
 
 // What is mapped at ADDRESS, as far as it is; a file may have become shorter than its mapping.
 std::size_t copy_from(std::uintptr_t address, std::span<std::byte> bytes) noexcept {
-    const iovec to{bytes.data(), bytes.size()};
-    const iovec from{reinterpret_cast<void*>(address), bytes.size()}; // NOLINT(performance-no-int-to-ptr)
-    const ssize_t copied = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-    if (copied < 0 && (errno == ENOSYS || errno == EPERM)) { // a sandbox
-        std::memcpy(bytes.data(), from.iov_base, bytes.size());
-        return bytes.size();
+    const std::optional<std::size_t> copied = copy_own_memory(address, bytes);
+    if (!copied) {
+        std::memcpy(bytes.data(), reinterpret_cast<const void*>(address),
+                    bytes.size()); // NOLINT(performance-no-int-to-ptr)
     }
-    return static_cast<std::size_t>(std::max<ssize_t>(copied, 0));
+    return copied.value_or(bytes.size());
 }
 
 } // namespace
