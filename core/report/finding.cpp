@@ -17,6 +17,7 @@
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
+#include "core/report/file/words.hpp"
 #include "core/report/record.hpp"
 #include "core/settings.hpp"
 #include "core/sync.hpp"
@@ -24,6 +25,8 @@
 namespace sluice::report {
 
 namespace {
+
+using file::add_line;
 
 // Never destroyed: what is left is told when libraries have ended already.
 struct Wish {

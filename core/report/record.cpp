@@ -14,13 +14,6 @@
 
 namespace sluice::report {
 
-void add_line(std::string& to, std::string_view word, std::string_view text) {
-    to.append(word).append(" ");
-    std::ranges::transform(text, std::back_inserter(to),
-                           [](char each) { return static_cast<unsigned char>(each) < ' ' ? ' ' : each; });
-    to.append("\n");
-}
-
 void append(const char* file, const std::string& record) {
     const std::string text = "\n" + record;
     const Descriptor opened(open(file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How what `sluice check` is told is written: lines of a word and a text, appended to a file.
+// How what `sluice check` is told is written: lines of a word and a text (file/words.hpp), appended to a
+// file.
 //
 // Thread safety: everything may be called from any thread.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace sluice::report {
-
-// WORD and TEXT become one line of TO, whatever TEXT holds.
-void add_line(std::string& to, std::string_view word, std::string_view text);
 
 // RECORD, of whole lines, in one piece, as other processes append, too; behind the end of a line, since what
 // stands there may have been cut off. FILE is opened each time: programs close descriptors that they don't

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/report/file/words.hpp"
 #include "core/report/finding.hpp"
 #include "core/report/record.hpp"
 #include "core/settings.hpp"
@@ -19,6 +20,8 @@
 namespace sluice::report {
 
 namespace {
+
+using file::add_line;
 
 constexpr std::size_t kMostQuiet = 64;
 

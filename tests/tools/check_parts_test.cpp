@@ -99,7 +99,8 @@ TEST(record__without_a_rule_or_of_another_form__counted_and_not_taken) {
 
 TEST(record__more_than_the_limits__cut) {
     std::string text = "finding 1\nrule r\nobject ok\n";
-    text += "what " + std::string(kLongestLine, 'x') + "\n"; // with its word it is too long
+    text +=
+        "what " + std::string(sluice::report::file::kLongestLine, 'x') + "\n"; // with its word it is too long
     for (std::size_t side = 0; side < kMostSides + 2; ++side) {
         text += "side s\n";
         for (std::size_t frame = 0; frame < kMostFrames + 2; ++frame) {

@@ -30,9 +30,10 @@ void take_source(std::string_view text, Place& place) {
     unsigned line = 0;
     if (std::from_chars(number.data(), number.data() + number.size(), line).ec == std::errc() && line != 0) {
         place.line = line;
-        place.file = std::filesystem::path(printable(text.substr(0, std::min(colon, kLongestLine))))
-                         .lexically_normal()
-                         .string();
+        place.file =
+            std::filesystem::path(printable(text.substr(0, std::min(colon, report::file::kLongestLine))))
+                .lexically_normal()
+                .string();
     }
 }
 
@@ -43,7 +44,7 @@ std::vector<Place> places_in(std::string_view answer) {
     (void)take_answer_line(answer); // the address
     while (!answer.empty() && places.size() < kMostFrames) {
         Place place;
-        place.function = printable(take_answer_line(answer).substr(0, kLongestLine));
+        place.function = printable(take_answer_line(answer).substr(0, report::file::kLongestLine));
         take_source(take_answer_line(answer), place);
         if (place.function == "??") {
             place.function = "?";

@@ -9,6 +9,9 @@ namespace sluice::tools::check {
 
 namespace {
 
+using report::file::number_in;
+using report::file::take_until_space;
+
 constexpr std::string_view kForm = "1";
 
 bool continues(char byte) {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/check/words.hpp"
+#include "core/report/file/words.hpp"
 
 namespace sluice::tools::check {
 
@@ -65,7 +65,7 @@ class RecordReader {
     void begin(std::string_view form);
     void end(Batch& batch);
 
-    LineReader lines_;
+    report::file::LineReader lines_;
     bool is_in_record_ = false;
     Finding finding_;
     std::size_t unreadable_ = 0;

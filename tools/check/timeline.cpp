@@ -9,6 +9,8 @@ namespace sluice::tools::check {
 
 namespace {
 
+using report::file::take_until_space;
+
 // Limits to what a program can cost us.
 constexpr std::size_t kMostTimelineEvents = 2'000'000;
 constexpr std::size_t kMostRegions = 1'000;
@@ -20,7 +22,7 @@ constexpr std::uint64_t kMostRegionBytes = std::uint64_t{1} << 50;
 
 // The next number in TEXT, which it takes away with it.
 bool take_number(std::string_view& text, std::uint64_t& number) {
-    const auto found = number_in<std::uint64_t>(take_until_space(text));
+    const auto found = report::file::number_in<std::uint64_t>(take_until_space(text));
     number = found.value_or(0);
     return found.has_value();
 }

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/report/file/words.hpp"
 #include "tools/check/record.hpp"
-#include "tools/check/words.hpp"
 
 namespace sluice::tools::check {
 
@@ -100,7 +100,7 @@ class TimelineReader {
     std::uint32_t index_of_call(std::string_view name);
 
     Timeline timeline_;
-    LineReader lines_;
+    report::file::LineReader lines_;
     std::map<Key, std::uint32_t> regions_;
     std::map<Key, std::uint32_t> stacks_;
     std::map<std::string, std::uint32_t, std::less<>> calls_;

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Lines of words and numbers, as libraries write them for `sluice check`, and as strangers may.
+// Lines of words and numbers, as libraries write them for `sluice check` and each other, and as strangers
+// may.
 #pragma once
 
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace sluice::tools::check {
+namespace sluice::report::file {
+
+// WORD and TEXT become one line of TO, whatever TEXT holds.
+inline void add_line(std::string& to, std::string_view word, std::string_view text) {
+    to.append(word).append(" ");
+    std::ranges::transform(text, std::back_inserter(to),
+                           [](char each) { return static_cast<unsigned char>(each) < ' ' ? ' ' : each; });
+    to.append("\n");
+}
 
 // The number in TEXT, all of it.
 template<typename Number>
@@ -63,4 +73,4 @@ class LineReader {
     bool is_too_long_ = false;
 };
 
-} // namespace sluice::tools::check
+} // namespace sluice::report::file
