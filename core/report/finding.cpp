@@ -179,6 +179,7 @@ std::string key_of(const Finding& finding) {
         const std::span<const void* const> frames =
             side.stack != nullptr ? frames_of_program(*side.stack) : std::span<const void* const>();
         key += ' ' + std::to_string(reinterpret_cast<std::uintptr_t>(frames.empty() ? nullptr : frames[0]));
+        key += side.frames.substr(0, side.frames.find('\n'));
     }
     return key;
 }
@@ -187,6 +188,10 @@ std::string key_of(const Finding& finding) {
 
 Depth depth() noexcept {
     return wish().depth;
+}
+
+const char* findings_file() noexcept {
+    return wish().file;
 }
 
 std::string frames_of(const Stack& stack) {

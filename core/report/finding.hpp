@@ -56,6 +56,8 @@ enum class Depth : std::uint8_t {
 };
 
 Depth depth() noexcept;
+// The file that SLUICE_CHECK names; empty without one.
+const char* findings_file() noexcept;
 
 // STACK as lines of a finding, for a finding that another process writes.
 std::string frames_of(const Stack& stack);

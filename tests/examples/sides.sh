@@ -34,7 +34,12 @@ run_both() {
     exec 3<"$work/server"
     read -r line <&3 || fail "the server says nothing"
     [ "$line" = listening ] || fail "the server says: $line"
-    timeout 60 "$program" client "$@" >"$work/client" || fail "the client ends with $?"
+    timeout 60 "$program" client "$@" >"$work/client" || {
+        status=$?
+        # It hears of that within a second, and may have something to say.
+        timeout 3 tail -s 0.05 --pid="$server" -f /dev/null || true
+        fail "the client ends with $status"
+    }
     cat <&3 >"$work/rest"
     exec 3<&-
     wait "$server" || status=$?

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What `sluice check` reads: records of findings, answers of addr2line, suppressions, coherence timelines.
-// The first byte says which.
+// What `sluice check` reads: records of findings, and of Reads by processes for each other, answers of
+// addr2line, suppressions, coherence timelines. The first byte says which.
 #include <cstdlib>
 #include <sstream>
 #include <string>
 
+#include "core/report/peer_read_parser.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tools/check/answer.hpp"
 #include "tools/check/record.hpp"
@@ -73,6 +74,24 @@ void read_records(std::string_view text) {
         findings += in_pieces.feed(text.substr(at, 3)).findings.size();
     }
     must(findings == batch.findings.size() && in_pieces.unreadable() == whole.unreadable());
+}
+
+void read_peer_reads(std::string_view text) {
+    sluice::report::PeerReadParser whole;
+    const std::vector<sluice::report::PeerRead> reads = whole.feed(text, 1);
+    for (const sluice::report::PeerRead& read : reads) {
+        must(read.first <= read.last && !read.address.empty());
+        // They become a part of a finding.
+        RecordReader records;
+        const RecordReader::Batch batch = records.feed("finding 1\nrule a\nside b\n" + read.frames + "end\n");
+        must(batch.findings.size() == 1 && batch.findings[0].sides.size() == 1 && records.unreadable() == 0);
+    }
+    sluice::report::PeerReadParser in_pieces;
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < text.size(); at += 3) {
+        count += in_pieces.feed(text.substr(at, 3), 1).size();
+    }
+    must(count == reads.size());
 }
 
 void read_answer(std::string_view text) {
@@ -147,6 +166,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     switch (size == 0 ? 0 : data[0]) {
     case 'a':
         read_answer(text);
+        break;
+    case 'p':
+        read_peer_reads(text);
         break;
     case 's':
         read_suppressions(text);

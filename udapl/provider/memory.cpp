@@ -136,9 +136,12 @@ Result<std::unique_ptr<Lmr>> Lmr::make(IaContext& ia, Ref<Pz> pz, const LmrOptio
     lmr->context_ = *context;
     ia.device().lmrs().set(*context, lmr.get());
     if (lmr->extras_ != nullptr && lmr->extras_->shadow && SyncCheck::wanted() != nullptr) {
-        constexpr unsigned kByPeers = kRemoteWrite | kRemoteAtomic;
-        SyncCheck::wanted()->add(*ia.device().simulated(), {*context, options.address, options.length,
-                                                            (options.privileges & kByPeers) != 0});
+        const auto can = [&](unsigned privileges) { return (options.privileges & privileges) != 0; };
+        SyncCheck::wanted()->add(*ia.device().simulated(), {.context = *context,
+                                                            .address = options.address,
+                                                            .length = options.length,
+                                                            .is_written = can(kRemoteWrite | kRemoteAtomic),
+                                                            .is_read = can(kRemoteRead | kRemoteAtomic)});
     }
     return lmr;
 }

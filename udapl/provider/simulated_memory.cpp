@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "core/coherence/batch.hpp"
 #include "core/old_pages/old_pages.hpp"
+#include "core/own_memory.hpp"
+#include "core/report/finding.hpp"
 #include "udapl/provider/simulated_line.hpp"
 
 namespace sluice::dapl {
@@ -21,6 +25,14 @@ namespace {
 
 void* as_pointer(std::uintptr_t address) noexcept {
     return reinterpret_cast<void*>(address);
+}
+
+std::uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
+    std::uint64_t hash = 0xcbf29ce484222325; // FNV-1a
+    for (const std::byte byte : bytes) {
+        hash = (hash ^ std::to_integer<std::uint8_t>(byte)) * 0x100000001b3;
+    }
+    return hash;
 }
 
 } // namespace
@@ -273,6 +285,40 @@ std::vector<SimulatedMemory::LineLook> SimulatedMemory::look(LineRun bytes) {
         return true;
     });
     return looks;
+}
+
+// A copy, as a page may be closed, or unmapped by a program that hasn't freed its LMR.
+std::vector<SimulatedMemory::DirtyLine> SimulatedMemory::dirty_lines(LineRun bytes) {
+    std::vector<DirtyLine> dirty;
+    dirty.reserve((bytes.last - bytes.first) / kLineBytes + 2);
+    const LockGuard guard(mutex_);
+    for (std::uintptr_t at = bytes.first;;) {
+        const std::size_t wanted = std::min<std::size_t>(copy_.size() - at % kLineBytes, bytes.last - at + 1);
+        const std::optional<std::size_t> copied = copy_own_memory(at, std::span(copy_).first(wanted));
+        if (!copied) {
+            report::write_blind_spot("stores that peers in other processes should have seen, where "
+                                     "process_vm_readv() is refused");
+            return dirty;
+        }
+        if (*copied != 0) {
+            const std::span<const std::byte> copy(copy_);
+            visit_locked({at, at + (*copied - 1)}, [&](LineRun line, const LineView& view) {
+                // What they held is written with the lock alone.
+                const std::span<const std::byte> now = copy.subspan(line.first - at, view.length);
+                if (std::memcmp(now.data(), const_cast<const std::uint8_t*>(view.former), now.size()) != 0) {
+                    dirty.push_back({line, hash_of(now)});
+                }
+                return true;
+            });
+        }
+        // On, or behind a page that can't be read.
+        const std::size_t step =
+            *copied == wanted ? wanted : *copied + page_bytes_ - (at + *copied) % page_bytes_;
+        if (bytes.last - at < step) {
+            return dirty;
+        }
+        at += step;
+    }
 }
 
 void SimulatedMemory::find_old(LineRun region, std::uint32_t event) noexcept {

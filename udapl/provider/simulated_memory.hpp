@@ -21,6 +21,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -95,6 +96,15 @@ class SimulatedMemory {
     // For a checker. The lines that BYTES touch, from the first on, as far as they have a shadow.
     std::vector<LineLook> look(LineRun bytes);
 
+    // What the program has stored to and not cleaned.
+    struct DirtyLine {
+        LineRun line = {};
+        std::uint64_t hash = 0; // of what it holds
+    };
+    // For a checker. Those of BYTES's lines, or of their parts in BYTES, in their order, but for pages that
+    // can't be read.
+    std::vector<DirtyLine> dirty_lines(LineRun bytes);
+
     // For a checker. The device is about to read BYTES; TOKEN names that until end_read().
     void begin_read(const void* token, LineRun bytes) noexcept;
     // The first of these bytes, in one piece, that the program had stored before and that weren't cleaned up
@@ -148,6 +158,8 @@ class SimulatedMemory {
     Runs runs_ SLUICE_TSA(guarded_by(mutex_));
     // Of more at a time, some aren't looked at.
     std::array<Read, 64> reads_ SLUICE_TSA(guarded_by(mutex_)) = {};
+    std::array<std::byte, 16384>
+        copy_ SLUICE_TSA(guarded_by(mutex_)); // programs have threads with small stacks
     std::uint32_t next_read_ SLUICE_TSA(guarded_by(mutex_)) = 0;
 };
 

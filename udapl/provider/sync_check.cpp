@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/boundary.hpp"
+#include "udapl/provider/deadline.hpp"
 #include "udapl/provider/program_stack.hpp"
 
 namespace sluice::dapl {
@@ -51,7 +52,8 @@ void SyncCheck::write_finding_locked(const Known& of, LineRun bytes, const Found
     const std::string where = name_of(of.region, bytes);
     const report::Stack stack = of_program(found.stack);
     const report::Stack lmr = of_program(of.made);
-    const std::array sides{report::Side{found.title, &stack}, report::Side{"the LMR was made", &lmr}};
+    const std::array sides{report::Side{found.title, &stack, found.frames},
+                           report::Side{"the LMR was made", &lmr}};
     const std::string what =
         std::string(found.call) + "() missing for " + where + ": " + std::string(found.what);
     const std::string remedy =
@@ -69,8 +71,16 @@ void SyncCheck::add(SimulatedMemory& memory, const Region& region) {
     if (region.is_written && region.length > kMostLookedAt) {
         report::write_blind_spot("loads without dat_lmr_sync_rdma_write() behind the first 16 MiB of an LMR");
     }
+    if (region.is_read && region.length > kMostLookedAt) {
+        report::write_blind_spot("stores without dat_lmr_sync_rdma_read() behind the first 16 MiB of an LMR, "
+                                 "where the peer is another process");
+    }
     const LockGuard guard(mutex_);
     regions_.push_back({&memory, region, made});
+    if (region.is_read && region.length != 0) {
+        const std::uint64_t length = std::min(region.length, kMostLookedAt);
+        stored_.add(memory, region.context, {region.address, region.address + (length - 1)});
+    }
     if (has_timeline_) {
         timeline_.add(memory, region.context, {region.address, region.address + (region.length - 1)},
                       of_program(made));
@@ -90,6 +100,7 @@ void SyncCheck::remove(const SimulatedMemory& memory, std::uint32_t context) noe
     old_pages::open(bytes);
     old_pages::forget(bytes);
     regions_.erase(gone);
+    stored_.remove(memory, context);
     timeline_.remove(memory, context);
 }
 
@@ -133,8 +144,22 @@ void SyncCheck::before_read(const Dto& dto, const glue::QueuePair& poster, std::
         const LineRun bytes{address, address + (length - 1)};
         const LockGuard guard(mutex_);
         reads_.erase(&dto); // of a post that failed
+        reads_elsewhere_.erase(&dto);
         SimulatedMemory* const memory = memory_of_locked(*peer);
-        const Known* const of = memory != nullptr ? find_locked(bytes, memory) : nullptr;
+        if (memory == nullptr) {
+            if (reads_elsewhere_.size() >= kMostReads) {
+                reads_elsewhere_.clear(); // as below
+            }
+            const report::PeerRead read{.number = peer->number,
+                                        .address = peer->address.to_string(),
+                                        .first = bytes.first,
+                                        .last = bytes.last,
+                                        .posted_ns = now_ns(),
+                                        .frames = {}};
+            reads_elsewhere_.insert_or_assign(&dto, PostedElsewhere{read, stack});
+            return {};
+        }
+        const Known* const of = find_locked(bytes, memory);
         if (of != nullptr) {
             if (reads_.size() >= kMostReads) {
                 reads_.clear(); // of queue pairs that have ended, as a rule
@@ -152,6 +177,13 @@ void SyncCheck::before_read(const Dto& dto, const glue::QueuePair& poster, std::
 void SyncCheck::after_read(const Dto& dto, bool is_success) noexcept {
     (void)at_boundary("reporting a Read", [&]() -> Result<void> {
         const LockGuard guard(mutex_);
+        if (const auto elsewhere = reads_elsewhere_.find(&dto); elsewhere != reads_elsewhere_.end()) {
+            if (is_success) {
+                report::write(elsewhere->second.read, elsewhere->second.stack);
+            }
+            reads_elsewhere_.erase(elsewhere);
+            return {};
+        }
         const auto found = reads_.find(&dto);
         if (found == reads_.end()) {
             return {};
@@ -164,16 +196,58 @@ void SyncCheck::after_read(const Dto& dto, bool is_success) noexcept {
         });
         const std::optional<LineRun> stale = is_live ? posted.of.memory->end_read(&dto) : std::nullopt;
         if (stale && is_success) {
-            write_finding_locked(posted.of, *stale,
-                                 {.rule = "sync-read-missing",
-                                  .call = "dat_lmr_sync_rdma_read",
-                                  .what = "they were stored to, and the peer has read what was there before",
-                                  .when = "after the last store and before the peer may read",
-                                  .title = "the peer's Read was posted",
-                                  .stack = posted.stack});
+            write_old_read_locked(posted.of, *stale, posted.stack);
         }
         return {};
     });
+}
+
+void SyncCheck::write_old_read_locked(const Known& of, LineRun bytes, const report::Stack& stack,
+                                      std::string_view frames, std::uint64_t time_ns) {
+    write_finding_locked(of, bytes,
+                         {.rule = "sync-read-missing",
+                          .call = "dat_lmr_sync_rdma_read",
+                          .what = "they were stored to, and the peer has read what was there before",
+                          .when = "after the last store and before the peer may read",
+                          .title = "the peer's Read was posted",
+                          .stack = stack,
+                          .time_ns = time_ns,
+                          .frames = frames});
+}
+
+// A process without regions for peers to read doesn't look at what is told.
+void SyncCheck::report_reads_locked() {
+    if (!stored_.has_regions()) {
+        return;
+    }
+    for (const report::PeerRead& read : peer_reads_.take()) {
+        report_read_locked(read);
+    }
+}
+
+// The peer's process may be wrong about what it has read, and about anything else.
+void SyncCheck::report_read_locked(const report::PeerRead& read) {
+    const std::optional<glue::Address> address = glue::Address::from_text(read.address.c_str());
+    SimulatedMemory* const memory = address ? memory_of_locked({*address, read.number}) : nullptr;
+    const LineRun bytes{read.first, read.last};
+    const Known* const of = memory != nullptr ? find_locked(bytes, memory) : nullptr;
+    if (of == nullptr) {
+        return;
+    }
+    if (const std::optional<LineRun> old = stored_.stored_before(*memory, bytes, read.posted_ns)) {
+        write_old_read_locked(*of, *old, {}, read.frames, read.posted_ns);
+    }
+}
+
+// Of large regions not with each event: a program that takes many would stand still.
+void SyncCheck::look_for_stores_locked() {
+    constexpr std::uint64_t kShort = 200'000;
+    const std::uint64_t begin = now_ns();
+    if (look_took_ns_ <= kShort || begin - looked_ns_ >= 10 * look_took_ns_) {
+        stored_.look(&now_ns);
+        looked_ns_ = now_ns();
+        look_took_ns_ = looked_ns_ - begin;
+    }
 }
 
 void SyncCheck::on_event(std::string_view call) noexcept {
@@ -182,6 +256,8 @@ void SyncCheck::on_event(std::string_view call) noexcept {
     (void)at_boundary("looking at what peers wrote", [&]() -> Result<void> {
         const LockGuard guard(mutex_);
         report_touched_locked();
+        report_reads_locked();
+        look_for_stores_locked();
         if (has_timeline_) {
             timeline_.look_at_all(call, of_program(stack));
         }
@@ -197,16 +273,19 @@ void SyncCheck::on_event(std::string_view call) noexcept {
 }
 
 void SyncCheck::before_move(const SimulatedMemory& memory, LineRun lines, bool drop) noexcept {
-    if (!has_timeline_) {
-        return;
-    }
-    const report::Stack stack = report::capture();
+    const report::Stack stack = has_timeline_ ? report::capture() : report::Stack();
     (void)at_boundary("looking at lines", [&]() -> Result<void> {
         const LockGuard guard(mutex_);
-        report_touched_locked();
-        timeline_.before_move(memory, lines, drop, of_program(stack));
+        report_reads_locked();
+        if (has_timeline_) {
+            report_touched_locked();
+            timeline_.before_move(memory, lines, drop, of_program(stack));
+        }
         return {};
     });
+    // Whatever became of that.
+    const LockGuard guard(mutex_);
+    stored_.forget(memory, lines);
 }
 
 void SyncCheck::after_move(const SimulatedMemory& memory, LineRun lines, bool drop) noexcept {
@@ -249,9 +328,10 @@ void SyncCheck::on_overwritten(const SimulatedMemory& memory, LineRun lines) noe
 }
 
 void SyncCheck::report_touched() noexcept {
-    (void)at_boundary("reporting a load", [&]() -> Result<void> {
+    (void)at_boundary("reporting what was touched", [&]() -> Result<void> {
         const LockGuard guard(mutex_);
         report_touched_locked();
+        report_reads_locked();
         return {};
     });
 }

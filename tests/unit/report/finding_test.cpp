@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/report/peer_read.hpp"
 #include "tools/check/record.hpp"
 
 // Last: its macros are common words.
@@ -275,6 +276,76 @@ TEST(write__file_is_gone__goes_on_with_errno_as_it_was) {
         write_at("a-rule", stack_in("gnu_get_libc_version"), stack_in("gnu_get_libc_release"));
         _exit(errno == EXDEV ? 0 : 1);
     });
+}
+
+TEST(peer_read__written__taken_once_by_others_and_by_no_reader_of_findings) {
+    const File file;
+    in_child("full:" + file.name(), [] {
+        write(PeerRead{.number = 77,
+                       .address = "192.0.2.1",
+                       .first = 4096,
+                       .last = 8191,
+                       .posted_ns = 5,
+                       .frames = {}},
+              stack_in("gnu_get_libc_version"));
+        assert_true(PeerReads().take().empty());
+    });
+    reader::RecordReader records;
+    assert_true(records.feed(file.text()).findings.empty());
+    assert_int_equal(records.unreadable(), 0);
+    in_child("full:" + file.name(), [] {
+        PeerReads reads;
+        const std::vector<PeerRead> taken = reads.take();
+        assert_int_equal(taken.size(), 1);
+        assert_int_equal(taken[0].number, 77);
+        assert_equal(taken[0].address, "192.0.2.1");
+        assert_int_equal(taken[0].first, 4096);
+        assert_int_equal(taken[0].last, 8191);
+        assert_int_equal(taken[0].posted_ns, 5);
+        assert_true(taken[0].frames.find("gnu_get_libc_version") != std::string::npos);
+        assert_true(reads.take().empty());
+    });
+}
+
+TEST(peer_read__of_five_thousand__the_first_and_a_blind_spot) {
+    const File file;
+    in_child("full:" + file.name(), [] {
+        for (std::uint64_t i = 0; i < 5000; ++i) {
+            write(PeerRead{.number = 1, .address = "a", .first = i, .last = i, .posted_ns = 3, .frames = {}},
+                  {});
+        }
+    });
+    const reader::RecordReader::Batch batch = reader::RecordReader().feed(file.text());
+    assert_int_equal(batch.blind_spots.size(), 1);
+    in_child("full:" + file.name(), [] { assert_int_equal(PeerReads().take().size(), 4096); });
+}
+
+TEST(peer_read__of_the_same_bytes__sixty_four_and_others_still) {
+    const File file;
+    const auto read = [](std::uint64_t at, const char* function) {
+        write(PeerRead{.number = 1, .address = "a", .first = at, .last = at, .posted_ns = 3, .frames = {}},
+              stack_in(function));
+    };
+    in_child("full:" + file.name(), [&] {
+        for (int i = 0; i < 100; ++i) {
+            read(1, "gnu_get_libc_version");
+        }
+        read(2, "gnu_get_libc_version");
+        read(1, "gnu_get_libc_release");
+    });
+    assert_int_equal(reader::RecordReader().feed(file.text()).blind_spots.size(), 1);
+    in_child("full:" + file.name(), [] { assert_int_equal(PeerReads().take().size(), 66); });
+}
+
+TEST(write__the_same_place_of_another_process__one_of_each_place_there) {
+    const reader::RecordReader::Batch batch = written([] {
+        const Stack own = stack_in("gnu_get_libc_version");
+        for (const char* const frames : {"frame 0x1 f /a\n", "frame 0x2 f /a\n", "frame 0x1 f /a\n"}) {
+            const std::array sides = {Side{"there", nullptr, frames}, Side{"here", &own}};
+            write({.rule = "a-rule", .object = "a", .what = "b", .remedy = "c", .sides = sides});
+        }
+    });
+    assert_int_equal(batch.findings.size(), 2);
 }
 
 } // namespace
