@@ -218,6 +218,45 @@ TEST(observe__loads_behind_the_fence_of_the_invalidate) {
     assert_true(witness.steps == wanted);
 }
 
+// A word is published when it's cleaned, and observed when it's loaded.
+TEST(publish_and_observe__watched__told_on_both_sides) {
+    static std::uint64_t told;
+    static const std::uint64_t* told_flag;
+    static constexpr coherence::FlagWatch kWatch{
+        .before_publish =
+            [](const Ops& self, const std::uint64_t* flag) noexcept {
+                told_flag = flag;
+                Witness::note(self, 'P');
+            },
+        .after_publish =
+            [](const Ops& self, const std::uint64_t* flag, std::uint64_t value) noexcept {
+                assert_ptr_equal(flag, told_flag);
+                told = value;
+                Witness::note(self, 'p');
+            },
+        .before_observe = [](const Ops& self) noexcept { Witness::note(self, 'O'); },
+        .after_observe =
+            [](const Ops& self, const std::uint64_t* flag, std::uint64_t value) noexcept {
+                told_flag = flag;
+                told = value;
+                Witness::note(self, 'o');
+            }};
+    Witness witness;
+    Ops ops = witness.ops();
+    ops.flags = &kWatch;
+    coherence::publish(ops, &witness.flag, 2);
+    assert_ptr_equal(told_flag, &witness.flag);
+    assert_int_equal(told, 2);
+    told = 0;
+    told_flag = nullptr;
+    assert_int_equal(coherence::observe(ops, &witness.flag), 2);
+    assert_ptr_equal(told_flag, &witness.flag);
+    assert_int_equal(told, 2);
+    const std::vector<Witness::Step> wanted{{'P', 1}, {'>', 1}, {'<', 2}, {'c', 2}, {'>', 2}, {'p', 2},
+                                            {'O', 2}, {'[', 2}, {'i', 2}, {']', 2}, {'o', 2}};
+    assert_true(witness.steps == wanted);
+}
+
 } // namespace
 
 int main() {
