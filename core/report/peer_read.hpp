@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What processes that `sluice check` looks at tell each other: what one has read of another one's memory by
-// RDMA. Devices do that without the process whose memory it is. They tell it in the file that SLUICE_CHECK
-// names, between the findings, where readers of findings pass over it:
+// RDMA. A device reads without a word to the process that owns the memory. So the reader tells it, in the
+// file that SLUICE_CHECK names, between the findings; readers of findings pass over it:
 //
 //     peer-read PID NUMBER FIRST LAST POSTED ADDRESS    of the queue pair with that number and address
 //     peer-frame 0x1a2b main /path/of/program           where it was posted, as frames of a finding
@@ -20,7 +20,7 @@
 
 namespace sluice::report {
 
-// READ, which was posted at STACK, whose frames it gets, and has completed. Of many only the first are told.
+// READ has completed; it was posted at STACK, and gets the frames of that. Of many only the first are told.
 void write(const PeerRead& read, const Stack& stack) noexcept;
 
 // Of other processes, each once.

@@ -23,7 +23,7 @@ inline constexpr std::string_view kFramePrefix = "peer-";
 inline constexpr std::string_view kEndWord = "peer-end";
 
 struct PeerRead {
-    std::uint32_t number = 0; // of the queue pair whose process has the memory
+    std::uint32_t number = 0; // of the peer's queue pair; its process has the memory
     std::string address;      // of its device
     std::uint64_t first = 0;  // byte, as that process has it, and the last one
     std::uint64_t last = 0;

@@ -68,7 +68,7 @@ class SyncCheck final : public SimulatedMemory::Watcher {
         Known of;
         report::Stack stack;
     };
-    // A Read whose peer is in no device of this process.
+    // A Read; no device of this process has the peer.
     struct PostedElsewhere {
         report::PeerRead read;
         report::Stack stack;
