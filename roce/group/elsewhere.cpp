@@ -10,10 +10,13 @@
 
 #include "core/boundary.hpp"
 #include "core/event_descriptor.hpp"
+#include "core/file_tree.hpp"
 #include "core/log.hpp"
 #include "core/not_cancelled.hpp"
 #include "roce/group/arrivals.hpp"
 #include "roce/group/messages.hpp"
+#include "roce/socket/address.hpp"
+#include "roce/socket/port_owner.hpp"
 
 namespace sluice::roce::group {
 
@@ -27,6 +30,15 @@ constexpr std::size_t kMostBytes = 256; // of what comes over a line
 
 bool is_gone(const Error& error) noexcept {
     return error.kind() == ErrorKind::kNotFound;
+}
+
+// An address of this network namespace at which no process receives, of ours or not. One that is link-local
+// may be another machine's, too, at another interface. The kernel's tables are looked at twice: what is read
+// while sockets are closed may lack others.
+bool is_left_by_all(const engine::Address& address) {
+    const FileTree machine;
+    return !socket::is_link_local(address) && socket::find_network_device(address).ok() &&
+           socket::is_port_free(machine, address) && socket::is_port_free(machine, address);
 }
 
 // Without taking anything from it.
@@ -85,6 +97,7 @@ void Elsewhere::want_locked(const Wanted& peer) noexcept {
 
 void Elsewhere::watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept {
     const LockGuard guard(changing_);
+    std::erase(deserted_, address); // somebody may have come since
     want_locked({address, peer_qpn});
 }
 
@@ -101,10 +114,10 @@ Elsewhere::Line* Elsewhere::find_line_locked(const Known& group, Holder holder) 
 
 engine::Peer Elsewhere::ask(const engine::Ends& ends) noexcept {
     const LockGuard guard(changing_);
-    const Known* const known = find_locked(ends.remote);
-    if (known == nullptr && std::ranges::find(deserted_, ends.remote) != deserted_.end()) {
+    if (is_deserted_locked(ends.remote)) {
         return engine::Peer::kGone;
     }
+    const Known* const known = find_locked(ends.remote);
     if (known == nullptr) {
         want_locked({ends.remote, ends.peer_qpn});
         const bool is_there = std::ranges::find(visits_, ends.remote, &Visit::address) != visits_.end();
@@ -125,7 +138,30 @@ engine::Peer Elsewhere::ask(const engine::Ends& ends) noexcept {
     return engine::Peer::kLives;
 }
 
+// No door was found, and no process has opened one since, which watch() may not have heard of yet.
+bool Elsewhere::are_all_empty(const engine::Address& address) noexcept {
+    {
+        const LockGuard guard(changing_);
+        if (!is_deserted_locked(address)) {
+            return false;
+        }
+    }
+    bool is_anybody_there = true;
+    (void)at_boundary("looking for a peer", [&]() -> Result<void> {
+        is_anybody_there = call(door_name(address)).ok();
+        return {};
+    });
+    return !is_anybody_there;
+}
+
+bool Elsewhere::is_deserted_locked(const engine::Address& address) const noexcept {
+    return std::ranges::find(deserted_, address) != deserted_.end();
+}
+
 bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
+    if (seat == engine::Share().which()) {
+        return are_all_empty(address);
+    }
     const LockGuard guard(changing_);
     const Known* const known = find_locked(address);
     return known == nullptr || known->table->holder(seat) == kNobody;
@@ -161,15 +197,18 @@ void Elsewhere::serve_one(int descriptor, Arrivals& arrivals) {
     forget_unused();
 }
 
+// What becomes wanted meanwhile rings again.
 void Elsewhere::take_wanted(Arrivals& arrivals) {
     (void)quiet_eventfd(wake_.get());
-    for (;;) {
+    std::size_t left = 0;
+    {
+        const LockGuard guard(changing_);
+        left = wanted_.size();
+    }
+    for (; left != 0; --left) {
         Wanted peer;
         {
             const LockGuard guard(changing_);
-            if (wanted_.empty()) {
-                return;
-            }
             peer = wanted_.back();
             wanted_.pop_back();
         }
@@ -189,7 +228,7 @@ void Elsewhere::look_for(const Wanted& peer, Arrivals& arrivals) {
             return;
         }
     }
-    knock(peer);
+    knock(peer, arrivals);
 }
 
 // By what is known of its group. A line that has ended without being looked at may be of a former one.
@@ -212,8 +251,13 @@ bool Elsewhere::has_line_to(const Wanted& peer, Arrivals& arrivals) {
     return descriptor >= 0;
 }
 
-void Elsewhere::knock(const Wanted& peer) {
+// The number that is looked for came from a process: where no process is now, that one has ended.
+void Elsewhere::knock(const Wanted& peer, Arrivals& arrivals) {
     Result<Descriptor> door = call(door_name(peer.address));
+    if (!door && is_gone(door.error()) && is_left_by_all(peer.address)) {
+        all_ended(peer.address, arrivals);
+        return;
+    }
     if (!door || !watch_descriptor(door->get())) {
         return; // nobody of ours: a peer on another machine
     }
@@ -266,13 +310,24 @@ void Elsewhere::visit_ended(Visit visit, Arrivals& arrivals) {
         const LockGuard guard(changing_);
         visits_.push_back(std::move(visit));
     } else if (!door && is_gone(door.error())) {
-        {
-            const LockGuard guard(changing_);
-            deserted_.push_back(visit.address);
-        }
-        arrivals.catch_up();
-        arrivals.member_ended(visit.address, engine::Share());
+        all_ended(visit.address, arrivals);
     }
+}
+
+// Not where a queue pair has been connected there since we knocked: then somebody may be there, and we knock
+// again.
+void Elsewhere::all_ended(const engine::Address& address, Arrivals& arrivals) {
+    {
+        const LockGuard guard(changing_);
+        if (std::ranges::find(wanted_, address, &Wanted::address) != wanted_.end()) {
+            return;
+        }
+        if (!is_deserted_locked(address)) {
+            deserted_.push_back(address);
+        }
+    }
+    arrivals.catch_up();
+    arrivals.member_ended(address, engine::Share());
 }
 
 // Of the welcome, the table alone is for a visitor that doesn't join.

@@ -9,7 +9,8 @@
 // no room for it: only a name that nobody listens at is a death.
 //
 // A peer on another machine, of another user or in another network namespace has no such door, and
-// nothing is known of it.
+// nothing is known of it. Where the address is one of this network namespace, and the kernel shows nobody at
+// its port either, the peer has ended before it could be called.
 //
 // Thread safety: watch(), ask() and is_empty() may be called from any thread; what else there is, only from
 // the group's thread, or while that doesn't run.
@@ -42,7 +43,7 @@ class Elsewhere {
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
     // As Group::ask(). kUnknown: no line leads there; it is called.
     engine::Peer ask(const engine::Ends& ends) noexcept;
-    // Whether no process has SEAT of ADDRESS.
+    // Whether no process has SEAT of ADDRESS; engine::Share().which() means all seats.
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
     void serve(Arrivals& arrivals) noexcept;
@@ -75,6 +76,9 @@ class Elsewhere {
     };
 
     void want_locked(const Wanted& peer) noexcept SLUICE_TSA(requires_capability(changing_));
+    bool are_all_empty(const engine::Address& address) noexcept;
+    bool is_deserted_locked(const engine::Address& address) const noexcept
+        SLUICE_TSA(requires_capability(changing_));
     Known* find_locked(const engine::Address& address) const noexcept
         SLUICE_TSA(requires_capability(changing_));
     Line* find_line_locked(const Known& group, Holder holder) noexcept
@@ -84,12 +88,13 @@ class Elsewhere {
     void take_wanted(Arrivals& arrivals);
     void look_for(const Wanted& peer, Arrivals& arrivals);
     bool has_line_to(const Wanted& peer, Arrivals& arrivals);
-    void knock(const Wanted& peer);
+    void knock(const Wanted& peer, Arrivals& arrivals);
     void serve_one(int descriptor, Arrivals& arrivals);
     bool is_visit(int descriptor) noexcept;
     bool is_line(int descriptor) noexcept;
     void continue_visit(int descriptor, Arrivals& arrivals);
     void visit_ended(Visit visit, Arrivals& arrivals);
+    void all_ended(const engine::Address& address, Arrivals& arrivals);
     void enter(const Visit& visit, Descriptor table, Arrivals& arrivals);
     void call_holder(const Known& group, std::uint32_t qpn, Arrivals& arrivals);
     void read_line(int descriptor, Arrivals& arrivals);
@@ -102,7 +107,7 @@ class Elsewhere {
     Mutex changing_;  // the group's thread alone changes what follows, but for wanted_
     std::vector<Wanted> wanted_ SLUICE_TSA(guarded_by(changing_)); // within what is reserved
     std::vector<Visit> visits_ SLUICE_TSA(guarded_by(changing_));
-    // Where nobody was left when we had knocked.
+    // Without a door when we knocked last. watch() forgets one, since somebody may be there again.
     std::vector<engine::Address> deserted_ SLUICE_TSA(guarded_by(changing_));
     std::vector<std::unique_ptr<Known>> known_ SLUICE_TSA(guarded_by(changing_));
     std::vector<Line> lines_ SLUICE_TSA(guarded_by(changing_));

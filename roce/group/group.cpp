@@ -203,7 +203,10 @@ engine::Peer Group::ask(const engine::Ends& ends) noexcept {
 }
 
 bool Group::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
-    return is_ours(address) ? table_->holder(seat) == kNobody : elsewhere_.is_empty(address, seat);
+    if (!is_ours(address)) {
+        return elsewhere_.is_empty(address, seat);
+    }
+    return seat < kSeats && table_->holder(seat) == kNobody; // never all: this member has one
 }
 
 engine::Peer Group::ask_member(const engine::Ends& ends) noexcept {

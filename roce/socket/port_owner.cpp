@@ -37,15 +37,11 @@ std::string as_in_table(const std::uint8_t* bytes, std::size_t count) {
     return text;
 }
 
-std::optional<Holder> find_in_table(const FileTree& tree, const char* path, const std::string& exact,
+std::optional<Holder> find_in_table(std::string_view table, const std::string& exact,
                                     const std::string& any) {
-    const auto table = tree.read(path, kMaxTableBytes);
-    if (!table) {
-        return std::nullopt;
-    }
     char port[6];
     std::snprintf(port, sizeof port, ":%04X", wire::kRocePort);
-    std::string_view rest = *table;
+    std::string_view rest = table;
     while (!rest.empty()) {
         const std::string_view line = rest.substr(0, rest.find('\n'));
         rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -61,16 +57,33 @@ std::optional<Holder> find_in_table(const FileTree& tree, const char* path, cons
     return std::nullopt;
 }
 
-std::optional<Holder> find_holder(const FileTree& tree, const engine::Address& address) {
+// The kernel's tables of sockets.
+struct Tables {
+    std::string udp;
+    std::string udp6;
+    bool are_whole = false;
+};
+
+Tables read_tables(const FileTree& tree) {
+    constexpr char kUdp6[] = "/proc/net/udp6"; // missing where the kernel has no IPv6
+    Result<std::string> udp = tree.read("/proc/net/udp", kMaxTableBytes);
+    Result<std::string> udp6 = tree.read(kUdp6, kMaxTableBytes);
+    const bool are_whole = udp.ok() && (udp6.ok() || !tree.exists(kUdp6));
+    return {.udp = udp ? *std::move(udp) : std::string(),
+            .udp6 = udp6 ? *std::move(udp6) : std::string(),
+            .are_whole = are_whole};
+}
+
+std::optional<Holder> find_holder(const Tables& tables, const engine::Address& address) {
     const std::string any6(32, '0');
     if (engine::is_ipv4(address)) {
         const auto bytes = ipv4_bytes(address);
-        auto holder = find_in_table(tree, "/proc/net/udp", as_in_table(bytes.data(), 4), std::string(8, '0'));
+        auto holder = find_in_table(tables.udp, as_in_table(bytes.data(), 4), std::string(8, '0'));
         if (holder) {
             return holder;
         }
     }
-    return find_in_table(tree, "/proc/net/udp6", as_in_table(address.gid.data(), 16), any6);
+    return find_in_table(tables.udp6, as_in_table(address.gid.data(), 16), any6);
 }
 
 bool has_open(const FileTree& tree, const std::string& process, const std::string& link) {
@@ -105,13 +118,18 @@ bool is_kernels(const FileTree& tree, const Holder& holder) {
 
 } // namespace
 
+bool is_port_free(const FileTree& tree, const engine::Address& address) {
+    const Tables tables = read_tables(tree);
+    return tables.are_whole && !find_holder(tables, address);
+}
+
 bool is_kernels_port(const FileTree& tree, const engine::Address& address) {
-    const auto holder = find_holder(tree, address);
+    const auto holder = find_holder(read_tables(tree), address);
     return holder && is_kernels(tree, *holder) && !find_process(tree, holder->inode);
 }
 
 std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address) {
-    const auto holder = find_holder(tree, address);
+    const auto holder = find_holder(read_tables(tree), address);
     if (!holder) {
         return std::nullopt;
     }

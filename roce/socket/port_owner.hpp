@@ -17,6 +17,8 @@ namespace sluice::roce::socket {
 std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address);
 // The same after a bind that failed, so that there is a holder.
 std::string describe_port_owner(const FileTree& tree, const engine::Address& address);
+// Whether the kernel shows that nobody has the port. False also where it shows nothing.
+bool is_port_free(const FileTree& tree, const engine::Address& address);
 // Whether rdma_rxe is the holder: then no process can have the port for as long as the kernel's device is
 // there.
 bool is_kernels_port(const FileTree& tree, const engine::Address& address);

@@ -121,15 +121,121 @@ TEST(peer_at_another_address__of_a_group_that_was_founded_anew__is_found) {
     }
 }
 
-TEST(address_of_nobody__watched__nothing_is_known) {
+// It had ended, with all others at its address, before anybody knocked there. One that comes later is found.
+TEST(address_that_all_have_left__watched__their_end_is_reported_until_somebody_comes) {
     if (cannot_share()) {
         return;
     }
+    Random random(kGroupSeed);
     Member here(next_address());
     const engine::Address there = next_address();
     here.group->watch(there, 77);
+    assert_true(here.taken.wait_for_end_of(engine::Share().which()));
     assert_true(here.group->ask({.local = {}, .qpn = 76, .remote = there, .peer_qpn = 77}) ==
-                engine::Peer::kUnknown);
+                engine::Peer::kGone);
+    const Member peer(there);
+    const std::uint32_t theirs = number_of(*peer.group, random);
+    here.group->watch(there, theirs);
+    assert_true(here.group->ask({.local = {}, .qpn = theirs - 1, .remote = there, .peer_qpn = theirs}) !=
+                engine::Peer::kGone);
+    ask_until_answered(here, there, theirs);
+    assert_true(here.taken.wait_for_answer(theirs - 1) == std::optional(true));
+}
+
+// There is a line to one of its processes, and none yet to another. The device asks about its queue pairs
+// when it hears of an end.
+TEST(address_with_a_line__that_all_have_left__both_ends_are_reported) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kGroupSeed);
+    const engine::Address there = next_address(), other = next_address();
+    auto first = std::make_unique<MemberProcess>(there); // before this process has threads
+    auto second = std::make_unique<MemberProcess>(there);
+    Member here(next_address());
+    const Member bystander(other);
+    const std::uint32_t theirs = number_of(*bystander.group, random);
+    assert_true(first->ready() && second->ready());
+    std::vector<engine::Share> taken;
+    {
+        const Caller caller(there);
+        for (std::uint32_t seat = 0; seat < group::kSeats; ++seat) {
+            if (caller.table->holder(seat) != group::kNobody) {
+                taken.emplace_back(caller.table->words(), seat);
+            }
+        }
+    }
+    assert_int_equal(taken.size(), 2);
+    const std::uint32_t known = number_in(taken[0], random), unknown = number_in(taken[1], random);
+    here.taken.at_end = [group = here.group.get(), there, unknown] {
+        (void)group->ask({.local = {}, .qpn = unknown - 1, .remote = there, .peer_qpn = unknown});
+    };
+    for (const auto& [address, qpn] : {std::pair(there, known), std::pair(other, theirs)}) {
+        here.group->watch(address, qpn);
+        ask_until_answered(here, address, qpn);
+    }
+    {
+        const auto shut = here.taken.answer_gate.shut();
+        (void)here.group->ask({.local = {}, .qpn = theirs - 1, .remote = other, .peer_qpn = theirs});
+        here.taken.answer_gate.wait_until_reached();
+        here.group->watch(there, unknown);
+        first.reset();
+        second.reset();
+    }
+    assert_true(here.taken.wait_for_end_of(taken[0].which()));
+    assert_true(here.taken.wait_for_end_of(engine::Share().which()));
+    assert_true(here.group->is_empty(there, engine::Share().which()));
+    const Member next(there);
+    assert_false(here.group->is_empty(there, engine::Share().which()));
+}
+
+// A queue pair that is connected meanwhile may have a peer there: the last knock counts.
+TEST(address_that_all_have_left__watched_several_times__their_end_is_reported_once) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kGroupSeed);
+    const engine::Address there = next_address(), other = next_address();
+    Member here(next_address());
+    const Member peer(other);
+    const std::uint32_t theirs = number_of(*peer.group, random);
+    here.group->watch(other, theirs);
+    ask_until_answered(here, other, theirs);
+    {
+        const auto shut = here.taken.answer_gate.shut();
+        (void)here.group->ask({.local = {}, .qpn = theirs - 1, .remote = other, .peer_qpn = theirs});
+        here.taken.answer_gate.wait_until_reached();
+        for (const std::uint32_t qpn : {77, 78, 79}) {
+            here.group->watch(there, qpn);
+        }
+    }
+    assert_true(here.taken.wait_for_end_of(engine::Share().which()));
+    assert_int_equal(here.taken.ends_of_all(), 1);
+}
+
+// Of another machine, or of this one, where a program that isn't ours has the port.
+TEST(address_of_others__watched__nothing_is_known) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kGroupSeed);
+    const engine::Address there = next_address(), known = next_address();
+    const engine::Address far_away = *socket::parse_address("192.0.2.1");
+    const Descriptor stranger(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const socket::SocketAddress at = socket::to_socket_address(there, wire::kRocePort, 0);
+    assert_int_equal(bind(stranger.get(), &at.any, at.bytes), 0);
+    const Member peer(known);
+    const std::uint32_t theirs = number_of(*peer.group, random);
+    Member here(next_address());
+    for (const engine::Address& address : {there, far_away}) {
+        here.group->watch(address, 77);
+        here.group->watch(known, theirs); // the thread answers when it has looked at the others, too
+    }
+    ask_until_answered(here, known, theirs);
+    for (const engine::Address& address : {there, far_away}) {
+        assert_true(here.group->ask({.local = {}, .qpn = 76, .remote = address, .peer_qpn = 77}) ==
+                    engine::Peer::kUnknown);
+    }
 }
 
 } // namespace

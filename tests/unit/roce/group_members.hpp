@@ -100,10 +100,19 @@ class Taken final : public group::Arrivals {
         eventfd_write(changed_.get(), 1);
     }
     void member_ended(const engine::Address& /*address*/, const engine::Share& its) noexcept override {
+        if (at_end) {
+            at_end();
+        }
         const std::lock_guard lock(mutex_);
         ended_.insert(its.which());
+        ends_ += its.is_all() ? 1 : 0;
         psns_at_end_ = psns_;
         eventfd_write(changed_.get(), 1);
+    }
+    // How often all members of an address were said to have ended.
+    int ends_of_all() {
+        const std::lock_guard lock(mutex_);
+        return ends_;
     }
     // Packets that had arrived when a member ended.
     std::set<std::uint32_t> psns_at_end() {
@@ -135,6 +144,8 @@ class Taken final : public group::Arrivals {
     // Before a peer's question is answered, and before a peer's answer is taken.
     Gate question_gate;
     Gate answer_gate;
+    // From the group's thread, when a member has ended.
+    std::function<void()> at_end;
 
   private:
     template<typename Condition>
@@ -158,6 +169,7 @@ class Taken final : public group::Arrivals {
     std::set<std::uint32_t> psns_;
     std::set<std::uint32_t> psns_at_end_;
     std::set<std::uint32_t> ended_;
+    int ends_ = 0;
     engine::Address destination_;
     std::map<std::uint32_t, bool> told_;
     Descriptor changed_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -189,14 +201,17 @@ inline Descriptor opened(const Member& member, const engine::Address& further) {
     return *std::move(made);
 }
 
-// A number that belongs to MEMBER.
-inline std::uint32_t number_of(const Group& member, Random& random) {
+// A number that belongs to a member.
+inline std::uint32_t number_in(const engine::Share& its, Random& random) {
     for (;;) {
         const auto number = static_cast<std::uint32_t>(random.next()) & 0xffffff;
-        if (number > wire::kGsiQpn && member.share().owns(number)) {
+        if (number > wire::kGsiQpn && its.owns(number)) {
             return number;
         }
     }
+}
+inline std::uint32_t number_of(const Group& member, Random& random) {
+    return number_in(member.share(), random);
 }
 
 // A packet with its checksum, as the sender's socket would have it.

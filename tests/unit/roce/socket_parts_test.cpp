@@ -187,6 +187,23 @@ TEST(port_owner__table_of_garbage__no_answer_but_no_harm) {
     assert_non_null(std::strstr(owner_on(machine, "127.0.0.9").c_str(), "ended meanwhile"));
 }
 
+TEST(port__in_the_kernels_tables__free_if_they_are_whole_and_nobody_is_there) {
+    Machine machine;
+    const sluice::FileTree tree(machine.root());
+    assert_false(is_port_free(tree, address("127.0.0.9"))); // the kernel shows nothing
+    machine.write("/proc/net/udp", kTableHead + row("01020304", 0, 1));
+    assert_true(is_port_free(tree, address("127.0.0.9")));
+    for (const std::string& holder : {local_9(), std::string("00000000")}) {
+        machine.write("/proc/net/udp", kTableHead + row(holder.c_str(), 0, 1));
+        assert_false(is_port_free(tree, address("127.0.0.9")));
+    }
+    machine.write("/proc/net/udp", kTableHead);
+    machine.write("/proc/net/udp6", kTableHead);
+    assert_true(is_port_free(tree, address("127.0.0.9")));
+    machine.write("/proc/net/udp6", std::string(2U << 20, ' ')); // more than is read
+    assert_false(is_port_free(tree, address("127.0.0.9")));
+}
+
 std::string state_on(const Machine& machine, const char* text) {
     return why_unusable(sluice::FileTree(machine.root()), address(text)).value_or("usable");
 }
