@@ -4,26 +4,39 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstddef>
+
+#include "core/robust_mutex.hpp"
+
 namespace sluice {
 
+namespace {
+
+// User-mode emulation refuses this call, and that of the C library, which doesn't look at the answer.
+bool kernel_has_list() noexcept {
+    void* list = nullptr;
+    std::size_t bytes = 0;
+    return syscall(SYS_get_robust_list, 0, &list, &bytes) == 0 && list != nullptr;
+}
+
+} // namespace
+
 bool LifeSign::begin() noexcept {
-    entry_.next = &list_.list;
-    list_.list.next = &entry_;
-    list_.futex_offset =
-        static_cast<long>(reinterpret_cast<std::intptr_t>(&word_) - reinterpret_cast<std::intptr_t>(&entry_));
-    list_.list_op_pending = nullptr;
-    if (syscall(SYS_set_robust_list, &list_, sizeof list_) != 0) {
+    if (!kernel_has_list() || !make_robust(mark_.mutex)) {
         return false;
     }
-    word_.store(static_cast<std::uint32_t>(gettid()),
-                std::memory_order_release); // partner: PeerBoard::lives()
-    return true;
+    std::atomic_thread_fence(std::memory_order_release); // partner: LifeMark::lives()
+    has_begun_ = pthread_mutex_lock(&mark_.mutex) == 0;
+    return has_begun_;
 }
 
 void LifeSign::end() noexcept {
-    word_.store(0, std::memory_order_release);
-    list_.list.next = &list_.list;
-    (void)syscall(SYS_set_robust_list, nullptr, sizeof list_);
+    if (has_begun_) {
+        has_begun_ = false;
+        (void)pthread_mutex_unlock(&mark_.mutex);
+        (void)pthread_mutex_destroy(&mark_.mutex);
+    }
 }
 
 } // namespace sluice

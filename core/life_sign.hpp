@@ -1,40 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A word in shared memory that tells other processes whether the thread that set it still lives. When that
-// thread ends, however it ends, or its process executes another program, the kernel marks the word: it walks
-// the thread's list of robust futexes before it lets go of the process's memory and number.
+// A mark in shared memory that tells other processes whether the thread that set it still lives. When that
+// thread ends, however it ends, or its process executes another program, the kernel changes the mark: it
+// walks the thread's list of robust mutexes before it lets go of the process's memory and number.
 //
-// The thread has no other list: its own robust mutexes, if it had any, would be forgotten.
+// The mark is such a mutex, which the thread holds as long as it lives, and not a list of our own: a thread
+// has one, and what it holds of others' robust mutexes stands in that, too.
 #pragma once
 
 #include <linux/futex.h>
+#include <pthread.h>
 
-#include <atomic>
 #include <cstdint>
 
 namespace sluice {
 
+// In memory of zeros, which outlives the thread. No other program may be able to write there, since the
+// C library keeps addresses in it.
+struct LifeMark {
+    pthread_mutex_t mutex;
+
+    // What any process may ask.
+    bool lives() const noexcept {
+        const auto word = static_cast<std::uint32_t>(
+            __atomic_load_n(&mutex.__data.__lock, __ATOMIC_ACQUIRE)); // partner: LifeSign::begin()
+        return (word & FUTEX_TID_MASK) != 0 && (word & FUTEX_OWNER_DIED) == 0;
+    }
+};
+
 class LifeSign {
   public:
-    // WORD outlives the thread.
-    explicit LifeSign(std::atomic<std::uint32_t>& word) noexcept : word_(word) {}
+    explicit LifeSign(LifeMark& mark) noexcept : mark_(mark) {}
     LifeSign(const LifeSign&) = delete;
     LifeSign& operator=(const LifeSign&) = delete;
 
-    // By the thread that it is about. False: this system keeps no such list, and the word stays 0.
+    // By the thread that it is about. False: this system doesn't walk such lists, and nothing lives.
     bool begin() noexcept;
     // By the same thread, before this object ends.
     void end() noexcept;
 
-    // What any process may ask of the word.
-    static bool lives(std::uint32_t word) noexcept {
-        return (word & FUTEX_TID_MASK) != 0 && (word & FUTEX_OWNER_DIED) == 0;
-    }
-
   private:
-    std::atomic<std::uint32_t>& word_;
-    robust_list entry_{};
-    robust_list_head list_{};
+    LifeMark& mark_;
+    bool has_begun_ = false;
 };
 
 } // namespace sluice

@@ -9,25 +9,14 @@
 #include <cerrno>
 #include <new>
 
+#include "core/robust_mutex.hpp"
+
 namespace sluice::layers::hosts {
 
 struct SharedLock::State {
     pthread_mutex_t mutex;
     std::uint64_t numbers;
 };
-
-namespace {
-
-void make_mutex(pthread_mutex_t& mutex) noexcept {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
-} // namespace
 
 Result<Descriptor> open_in(const std::string& directory, const std::string& name, int access) {
     const std::string path = directory + "/" + name;
@@ -52,11 +41,15 @@ Result<SharedLock> SharedLock::open(const std::string& directory) {
         return Error::from_errno(errno, "the lock of a run of hosts can't be made");
     }
     Result<MappedFile> mapped = MappedFile::make(*file, sizeof(State), PROT_READ | PROT_WRITE, 0);
+    const bool is_made = mapped && (!is_new || make_robust((new (mapped->first()) State)->mutex));
+    if (is_new && !is_made && ftruncate(file->get(), 0) != 0) {
+        return Error::from_errno(errno, "the lock of a run of hosts can't be given back");
+    }
     if (!mapped) {
         return std::move(mapped).error();
     }
-    if (is_new) {
-        make_mutex((new (mapped->first()) State)->mutex);
+    if (!is_made) {
+        return Error(ErrorKind::kNotSupported, "this system has no robust mutexes, which runs of hosts need");
     }
     flock(file->get(), LOCK_UN); // the mapping keeps the file open, and so its lock
     return SharedLock(*std::move(mapped));

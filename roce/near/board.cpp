@@ -12,7 +12,6 @@
 #include <cstring>
 #include <new>
 
-#include "core/life_sign.hpp"
 #include "core/random.hpp"
 #include "core/sealed_file.hpp"
 
@@ -20,7 +19,7 @@ namespace sluice::roce::near {
 
 namespace {
 
-constexpr std::uint64_t kBoardMagic = 0x736c7569636533; // and the layout's version
+constexpr std::uint64_t kBoardMagic = 0x736c7569636534; // and the layout's version
 constexpr int kNoFurtherWriters = 0x10;                 // F_SEAL_FUTURE_WRITE, since Linux 5.1
 constexpr std::uint32_t kMostEntries = 1U << 20;
 constexpr std::size_t kEntryBytes = 64;
@@ -55,7 +54,7 @@ struct Header {
         engine::Address address;
     };
     Fixed fixed;
-    alignas(kEntryBytes) Word life;
+    alignas(kEntryBytes) LifeMark life;
     alignas(kEntryBytes) Word work;
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
@@ -183,12 +182,12 @@ const engine::Address& Board::home() const noexcept {
     return header_of(mapped_).fixed.address;
 }
 
-std::atomic<std::uint32_t>& Board::life() noexcept {
+LifeMark& Board::life() noexcept {
     return header_of(mapped_).life;
 }
 
 bool Board::lives() const noexcept {
-    return LifeSign::lives(load(header_of(mapped_).life));
+    return header_of(mapped_).life.lives();
 }
 
 void Board::publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept {
@@ -258,8 +257,7 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
 }
 
 bool PeerBoard::lives() const noexcept {
-    // Partner: the release in LifeSign::begin().
-    return LifeSign::lives(header_of(mapped_).life.load(std::memory_order_acquire));
+    return header_of(mapped_).life.lives();
 }
 
 std::optional<engine::PublishedConnection> PeerBoard::connection(const engine::Ends& ends) const noexcept {

@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "core/descriptor.hpp"
+#include "core/life_sign.hpp"
 #include "core/result.hpp"
 #include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/share.hpp"
@@ -45,8 +46,8 @@ class Board {
     // Distinguishes it from all others.
     std::uint64_t id() const noexcept;
     const engine::Address& home() const noexcept;
-    // Of core/life_sign.hpp: while it doesn't say that its thread lives, nobody uses the board.
-    std::atomic<std::uint32_t>& life() noexcept;
+    // While it doesn't say that its thread lives, nobody uses the board.
+    LifeMark& life() noexcept;
     bool lives() const noexcept;
 
     void publish(std::uint32_t slot, const engine::PublishedRegion& region) noexcept;

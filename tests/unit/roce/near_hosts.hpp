@@ -51,10 +51,15 @@ class SimulatedMemory final : public near::PeerMemory {
 // The size of a Host's tables.
 inline constexpr near::BoardSize kHostsBoard = {.connections = 16, .regions = 64};
 
+// As the kernel changes it.
+inline void set_life(LifeMark& mark, std::uint32_t word) {
+    __atomic_store_n(&mark.mutex.__data.__lock, static_cast<int>(word), __ATOMIC_RELEASE);
+}
+
 // As if a thread of its owner's lived.
 inline std::unique_ptr<near::Board> living_board(std::uint8_t number) {
     std::unique_ptr<near::Board> board = *near::Board::create(kHostsBoard, {Share({}, 0), address(number)});
-    board->life() = 1;
+    set_life(board->life(), 1);
     return board;
 }
 

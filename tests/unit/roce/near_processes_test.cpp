@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/life_sign.hpp"
+#include "core/robust_mutex.hpp"
 #include "roce/near/process_memory.hpp"
 #include "roce/near/same_host.hpp"
 
@@ -26,7 +27,8 @@ namespace {
 
 // What this process and its children share.
 struct Shared {
-    std::atomic<std::uint32_t> life{0};
+    LifeMark life{};
+    pthread_mutex_t mutex{};
     std::atomic<std::uint32_t> stage{0};
 };
 
@@ -95,15 +97,15 @@ TEST(life__of_a_thread_that_says_so__ends_when_it_says_so) {
         skip();
     }
     Shared& shared = make_shared();
-    assert_false(LifeSign::lives(shared.life));
+    assert_false(shared.life.lives());
     bool lived = false;
     std::thread([&] {
         LifeSign sign(shared.life);
-        lived = sign.begin() && LifeSign::lives(shared.life);
+        lived = sign.begin() && shared.life.lives();
         sign.end();
     }).join();
     assert_true(lived);
-    assert_false(LifeSign::lives(shared.life));
+    assert_false(shared.life.lives());
 }
 
 void live(Shared& shared) {
@@ -118,9 +120,9 @@ TEST(life__of_a_process_that_is_killed__ends_with_it) {
     }
     Shared& shared = make_shared();
     const pid_t child = start(shared, live);
-    assert_true(LifeSign::lives(shared.life));
+    assert_true(shared.life.lives());
     end(child);
-    assert_false(LifeSign::lives(shared.life));
+    assert_false(shared.life.lives());
 }
 
 TEST(life__of_a_process_that_ends_by_itself__ends_with_it) {
@@ -131,7 +133,36 @@ TEST(life__of_a_process_that_ends_by_itself__ends_with_it) {
     const pid_t child = start(shared, live);
     shared.stage = 2;
     assert_int_equal(waitpid(child, nullptr, 0), child);
-    assert_false(LifeSign::lives(shared.life));
+    assert_false(shared.life.lives());
+}
+
+bool has_owner_died(pthread_mutex_t& mutex) {
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 10;
+    return pthread_mutex_timedlock(&mutex, &until) == EOWNERDEAD;
+}
+
+// One that the C library keeps for it, such as of a library that is preloaded.
+TEST(life__of_a_thread_that_holds_a_robust_mutex__both_end) {
+    if (!system_tells_of_ends()) {
+        skip();
+    }
+    for (const bool before : {false, true}) {
+        Shared& shared = make_shared();
+        assert_true(make_robust(shared.mutex));
+        const pid_t child = start(shared, [before](Shared& its) {
+            static LifeSign sign(its.life);
+            need(!before || pthread_mutex_lock(&its.mutex) == 0);
+            need(sign.begin());
+            need(before || pthread_mutex_lock(&its.mutex) == 0);
+            be_ready(its);
+        });
+        assert_true(shared.life.lives());
+        end(child);
+        assert_false(shared.life.lives());
+        assert_true(has_owner_died(shared.mutex));
+    }
 }
 
 // Its addresses are another program's then.
@@ -148,9 +179,9 @@ TEST(life__of_a_process_that_executes_another_program__ends) {
         close(ends[1]);
         execlp("cat", "cat", nullptr); // until the pipe ends
     });
-    assert_true(LifeSign::lives(shared.life));
+    assert_true(shared.life.lives());
     shared.stage = 2;
-    while (LifeSign::lives(shared.life)) {
+    while (shared.life.lives()) {
         sched_yield(); // for ever, if it isn't so: the test's time is limited
     }
     assert_int_equal(kill(child, 0), 0);

@@ -212,7 +212,7 @@ TEST(peer__that_dies_with_a_full_ring__is_known_to_be_gone) {
     WithoutReader two;
     send(two, WithoutReader::kTooMuch);
     assert_true(two.bench.net.step());
-    two.hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
+    set_life(two.hosts.right.board().life(), 1 | FUTEX_OWNER_DIED);
     two.bench.net.tap = [](Host&, std::vector<std::uint8_t>&) { return false; };
     two.hosts.left.forget_the_dead();
     assert_true(two.hosts.left.room_again());

@@ -252,12 +252,12 @@ TEST(peer__in_error__gets_packets_that_nobody_answers) {
 
 TEST(peer__without_a_sign_of_life__gets_packets) {
     Neighbours two;
-    two.hosts.right.board().life() = 0;
+    set_life(two.hosts.right.board().life(), 0);
     two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
-    two.hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
+    set_life(two.hosts.right.board().life(), 1 | FUTEX_OWNER_DIED);
     two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
     two.hosts.left.forget_the_dead();
-    two.hosts.right.board().life() = 1;
+    set_life(two.hosts.right.board().life(), 1);
     two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
 }
 
@@ -352,7 +352,7 @@ TEST(packet__of_a_peer_on_this_host_from_another_port__is_dropped) {
 TEST(peer__killed_in_the_middle_of_a_turn__is_forgotten_after_it_was_waited_for) {
     Neighbours two;
     two.hosts.left.board().begin_work();
-    two.hosts.left.board().life() = 1 | FUTEX_OWNER_DIED;
+    set_life(two.hosts.left.board().life(), 1 | FUTEX_OWNER_DIED);
     two.hosts.right.forget_the_dead();
     const std::uint64_t before = monotonic_us();
     assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
@@ -379,7 +379,7 @@ TEST(peer__that_has_not_taken_the_board__gets_packets) {
 // Its peers forget who has none, and then wait for nobody.
 TEST(process__without_a_sign_of_life__sends_packets) {
     Neighbours two;
-    two.hosts.left.board().life() = 0;
+    set_life(two.hosts.left.board().life(), 0);
     two.expect_packets(two.write(0, 64, 0), Status::kSuccess);
 }
 
@@ -408,7 +408,7 @@ TEST(peer__whose_memory_can_not_be_touched__gets_packets_and_is_waited_for) {
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
     hosts.right.board().begin_work();
-    hosts.right.board().life() = 1 | FUTEX_OWNER_DIED;
+    set_life(hosts.right.board().life(), 1 | FUTEX_OWNER_DIED);
     const std::uint64_t before = monotonic_us();
     assert_true(bench.net.left.engine.regions().remove_region(bench.left_key).ok());
     assert_true(monotonic_us() - before >= 5000);
@@ -420,7 +420,7 @@ class LastTurn final : public near::PeerMemory {
     LastTurn(near::Board& board, int& turns) : board_(board), turns_(turns) {}
     bool write(std::uint64_t, std::span<const iovec>, std::size_t) noexcept override {
         ++turns_;
-        board_.life() = 1 | FUTEX_OWNER_DIED;
+        set_life(board_.life(), 1 | FUTEX_OWNER_DIED);
         return true;
     }
     bool read(std::span<const iovec>, std::uint64_t, std::size_t) noexcept override { return false; }
@@ -447,7 +447,7 @@ TEST(peer__that_dies_between_two_turns__is_not_touched_again) {
 TEST(region__removed_while_a_dying_peer_works__goes_on) {
     Neighbours two;
     two.hosts.left.board().begin_work();
-    two.hosts.left.board().life() = 1 | FUTEX_OWNER_DIED;
+    set_life(two.hosts.left.board().life(), 1 | FUTEX_OWNER_DIED);
     assert_true(two.bench.net.right.engine.regions().remove_region(two.bench.right_key).ok());
 }
 
