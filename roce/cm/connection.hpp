@@ -73,6 +73,9 @@ struct Connection {
     std::uint32_t older = kNobody;
     std::uint32_t newer = kNobody;
 
+    engine::Ends ends() const noexcept {
+        return {.local = local, .qpn = qpn, .remote = peer, .peer_qpn = peer_qpn};
+    }
     // From our side to the peer and back, and the peer's thinking in between.
     engine::Nanoseconds answer_time() const noexcept {
         return time_of(timing.response_timeout) + 2 * time_of(timing.packet_lifetime);

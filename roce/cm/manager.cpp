@@ -13,6 +13,10 @@ Error wrong_state(const char* text) noexcept {
     return Error(ErrorKind::kInvalidState, text);
 }
 
+bool is_with(const Connection& c, const engine::Address& address, const engine::Share& its) noexcept {
+    return c.peer == address && c.remote_comm_id != 0 && its.owns(c.remote_comm_id) && !c.is_over();
+}
+
 } // namespace
 
 ConnectionManager::ConnectionManager(const ManagerConfig& config)
@@ -244,25 +248,36 @@ Result<void> ConnectionManager::disconnect(ConnectionId id, engine::Nanoseconds 
     return {};
 }
 
-bool ConnectionManager::process_ended(const engine::Address& address, const engine::Share& its,
-                                      engine::Nanoseconds now) noexcept {
-    bool had_room = true;
+ConnectionManager::Ended ConnectionManager::process_ended(const engine::Address& address,
+                                                          const engine::Share& its,
+                                                          engine::Nanoseconds now) noexcept {
+    Ended all;
     connections_.for_each([&](Connection& c) {
-        const bool is_its =
-            c.peer == address && c.remote_comm_id != 0 && its.owns(c.remote_comm_id) && !c.is_over();
-        if (is_its && (had_room = lifecycle_.has_room(1))) {
+        const bool is_its = is_with(c, address, its);
+        all.are_more = is_its && (all.count == all.ends.size() || !lifecycle_.has_room(1));
+        if (is_its && !all.are_more) {
+            all.ends[all.count++] = c.ends();
             lifecycle_.report(c, EventType::kDisconnected, reason::kProcessEnded);
             lifecycle_.time_wait(c, now);
         }
-        return had_room;
+        return !all.are_more;
     });
-    return !had_room;
+    return all;
+}
+
+bool ConnectionManager::has_connections(const engine::Address& address, const engine::Share& its) noexcept {
+    bool has_some = false;
+    connections_.for_each([&](const Connection& c) {
+        has_some = is_with(c, address, its);
+        return !has_some;
+    });
+    return has_some;
 }
 
 void ConnectionManager::process_replaced(const engine::Address& address, const engine::Share& its,
                                          engine::Nanoseconds now) noexcept {
     connections_.for_each([&](Connection& c) {
-        if (c.peer == address && its.owns(c.remote_comm_id)) {
+        if (is_with(c, address, its)) {
             lifecycle_.doubt(c, now);
         }
         return true;
@@ -358,7 +373,7 @@ bool ConnectionManager::next_doubtful(Doubtful& out) noexcept {
     while (lifecycle_.next_doubtful(out.id)) {
         const Connection* c = connections_.find(static_cast<std::uint32_t>(out.id));
         if (c != nullptr && c->state == State::kEstablished) {
-            out.ends = {.local = c->local, .qpn = c->qpn, .remote = c->peer, .peer_qpn = c->peer_qpn};
+            out.ends = c->ends();
             return true;
         }
     }

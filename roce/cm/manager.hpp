@@ -83,9 +83,16 @@ class ConnectionManager {
     void peer_seen(ConnectionId id, Sight sight, engine::Nanoseconds now) noexcept;
 
     // The process that had share ITS of the numbers of ADDRESS has ended: its peers hear of it as if it had
-    // said so. True: of more of them, when the events are taken.
-    bool process_ended(const engine::Address& address, const engine::Share& its,
-                       engine::Nanoseconds now) noexcept;
+    // said so. ENDS, COUNT of them, are those of the connections that are over by that.
+    struct Ended {
+        std::array<engine::Ends, 64> ends{};
+        std::size_t count = 0;
+        bool are_more = false; // to be asked for when the events are taken
+    };
+    Ended process_ended(const engine::Address& address, const engine::Share& its,
+                        engine::Nanoseconds now) noexcept;
+    // Whether there are connections with it.
+    bool has_connections(const engine::Address& address, const engine::Share& its) noexcept;
 
     // The same, and another process has that share now, with which there may be connections as well: the peer
     // of each is asked at once whether it has it.

@@ -61,6 +61,15 @@ struct QpContext {
     // need none, so that it is looked for when something asks.
     std::optional<Neighbourhood::Room> seen_room = Neighbourhood::Room::kNoWay;
 
+    // The peer has sent something that was expected, or lets its memory be touched: it is there.
+    bool is_peer_heard = false;
+    void hear_peer() noexcept {
+        if (!is_peer_heard) {
+            is_peer_heard = true;
+            events.peer_heard(ends());
+        }
+    }
+
     bool is_xrc() const noexcept { return opcodes == wire::kXrcOpcodes; }
     Neighbourhood::Room room() noexcept {
         if (!seen_room) {

@@ -75,6 +75,12 @@ class Engine {
     bool is_connected(std::uint32_t qpn, const Address& remote, std::uint32_t peer_qpn) const noexcept;
     // Of the peer of QPN, which had been silent.
     void peer_is_gone(std::uint32_t qpn) noexcept;
+    // Only while it is connected so.
+    void peer_is_gone(const Ends& ends) noexcept {
+        if (is_connected(ends.qpn, ends.remote, ends.peer_qpn)) {
+            peer_is_gone(ends.qpn);
+        }
+    }
     void peer_answers(std::uint32_t qpn) noexcept;
 
     // A peer that had no room for packets may have some now.

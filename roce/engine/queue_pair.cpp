@@ -137,7 +137,7 @@ Result<void> QueuePair::modify(QpState to, const QpAttributes& attributes) {
     }
     context_.attr = attributes;
     if (to == QpState::kReadyToReceive) {
-        peer_has_our_port_ = false;
+        peer_has_our_port_ = context_.is_peer_heard = false;
         responder_.start();
         unreliable_.start_receiving();
     }
@@ -315,6 +315,9 @@ void QueuePair::receive(const InPacket& in, const Moment& now) noexcept {
         return;
     }
     const bool valid = take(in, now);
+    if (valid) {
+        context_.hear_peer();
+    }
     peer_has_our_port_ = peer_has_our_port_ || (valid && in.source_port == wire::kRocePort);
     check_failures();
 }

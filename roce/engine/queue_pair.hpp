@@ -106,6 +106,11 @@ class QueuePair {
         return is_reliable(type_) && receives_packets() && context_.attr.remote == remote &&
                context_.attr.dest_qpn == peer_qpn;
     }
+    // Whether peer_is_gone() has an effect, and the peer was there.
+    bool may_lose_peer() const noexcept {
+        return awaits_answers(type_) && sends_packets() && context_.is_peer_heard &&
+               !requester_.has_lost_peer();
+    }
     // What is begun is never answered, nor what will be.
     void peer_is_gone() noexcept;
     void peer_answers() noexcept { requester_.peer_answers(); }

@@ -66,6 +66,7 @@ class Requester {
     bool is_next_one_sided() noexcept { return cursor_ != end() && queue_.at(cursor_).is_one_sided(); }
     void on_deadline(Nanoseconds now) noexcept;
     void peer_is_gone() noexcept;
+    bool has_lost_peer() const noexcept { return peer_is_gone_; }
     void peer_answers() noexcept { ++vain_answers_; }
     // When on_deadline() wants to be called; kNever when nothing is awaited.
     Nanoseconds deadline() const noexcept { return std::min({ack_deadline_, rnr_until_, look_at_}); }

@@ -74,6 +74,7 @@ bool Requester::run_direct(SendEntry& entry) noexcept {
     if (!executed) {
         return false;
     }
+    context_.hear_peer();
     if (atomic && !take_original(entry, original)) {
         return true;
     }

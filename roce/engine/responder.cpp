@@ -75,7 +75,7 @@ bool Responder::on_request(const Packet& packet, bool not_ready, bool through_me
     if (verdict != Verdict::kDone) {
         refuse(verdict);
     }
-    return verdict == Verdict::kDone;
+    return verdict == Verdict::kDone || verdict == Verdict::kNotReady;
 }
 
 // The order of the checks is the standard's (9.7.4.1): place, length and operation make an invalid

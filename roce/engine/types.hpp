@@ -256,6 +256,8 @@ class EventSink {
     EventSink(const EventSink&) = delete;
     EventSink& operator=(const EventSink&) = delete;
     virtual void event(AsyncEvent event, std::uint32_t qpn) noexcept = 0;
+    // For the first time since the queue pair got ready to receive.
+    virtual void peer_heard(const Ends& /*ends*/) noexcept {}
     // The peer has been silent for as long as the program lets it.
     virtual Peer silent_peer(const Ends& /*ends*/) noexcept { return Peer::kUnknown; }
     // What came of a datagram that the last call sent to the peer's address; this call sends another one.

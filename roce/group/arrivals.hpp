@@ -32,6 +32,9 @@ class Arrivals {
     // The process that had share ITS of the numbers of ADDRESS has ended or left. What it sent before has
     // been looked at.
     virtual void member_ended(const engine::Address& address, const engine::Share& its) noexcept = 0;
+    // No process is at ADDRESS, of this network namespace. One that has been heard from there has ended; one
+    // that has only told its number may still come: an address may be used from its first connection on.
+    virtual void nobody_at(const engine::Address& address) noexcept = 0;
     // First and last of all.
     virtual void thread_begins() noexcept {}
     virtual void thread_ends() noexcept {}

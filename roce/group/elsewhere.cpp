@@ -32,6 +32,17 @@ bool is_gone(const Error& error) noexcept {
     return error.kind() == ErrorKind::kNotFound;
 }
 
+// False also where that can't be found out.
+bool is_door_gone(const engine::Address& address) noexcept {
+    bool is_none = false;
+    (void)at_boundary("looking for a peer", [&]() -> Result<void> {
+        const Result<Descriptor> door = call(door_name(address));
+        is_none = !door && is_gone(door.error());
+        return {};
+    });
+    return is_none;
+}
+
 // An address of this network namespace at which no process receives, of ours or not. One that is link-local
 // may be another machine's, too, at another interface. The kernel's tables are looked at twice: what is read
 // while sockets are closed may lack others.
@@ -101,6 +112,18 @@ void Elsewhere::watch(const engine::Address& address, std::uint32_t peer_qpn) no
     want_locked({address, peer_qpn});
 }
 
+void Elsewhere::hear(const engine::Address& address, std::uint32_t peer_qpn) noexcept {
+    const LockGuard guard(changing_);
+    if (const Known* const known = find_locked(address)) {
+        const std::uint32_t seat = engine::Share::share_of(known->table->words(), peer_qpn);
+        if (find_line_locked(*known, known->table->holder(seat)) != nullptr) {
+            return;
+        }
+    }
+    std::erase(deserted_, address);
+    want_locked({address, peer_qpn});
+}
+
 Elsewhere::Known* Elsewhere::find_locked(const engine::Address& address) const noexcept {
     const auto known = std::ranges::find_if(known_, [&](const auto& one) { return one->address == address; });
     return known != known_.end() ? known->get() : nullptr;
@@ -138,20 +161,19 @@ engine::Peer Elsewhere::ask(const engine::Ends& ends) noexcept {
     return engine::Peer::kLives;
 }
 
-// No door was found, and no process has opened one since, which watch() may not have heard of yet.
+// Now: somebody may have come since we knocked.
 bool Elsewhere::are_all_empty(const engine::Address& address) noexcept {
+    bool are_deserted = false;
     {
         const LockGuard guard(changing_);
-        if (!is_deserted_locked(address)) {
-            return false;
-        }
+        are_deserted = is_deserted_locked(address);
     }
-    bool is_anybody_there = true;
+    bool are_gone = false;
     (void)at_boundary("looking for a peer", [&]() -> Result<void> {
-        is_anybody_there = call(door_name(address)).ok();
+        are_gone = is_door_gone(address) && (are_deserted || is_left_by_all(address));
         return {};
     });
-    return !is_anybody_there;
+    return are_gone;
 }
 
 bool Elsewhere::is_deserted_locked(const engine::Address& address) const noexcept {
@@ -251,11 +273,11 @@ bool Elsewhere::has_line_to(const Wanted& peer, Arrivals& arrivals) {
     return descriptor >= 0;
 }
 
-// The number that is looked for came from a process: where no process is now, that one has ended.
 void Elsewhere::knock(const Wanted& peer, Arrivals& arrivals) {
     Result<Descriptor> door = call(door_name(peer.address));
-    if (!door && is_gone(door.error()) && is_left_by_all(peer.address)) {
-        all_ended(peer.address, arrivals);
+    if (!door && is_gone(door.error()) && !is_wanted(peer.address) && is_left_by_all(peer.address)) {
+        arrivals.catch_up();
+        arrivals.nobody_at(peer.address);
         return;
     }
     if (!door || !watch_descriptor(door->get())) {
@@ -314,14 +336,18 @@ void Elsewhere::visit_ended(Visit visit, Arrivals& arrivals) {
     }
 }
 
-// Not where a queue pair has been connected there since we knocked: then somebody may be there, and we knock
-// again.
+// Then we knock there again, and see.
+bool Elsewhere::is_wanted(const engine::Address& address) noexcept {
+    const LockGuard guard(changing_);
+    return std::ranges::find(wanted_, address, &Wanted::address) != wanted_.end();
+}
+
 void Elsewhere::all_ended(const engine::Address& address, Arrivals& arrivals) {
+    if (is_wanted(address)) {
+        return;
+    }
     {
         const LockGuard guard(changing_);
-        if (std::ranges::find(wanted_, address, &Wanted::address) != wanted_.end()) {
-            return;
-        }
         if (!is_deserted_locked(address)) {
             deserted_.push_back(address);
         }

@@ -10,7 +10,7 @@
 //
 // A peer on another machine, of another user or in another network namespace has no such door, and
 // nothing is known of it. Where the address is one of this network namespace, and the kernel shows nobody at
-// its port either, the peer has ended before it could be called.
+// its port either, a peer that was there has ended before it could be called.
 //
 // Thread safety: watch(), ask() and is_empty() may be called from any thread; what else there is, only from
 // the group's thread, or while that doesn't run.
@@ -41,9 +41,12 @@ class Elsewhere {
     // A queue pair of ours is connected to queue pair PEER_QPN of ADDRESS: the death of its process is
     // reported from now on.
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
+    // It has been heard, which may not have been there when we knocked.
+    void hear(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
     // As Group::ask(). kUnknown: no line leads there; it is called.
     engine::Peer ask(const engine::Ends& ends) noexcept;
-    // Whether no process has SEAT of ADDRESS; engine::Share().which() means all seats.
+    // Whether no process has SEAT of ADDRESS, whose holder was reported to have ended;
+    // engine::Share().which() means all seats.
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
     void serve(Arrivals& arrivals) noexcept;
@@ -95,6 +98,7 @@ class Elsewhere {
     void continue_visit(int descriptor, Arrivals& arrivals);
     void visit_ended(Visit visit, Arrivals& arrivals);
     void all_ended(const engine::Address& address, Arrivals& arrivals);
+    bool is_wanted(const engine::Address& address) noexcept;
     void enter(const Visit& visit, Descriptor table, Arrivals& arrivals);
     void call_holder(const Known& group, std::uint32_t qpn, Arrivals& arrivals);
     void read_line(int descriptor, Arrivals& arrivals);
@@ -107,7 +111,8 @@ class Elsewhere {
     Mutex changing_;  // the group's thread alone changes what follows, but for wanted_
     std::vector<Wanted> wanted_ SLUICE_TSA(guarded_by(changing_)); // within what is reserved
     std::vector<Visit> visits_ SLUICE_TSA(guarded_by(changing_));
-    // Without a door when we knocked last. watch() forgets one, since somebody may be there again.
+    // Where somebody was when we knocked, and nobody is left. watch() forgets one: somebody may be there
+    // again.
     std::vector<engine::Address> deserted_ SLUICE_TSA(guarded_by(changing_));
     std::vector<std::unique_ptr<Known>> known_ SLUICE_TSA(guarded_by(changing_));
     std::vector<Line> lines_ SLUICE_TSA(guarded_by(changing_));

@@ -77,6 +77,12 @@ class Group final : public cm::PortClaims, Arrivals {
 
     // A queue pair of ours is connected to queue pair PEER_QPN of ADDRESS, which may be any.
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
+    // That one has been heard for the first time.
+    void hear(const engine::Address& address, std::uint32_t peer_qpn) noexcept {
+        if (!is_ours(address)) {
+            elsewhere_.hear(address, peer_qpn);
+        }
+    }
     // Asks the process of the peer whether that has the connection. kLives: it is asked; kGone: nobody has
     // that number.
     engine::Peer ask(const engine::Ends& ends) noexcept;
@@ -188,6 +194,7 @@ class Group final : public cm::PortClaims, Arrivals {
     void peer_told(std::uint32_t qpn, bool connected) noexcept override {
         arrivals_->peer_told(qpn, connected);
     }
+    void nobody_at(const engine::Address& address) noexcept override { arrivals_->nobody_at(address); }
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override {
         arrivals_->member_ended(address, its);
     }

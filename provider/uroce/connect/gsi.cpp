@@ -238,6 +238,10 @@ bool Gsi::is_seat_empty(const engine::Address& address, std::uint32_t seat) noex
     return device_.is_seat_empty(address, seat);
 }
 
+void Gsi::peer_is_gone(const engine::Ends& ends) noexcept {
+    device_.connection_ended(ends);
+}
+
 cm::Sight Gsi::look_for(const engine::Ends& ends) noexcept {
     const device::Device::ProgressSession session(device_);
     switch (device_.find_peer(ends)) {

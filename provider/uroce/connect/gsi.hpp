@@ -55,6 +55,7 @@ class Gsi final : public device::Companion, ManagementPort {
     void wake_at(engine::Nanoseconds when) noexcept override;
     bool is_anybody_at(const engine::Address& peer) noexcept override;
     bool is_seat_empty(const engine::Address& address, std::uint32_t seat) noexcept override;
+    void peer_is_gone(const engine::Ends& ends) noexcept override;
     void prepare(const engine::Address& peer, std::uint64_t service) override;
     cm::Sight look_for(const engine::Ends& ends) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;

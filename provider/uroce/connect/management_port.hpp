@@ -42,6 +42,9 @@ class ManagementPort {
         return true;
     }
 
+    // The process that had the other end of this connection is gone: what the queue pair sends to it fails.
+    virtual void peer_is_gone(const engine::Ends& /*ends*/) noexcept {}
+
     // What there is to see of a peer that doesn't answer.
     virtual cm::Sight look_for(const engine::Ends& /*ends*/) noexcept { return cm::Sight::kSilent; }
 

@@ -105,15 +105,33 @@ bool Service::next_silent(cm::ConnectionManager::Silent& silent) noexcept {
     return manager_.next_silent(silent);
 }
 
+cm::ConnectionManager::Ended Service::end_connections(const engine::Address& address,
+                                                      const engine::Share& its) noexcept {
+    const engine::Nanoseconds now = port_.now();
+    const Turn turn(*this);
+    return manager_.process_ended(address, its, now);
+}
+
+bool Service::has_connections(const engine::Address& address, const engine::Share& its) noexcept {
+    const LockGuard guard(mutex_);
+    return manager_.has_connections(address, its);
+}
+
 void Service::process_ended(const engine::Address& address, const engine::Share& its) noexcept {
+    if (!has_connections(address, its)) {
+        return;
+    }
     if (!port_.is_seat_empty(address, its.which())) {
         const Turn turn(*this);
         manager_.process_replaced(address, its, port_.now());
         return;
     }
     for (bool more = true; more;) {
-        const Turn turn(*this);
-        more = manager_.process_ended(address, its, port_.now());
+        const cm::ConnectionManager::Ended ended = end_connections(address, its);
+        for (const engine::Ends& ends : std::span(ended.ends).first(ended.count)) {
+            port_.peer_is_gone(ends);
+        }
+        more = ended.are_more;
     }
 }
 

@@ -141,6 +141,9 @@ class Service {
         Service& service_;
     };
 
+    bool has_connections(const engine::Address& address, const engine::Share& its) noexcept;
+    cm::ConnectionManager::Ended end_connections(const engine::Address& address,
+                                                 const engine::Share& its) noexcept;
     bool another_sends_locked() const noexcept SLUICE_TSA(requires_capability(mutex_));
     bool begin_sending_locked() noexcept SLUICE_TSA(requires_capability(mutex_));
     void send_all() noexcept SLUICE_TSA(locks_excluded(mutex_));

@@ -245,6 +245,9 @@ class Device final : public Neighbour,
         return look_at_port(ends) == engine::Port::kRefused;
     }
 
+    // The process that had the other end of this connection is gone.
+    void connection_ended(const engine::Ends& ends) noexcept;
+
     // QP is ready to receive, and has one peer; the caller holds the device.
     void watch_peer(const engine::QueuePair& qp) noexcept;
 
@@ -260,6 +263,8 @@ class Device final : public Neighbour,
                       std::uint32_t peer_qpn) noexcept override;
     void peer_told(std::uint32_t qpn, bool connected) noexcept override;
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
+    void nobody_at(const engine::Address& address) noexcept override;
+    void peer_heard(const engine::Ends& ends) noexcept override;
     void thread_begins() noexcept override;
     void thread_ends() noexcept override;
     int board() const noexcept override;

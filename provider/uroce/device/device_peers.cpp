@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/boundary.hpp"
 #include "core/log.hpp"
@@ -82,6 +83,41 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
     if (companion_ != nullptr) {
         companion_->process_ended(address, its);
     }
+}
+
+// Who was heard before nobody was there is gone. So it is looked once more: a peer that came to the address
+// after the first look may have been heard, too.
+void Device::nobody_at(const engine::Address& address) noexcept {
+    (void)at_boundary("the end of a peer", [&]() -> Result<void> {
+        std::vector<engine::Ends> heard;
+        {
+            const ProgressSession session(*this);
+            if (same_host_ != nullptr) {
+                same_host_->forget_the_dead();
+            }
+            engine_.for_each([&](const engine::QueuePair& qp) {
+                if (qp.attributes().remote == address && qp.may_lose_peer()) {
+                    heard.push_back(qp.ends());
+                }
+            });
+        }
+        if (!heard.empty() && is_seat_empty(address, engine::Share().which())) {
+            const ProgressSession session(*this);
+            for (const engine::Ends& ends : heard) {
+                engine_.peer_is_gone(ends);
+            }
+        }
+        return {};
+    });
+    const LockGuard guard(making_companion_);
+    if (companion_ != nullptr) {
+        companion_->process_ended(address, engine::Share());
+    }
+}
+
+void Device::connection_ended(const engine::Ends& ends) noexcept {
+    const ProgressSession session(*this);
+    engine_.peer_is_gone(ends);
 }
 
 void Device::thread_begins() noexcept {
@@ -178,6 +214,12 @@ void Device::watch_peer(const engine::QueuePair& qp) noexcept {
     const engine::QpAttributes& attr = qp.attributes();
     if (link_ != nullptr && !is_in_this_process(attr.remote, attr.dest_qpn)) {
         link_->watch(attr.remote, attr.dest_qpn);
+    }
+}
+
+void Device::peer_heard(const engine::Ends& ends) noexcept {
+    if (link_ != nullptr && !is_in_this_process(ends.remote, ends.peer_qpn)) {
+        link_->hear(ends.remote, ends.peer_qpn);
     }
 }
 

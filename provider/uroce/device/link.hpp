@@ -84,6 +84,8 @@ class Link {
     // A queue pair is connected to queue pair PEER_QPN of ADDRESS: the receiver hears of the end of its
     // process, if that is one of this machine and this user.
     virtual void watch(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/) noexcept {}
+    // That one has been heard for the first time.
+    virtual void hear(const engine::Address& /*address*/, std::uint32_t /*peer_qpn*/) noexcept {}
     // Whether the peer's process lives. It is asked whether it has the connection, and the receiver told its
     // answer.
     virtual engine::Peer ask(const engine::Ends& /*ends*/) noexcept { return engine::Peer::kUnknown; }

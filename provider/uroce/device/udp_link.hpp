@@ -53,6 +53,11 @@ class UdpLink final : public Link {
             group_->watch(address, peer_qpn);
         }
     }
+    void hear(const engine::Address& address, std::uint32_t peer_qpn) noexcept override {
+        if (group_ != nullptr) {
+            group_->hear(address, peer_qpn);
+        }
+    }
     engine::Peer ask(const engine::Ends& ends) noexcept override {
         return group_ != nullptr ? group_->ask(ends) : engine::Peer::kUnknown;
     }

@@ -40,6 +40,24 @@ TEST(peer_at_another_address__watched__answers_and_its_end_is_reported) {
     assert_true(here.taken.wait_for_end_of(seat));
 }
 
+// Whoever connects first has nobody to call: the peer comes to its address later, and is heard.
+TEST(peer_at_another_address__heard_after_a_knock_in_vain__has_a_line) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kGroupSeed);
+    const engine::Address there = next_address();
+    Member here(next_address());
+    here.group->watch(there, 77);
+    assert_int_equal(here.taken.wait_for_nobody_at(there), 1);
+    auto peer = std::make_unique<Member>(there);
+    here.group->hear(there, number_of(*peer->group, random));
+    here.taken.wait_for_line();
+    const std::uint32_t seat = peer->group->share().which();
+    peer.reset();
+    assert_true(here.taken.wait_for_end_of(seat));
+}
+
 // As a process does that disconnects and ends, while this one's thread is busy.
 TEST(peer_at_another_address__sends_a_message_and_ends__the_message_arrives_first) {
     if (cannot_share()) {
@@ -121,8 +139,8 @@ TEST(peer_at_another_address__of_a_group_that_was_founded_anew__is_found) {
     }
 }
 
-// It had ended, with all others at its address, before anybody knocked there. One that comes later is found.
-TEST(address_that_all_have_left__watched__their_end_is_reported_until_somebody_comes) {
+// A peer that was there has ended before anybody knocked; another one may still come to its address.
+TEST(address_of_nobody__watched__is_reported_until_somebody_comes) {
     if (cannot_share()) {
         return;
     }
@@ -130,10 +148,12 @@ TEST(address_that_all_have_left__watched__their_end_is_reported_until_somebody_c
     Member here(next_address());
     const engine::Address there = next_address();
     here.group->watch(there, 77);
-    assert_true(here.taken.wait_for_end_of(engine::Share().which()));
+    assert_int_equal(here.taken.wait_for_nobody_at(there), 1);
+    assert_true(here.group->is_empty(there, engine::Share().which()));
     assert_true(here.group->ask({.local = {}, .qpn = 76, .remote = there, .peer_qpn = 77}) ==
-                engine::Peer::kGone);
+                engine::Peer::kUnknown);
     const Member peer(there);
+    assert_false(here.group->is_empty(there, engine::Share().which()));
     const std::uint32_t theirs = number_of(*peer.group, random);
     here.group->watch(there, theirs);
     assert_true(here.group->ask({.local = {}, .qpn = theirs - 1, .remote = there, .peer_qpn = theirs}) !=
@@ -183,14 +203,14 @@ TEST(address_with_a_line__that_all_have_left__both_ends_are_reported) {
         second.reset();
     }
     assert_true(here.taken.wait_for_end_of(taken[0].which()));
-    assert_true(here.taken.wait_for_end_of(engine::Share().which()));
+    assert_true(here.taken.wait_for_nobody_at(there) > 0);
     assert_true(here.group->is_empty(there, engine::Share().which()));
     const Member next(there);
     assert_false(here.group->is_empty(there, engine::Share().which()));
 }
 
 // A queue pair that is connected meanwhile may have a peer there: the last knock counts.
-TEST(address_that_all_have_left__watched_several_times__their_end_is_reported_once) {
+TEST(address_of_nobody__watched_several_times__is_reported_once) {
     if (cannot_share()) {
         return;
     }
@@ -209,8 +229,7 @@ TEST(address_that_all_have_left__watched_several_times__their_end_is_reported_on
             here.group->watch(there, qpn);
         }
     }
-    assert_true(here.taken.wait_for_end_of(engine::Share().which()));
-    assert_int_equal(here.taken.ends_of_all(), 1);
+    assert_int_equal(here.taken.wait_for_nobody_at(there), 1);
 }
 
 // Of another machine, or of this one, where a program that isn't ours has the port.

@@ -105,14 +105,29 @@ class Taken final : public group::Arrivals {
         }
         const std::lock_guard lock(mutex_);
         ended_.insert(its.which());
-        ends_ += its.is_all() ? 1 : 0;
         psns_at_end_ = psns_;
         eventfd_write(changed_.get(), 1);
     }
-    // How often all members of an address were said to have ended.
-    int ends_of_all() {
+    void nobody_at(const engine::Address& address) noexcept override {
         const std::lock_guard lock(mutex_);
-        return ends_;
+        ++left_[address.gid];
+        eventfd_write(changed_.get(), 1);
+    }
+    int board() const noexcept override {
+        lines_ = lines_ + 1;
+        return -1;
+    }
+    // Until this one has called a process.
+    void wait_for_line() const {
+        while (lines_ == 0) {
+            sched_yield();
+        }
+    }
+    // How often it was said that nobody is at ADDRESS, once it was.
+    int wait_for_nobody_at(const engine::Address& address) {
+        (void)wait_until([&] { return left_.contains(address.gid); });
+        const std::lock_guard lock(mutex_);
+        return left_[address.gid];
     }
     // Packets that had arrived when a member ended.
     std::set<std::uint32_t> psns_at_end() {
@@ -169,7 +184,8 @@ class Taken final : public group::Arrivals {
     std::set<std::uint32_t> psns_;
     std::set<std::uint32_t> psns_at_end_;
     std::set<std::uint32_t> ended_;
-    int ends_ = 0;
+    mutable std::atomic<int> lines_{0};
+    std::map<decltype(engine::Address::gid), int> left_;
     engine::Address destination_;
     std::map<std::uint32_t, bool> told_;
     Descriptor changed_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};

@@ -258,6 +258,7 @@ TEST(send__receiver_not_ready__waits_as_told_and_gives_up_as_told) {
     assert_int_equal(left.messages_sent + right.messages_received, 0);
     assert_int_equal(left.completions[static_cast<std::size_t>(Status::kRnrRetryExceeded)], 1);
     assert_int_equal(left.completions[static_cast<std::size_t>(Status::kSuccess)], 0);
+    assert_int_equal(bench.net.right.events.peers_heard, 1); // what it asked for was expected
     // The peer did nothing wrong.
     assert_true(bench.pair.right->state() == QpState::kReadyToSend);
 }

@@ -72,6 +72,7 @@ class EventLog final : public EventSink {
         }
         ++count;
     }
+    void peer_heard(const Ends& /*ends*/) noexcept override { ++peers_heard; }
     Peer silent_peer(const Ends& /*ends*/) noexcept override {
         ++questions;
         return peer;
@@ -89,6 +90,7 @@ class EventLog final : public EventSink {
     std::array<AsyncEvent, 64> events{};
     std::size_t count = 0;
     Peer peer = Peer::kUnknown;
+    int peers_heard = 0;
     int questions = 0;
     int looks = 0; // at the peer's port
     Port port = Port::kNotAsked;

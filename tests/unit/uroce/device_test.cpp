@@ -136,6 +136,7 @@ class FakeLink final : public Link {
     }
     int fd() const noexcept override { return event_; }
     void abandon() noexcept override {}
+    bool is_empty(const Address& /*address*/, std::uint32_t /*seat*/) noexcept override { return !is_taken; }
 
     void arrive(const wire::Packet& packet) {
         {
@@ -150,6 +151,13 @@ class FakeLink final : public Link {
         receiver_->arrived({packet, address(9), address(1), {}, wire::kRocePort});
     }
 
+    void hear(const Address& /*address*/, std::uint32_t /*peer_qpn*/) noexcept override { ++peers_heard; }
+
+    // No process was at the peer's address.
+    void find_nobody() { receiver_->nobody_at(address(9)); }
+
+    std::atomic<bool> is_taken{false};
+    std::atomic<int> peers_heard{0};
     std::atomic<int> appended{0};
     std::atomic<int> flushes{0};
     bool accepts = true;
@@ -317,6 +325,55 @@ TEST(silence__of_a_peer_that_nobody_knows__is_borne_for_as_long_as_the_device_wa
     one.post_write(8);
     assert_true(one.wait().status == Status::kRetryExceeded);
     assert_true(monotonic_now() - began >= kSilence);
+}
+
+// An address may be used from its first connection on, which begins at one end before the other.
+TEST(address__of_nobody__a_peer_that_has_not_been_heard_may_come) {
+    Linked one(0, 0);
+    one.link->arrive(one.acknowledgement(500)); // not expected: of a former connection, or forged
+    (void)one.device.try_progress();
+    one.link->find_nobody();
+    assert_int_equal(one.link->peers_heard, 0);
+    one.post_write(8);
+    one.link->arrive(one.acknowledgement(0));
+    assert_true(one.device.try_progress());
+    assert_true(one.wait().status == Status::kSuccess);
+}
+
+TEST(address__of_nobody__a_peer_that_has_been_heard_is_gone) {
+    Linked one(0, 0);
+    for (const std::uint32_t psn : {0, 1}) {
+        one.post_write(8);
+        one.link->arrive(one.acknowledgement(psn));
+        assert_true(one.device.try_progress());
+        assert_true(one.wait().status == Status::kSuccess);
+        one.link->is_taken = psn == 0; // somebody has come meanwhile
+        one.link->find_nobody();
+    }
+    assert_int_equal(one.link->peers_heard, 1);
+    one.post_write(8);
+    assert_true(one.wait().status == Status::kRetryExceeded);
+}
+
+TEST(address__of_nobody__a_peer_is_unheard_again_after_reset) {
+    Linked one(0, 0);
+    for (const int times_heard : {1, 2}) {
+        one.post_write(8);
+        one.link->arrive(one.acknowledgement(0));
+        assert_true(one.device.try_progress());
+        assert_true(one.wait().status == Status::kSuccess);
+        assert_int_equal(one.link->peers_heard, times_heard);
+        const Device::ProgressSession session(one.device);
+        for (const QpState state :
+             {QpState::kReset, QpState::kInit, QpState::kReadyToReceive, QpState::kReadyToSend}) {
+            assert_true(one.qp->modify(state, one.attributes).ok());
+        }
+    }
+    one.link->find_nobody();
+    one.post_write(8);
+    one.link->arrive(one.acknowledgement(0));
+    assert_true(one.device.try_progress());
+    assert_true(one.wait().status == Status::kSuccess);
 }
 
 TEST(deadline__nobody_calls__the_thread_repeats_and_gives_up) {

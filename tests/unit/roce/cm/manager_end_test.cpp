@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // How a connection ends, and what is known of it afterwards: queue pairs and ids that come again.
+#include <set>
+#include <span>
+
 #include "tests/unit/roce/cm/manager_bench.hpp"
 
 using namespace sluice::roce;
@@ -41,6 +44,35 @@ TEST(disconnect__answered__one_event_each_then_time_wait_ends) {
     bench.net.left.manager.destroy(active, bench.net.now);
     bench.net.right.manager.destroy(passive, bench.net.now);
     assert_int_equal(bench.net.left.manager.live() + bench.net.right.manager.live(), 0);
+}
+
+// More than are told of at once; an event for each.
+TEST(process_ended__with_many_connections__each_is_told_of_once) {
+    constexpr std::uint32_t kMany = 100;
+    Bench bench;
+    for (std::uint32_t i = 0; i < kMany; ++i) {
+        ConnectParams params = bench.request();
+        params.qpn = kLeftQpn + i;
+        (void)*bench.net.left.manager.connect(params, bench.net.now);
+        assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+    }
+    ConnectionManager& right = bench.net.right.manager;
+    const Address& where = bench.net.left.where;
+    assert_true(right.has_connections(where, Share()));
+    assert_false(right.has_connections(bench.net.right.where, Share()));
+    std::set<std::uint32_t> peers;
+    Event event;
+    for (bool more = true; more;) {
+        const ConnectionManager::Ended ended = right.process_ended(where, Share(), bench.net.now);
+        assert_in_range(ended.count, 1, ended.ends.size());
+        for (const Ends& ends : std::span(ended.ends).first(ended.count)) {
+            assert_true(ends.remote == where && peers.insert(ends.peer_qpn).second);
+            assert_true(right.next_event(event) && event.type == EventType::kDisconnected);
+        }
+        more = ended.are_more;
+    }
+    assert_int_equal(peers.size(), kMany);
+    assert_false(right.has_connections(where, Share()));
 }
 
 std::uint64_t entered(const ConnectionManager& manager, State state) {

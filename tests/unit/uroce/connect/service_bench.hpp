@@ -76,7 +76,9 @@ class DirectPort final : public ManagementPort {
     bool gone() const noexcept override { return false; }
     bool is_anybody_at(const Address&) noexcept override { return is_peer_there; }
     bool is_seat_empty(const Address&, std::uint32_t) noexcept override { return !is_seat_taken; }
+    void peer_is_gone(const Ends& ends) noexcept override { bereaved.push_back(ends); }
 
+    std::vector<Ends> bereaved;
     bool is_peer_there = true;
     bool is_seat_taken = false;
     Nanoseconds* clock = nullptr;

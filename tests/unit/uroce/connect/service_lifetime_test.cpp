@@ -83,6 +83,21 @@ TEST(process_ended__request_of_its__is_over) {
     assert_false(bench.right.accept(*bench.passive, Bench::params(&bench.right_qp)).ok());
 }
 
+// Also what it has never sent anything to.
+TEST(process_ended__connected__the_queue_pair_has_no_peer_any_more) {
+    Bench bench;
+    bench.establish();
+    bench.left.process_ended(ipv4(2), Share{});
+    bench.left.process_ended(ipv4(2), Share{}); // once is enough
+    assert_int_equal(bench.next_left(), SLUICE_CM_DISCONNECTED);
+    assert_int_equal(bench.left_port.bereaved.size(), 1);
+    const Ends& ends = bench.left_port.bereaved.front();
+    assert_true(ends.local == ipv4(1) && ends.remote == ipv4(2));
+    assert_int_equal(ends.qpn, 0x100);
+    assert_int_equal(ends.peer_qpn, 0x200);
+    assert_int_equal(bench.next_left(), 0);
+}
+
 // A program that opens the device, closes it and opens it again, as libfabric does, takes the seat of its
 // former self, and may ask before its end is looked at.
 TEST(process_ended__request_of_the_next_one_in_its_seat__is_accepted) {
