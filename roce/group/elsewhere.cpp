@@ -27,6 +27,7 @@ constexpr std::size_t kMostWanted = 4096;
 constexpr int kMostCalls = 8; // of one that hangs up each time: it has no room
 constexpr int kEventsPerTurn = 16;
 constexpr std::size_t kMostBytes = 256; // of what comes over a line
+constexpr std::size_t kMostFormer = 16; // more than there are ends that nobody has looked at yet
 
 bool is_gone(const Error& error) noexcept {
     return error.kind() == ErrorKind::kNotFound;
@@ -41,6 +42,15 @@ bool is_door_gone(const engine::Address& address) noexcept {
         return {};
     });
     return is_none;
+}
+
+bool has_members(const Table& table) noexcept {
+    for (std::uint32_t seat = 0; seat < kSeats; ++seat) {
+        if (table.holder(seat) != kNobody) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // An address of this network namespace at which no process receives, of ours or not. One that is link-local
@@ -64,6 +74,7 @@ bool has_ended(int descriptor) noexcept {
 
 Elsewhere::Elsewhere() {
     wanted_.reserve(kMostWanted);
+    former_.reserve(kMostFormer);
 }
 
 Result<void> Elsewhere::start() {
@@ -93,8 +104,10 @@ void Elsewhere::abandon() noexcept SLUICE_TSA(no_thread_safety_analysis) {
     for (Line& line : lines_) {
         line.socket.reset();
     }
-    for (const auto& known : known_) {
-        known->table->abandon();
+    for (const auto* all : {&known_, &former_}) {
+        for (const auto& known : *all) {
+            known->table->abandon();
+        }
     }
 }
 
@@ -184,9 +197,18 @@ bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noe
     if (seat == engine::Share().which()) {
         return are_all_empty(address);
     }
-    const LockGuard guard(changing_);
-    const Known* const known = find_locked(address);
-    return known == nullptr || known->table->holder(seat) == kNobody;
+    {
+        const LockGuard guard(changing_);
+        if (const Known* const known = find_locked(address)) {
+            return known->table->holder(seat) == kNobody;
+        }
+        const auto former =
+            std::ranges::find_if(former_, [&](const auto& one) { return one->address == address; });
+        if (former != former_.end() && has_members(*(*former)->table)) {
+            return (*former)->table->holder(seat) == kNobody;
+        }
+    }
+    return is_door_gone(address); // the group is over, and there may be another one
 }
 
 void Elsewhere::serve(Arrivals& arrivals) noexcept {
@@ -475,7 +497,16 @@ bool Elsewhere::is_used_locked(const Known& group) const noexcept {
 void Elsewhere::forget_unused() noexcept {
     const LockGuard guard(changing_);
     for (auto known = known_.begin(); known != known_.end();) {
-        known = is_used_locked(**known) ? known + 1 : known_.erase(known);
+        if (is_used_locked(**known)) {
+            ++known;
+            continue;
+        }
+        std::erase_if(former_, [&](const auto& one) { return one->address == (*known)->address; });
+        if (former_.size() == kMostFormer) {
+            former_.erase(former_.begin());
+        }
+        former_.push_back(std::move(*known));
+        known = known_.erase(known);
     }
 }
 

@@ -115,6 +115,8 @@ class Elsewhere {
     // again.
     std::vector<engine::Address> deserted_ SLUICE_TSA(guarded_by(changing_));
     std::vector<std::unique_ptr<Known>> known_ SLUICE_TSA(guarded_by(changing_));
+    // The last ones to which no line leads any more, for is_empty().
+    std::vector<std::unique_ptr<Known>> former_ SLUICE_TSA(guarded_by(changing_));
     std::vector<Line> lines_ SLUICE_TSA(guarded_by(changing_));
 };
 

@@ -37,7 +37,29 @@ TEST(peer_at_another_address__watched__answers_and_its_end_is_reported) {
     peer.reset();
     assert_true(here.taken.wait_for_end_of(seat));
     assert_true(here.group->is_empty(there, seat));
+    const Member next(there); // before anybody has looked whether the seat is empty
+    assert_int_equal(next.group->share().which(), seat);
+    assert_false(here.group->is_empty(there, seat));
+}
+
+// The only process of its address, and after it another one.
+TEST(peer_at_another_address__last_of_its_group__its_end_is_not_that_of_the_next_group) {
+    if (cannot_share()) {
+        return;
+    }
+    Random random(kGroupSeed);
+    const engine::Address there = next_address();
+    Member here(next_address());
+    auto peer = std::make_unique<Member>(there);
+    const std::uint32_t theirs = number_of(*peer->group, random);
+    const std::uint32_t seat = peer->group->share().which();
+    here.group->watch(there, theirs);
+    ask_until_answered(here, there, theirs);
+    peer.reset();
     assert_true(here.taken.wait_for_end_of(seat));
+    assert_true(here.group->is_empty(there, seat));
+    const Member next(there);
+    assert_false(here.group->is_empty(there, seat));
 }
 
 // Whoever connects first has nobody to call: the peer comes to its address later, and is heard.
