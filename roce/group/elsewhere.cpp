@@ -33,15 +33,9 @@ bool is_gone(const Error& error) noexcept {
     return error.kind() == ErrorKind::kNotFound;
 }
 
-// False also where that can't be found out.
-bool is_door_gone(const engine::Address& address) noexcept {
-    bool is_none = false;
-    (void)at_boundary("looking for a peer", [&]() -> Result<void> {
-        const Result<Descriptor> door = call(door_name(address));
-        is_none = !door && is_gone(door.error());
-        return {};
-    });
-    return is_none;
+bool is_door_gone(const engine::Address& address) {
+    const Result<Descriptor> door = call(door_name(address));
+    return !door && is_gone(door.error());
 }
 
 bool has_members(const Table& table) noexcept {
@@ -175,28 +169,20 @@ engine::Peer Elsewhere::ask(const engine::Ends& ends) noexcept {
 }
 
 // Now: somebody may have come since we knocked.
-bool Elsewhere::are_all_empty(const engine::Address& address) noexcept {
+bool Elsewhere::are_all_empty(const engine::Address& address) {
     bool are_deserted = false;
     {
         const LockGuard guard(changing_);
         are_deserted = is_deserted_locked(address);
     }
-    bool are_gone = false;
-    (void)at_boundary("looking for a peer", [&]() -> Result<void> {
-        are_gone = is_door_gone(address) && (are_deserted || is_left_by_all(address));
-        return {};
-    });
-    return are_gone;
+    return is_door_gone(address) && (are_deserted || is_left_by_all(address));
 }
 
 bool Elsewhere::is_deserted_locked(const engine::Address& address) const noexcept {
     return std::ranges::find(deserted_, address) != deserted_.end();
 }
 
-bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
-    if (seat == engine::Share().which()) {
-        return are_all_empty(address);
-    }
+bool Elsewhere::is_seat_empty(const engine::Address& address, std::uint32_t seat) {
     {
         const LockGuard guard(changing_);
         if (const Known* const known = find_locked(address)) {
@@ -209,6 +195,17 @@ bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noe
         }
     }
     return is_door_gone(address); // the group is over, and there may be another one
+}
+
+// False also where that can't be found out.
+bool Elsewhere::is_empty(const engine::Address& address, std::uint32_t seat) noexcept {
+    bool is_nobody_there = false;
+    (void)at_boundary("looking for a peer", [&]() -> Result<void> {
+        is_nobody_there =
+            seat == engine::Share().which() ? are_all_empty(address) : is_seat_empty(address, seat);
+        return {};
+    });
+    return is_nobody_there;
 }
 
 void Elsewhere::serve(Arrivals& arrivals) noexcept {
@@ -358,7 +355,7 @@ void Elsewhere::visit_ended(Visit visit, Arrivals& arrivals) {
     }
 }
 
-// Then we knock there again, and see.
+// True: we knock there again soon.
 bool Elsewhere::is_wanted(const engine::Address& address) noexcept {
     const LockGuard guard(changing_);
     return std::ranges::find(wanted_, address, &Wanted::address) != wanted_.end();

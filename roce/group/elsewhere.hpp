@@ -12,8 +12,8 @@
 // nothing is known of it. Where the address is one of this network namespace, and the kernel shows nobody at
 // its port either, a peer that was there has ended before it could be called.
 //
-// Thread safety: watch(), ask() and is_empty() may be called from any thread; what else there is, only from
-// the group's thread, or while that doesn't run.
+// Thread safety: watch(), hear(), ask() and is_empty() may be called from any thread; what else there is,
+// only from the group's thread, or while that doesn't run.
 #pragma once
 
 #include <memory>
@@ -41,11 +41,11 @@ class Elsewhere {
     // A queue pair of ours is connected to queue pair PEER_QPN of ADDRESS: the death of its process is
     // reported from now on.
     void watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
-    // It has been heard, which may not have been there when we knocked.
+    // That queue pair has been heard. When we knocked, its process may not have been there.
     void hear(const engine::Address& address, std::uint32_t peer_qpn) noexcept;
     // As Group::ask(). kUnknown: no line leads there; it is called.
     engine::Peer ask(const engine::Ends& ends) noexcept;
-    // Whether no process has SEAT of ADDRESS, whose holder was reported to have ended;
+    // Whether no process has SEAT of ADDRESS, after the end of a former holder was reported;
     // engine::Share().which() means all seats.
     bool is_empty(const engine::Address& address, std::uint32_t seat) noexcept;
 
@@ -79,7 +79,8 @@ class Elsewhere {
     };
 
     void want_locked(const Wanted& peer) noexcept SLUICE_TSA(requires_capability(changing_));
-    bool are_all_empty(const engine::Address& address) noexcept;
+    bool are_all_empty(const engine::Address& address);
+    bool is_seat_empty(const engine::Address& address, std::uint32_t seat);
     bool is_deserted_locked(const engine::Address& address) const noexcept
         SLUICE_TSA(requires_capability(changing_));
     Known* find_locked(const engine::Address& address) const noexcept
@@ -108,7 +109,7 @@ class Elsewhere {
 
     Descriptor epoll_;
     Descriptor wake_; // an eventfd: wanted_ isn't empty
-    Mutex changing_;  // the group's thread alone changes what follows, but for wanted_
+    Mutex changing_;  // the group's thread alone changes what follows, but for wanted_ and deserted_
     std::vector<Wanted> wanted_ SLUICE_TSA(guarded_by(changing_)); // within what is reserved
     std::vector<Visit> visits_ SLUICE_TSA(guarded_by(changing_));
     // Where somebody was when we knocked, and nobody is left. watch() forgets one: somebody may be there

@@ -23,8 +23,8 @@
 //
 // A thread of its own answers the door, reads the common sockets and the lines. It calls Arrivals.
 //
-// Thread safety: hand_on(), owns(), has(), watch(), ask(), is_empty(), claim() and release() may be called
-// from any thread; open_at() from any but the group's.
+// Thread safety: hand_on(), owns(), has(), watch(), hear(), ask(), is_empty(), claim() and release() may be
+// called from any thread; open_at() from any but the group's.
 #pragma once
 
 #include <pthread.h>

@@ -85,8 +85,8 @@ void Device::member_ended(const engine::Address& address, const engine::Share& i
     }
 }
 
-// Who was heard before nobody was there is gone. So it is looked once more: a peer that came to the address
-// after the first look may have been heard, too.
+// A peer that was heard before a look that finds nobody is gone. So we look once more: one that came after
+// the first look may have been heard, too.
 void Device::nobody_at(const engine::Address& address) noexcept {
     (void)at_boundary("the end of a peer", [&]() -> Result<void> {
         std::vector<engine::Ends> heard;

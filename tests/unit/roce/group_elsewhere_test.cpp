@@ -62,7 +62,7 @@ TEST(peer_at_another_address__last_of_its_group__its_end_is_not_that_of_the_next
     assert_false(here.group->is_empty(there, seat));
 }
 
-// Whoever connects first has nobody to call: the peer comes to its address later, and is heard.
+// The end that connects first has nobody to call: the peer comes to its address later, and is heard.
 TEST(peer_at_another_address__heard_after_a_knock_in_vain__has_a_line) {
     if (cannot_share()) {
         return;

@@ -26,7 +26,7 @@ TEST(write_and_read__first_in_line__executed_without_a_packet) {
         assert_memory_equal(two.bench.left.data(), two.bench.right.data() + 11, len);
     }
     assert_int_equal(two.hosts.left_counters.bytes_sent, two.hosts.left_counters.bytes_received);
-    assert_int_equal(two.bench.net.left.events.peers_heard, 1); // whose memory it was
+    assert_int_equal(two.bench.net.left.events.peers_heard, 1); // its memory was touched
     assert_int_equal(two.bench.net.right.events.peers_heard, 0);
 }
 
