@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <system_error>
-
-#include "core/descriptor.hpp"
+#include <utility>
 
 namespace sluice {
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kMaxLinks = 40; // as the kernel
 constexpr std::size_t kMaxEntries = 4096;
-constexpr std::size_t kMaxLine = 4096;
+constexpr std::size_t kShortFile = 4096;
 
 Error file_error(int os_errno, std::string_view path) {
     return Error::format(kind_of_errno(os_errno), os_errno, "%.*s: %s", static_cast<int>(path.size()),
@@ -148,27 +148,42 @@ bool FileTree::has_entry(std::string_view path) const {
 
 namespace {
 
+// Zero: there is no more.
+Result<std::size_t> read_some(const Descriptor& file, std::string_view path, std::span<char> to) {
+    while (true) {
+        const ssize_t count = ::read(file.get(), to.data(), to.size());
+        if (count >= 0) {
+            return static_cast<std::size_t>(count);
+        }
+        if (errno != EINTR) {
+            return file_error(errno, path);
+        }
+    }
+}
+
+Error too_long(std::string_view path, std::size_t limit_bytes) {
+    return Error::format(ErrorKind::kOutOfRange, 0, "%.*s: longer than %zu bytes",
+                         static_cast<int>(path.size()), path.data(), limit_bytes);
+}
+
 // Grows with what is there: the limit may be a thousand times as much, and clearing it takes longer than
 // reading.
 Result<std::string> read_all(const Descriptor& file, std::string_view path, std::size_t limit_bytes) {
     constexpr std::size_t kFirst = 4096;
     std::string content(std::min(limit_bytes + 1, kFirst), '\0');
     for (std::size_t size = 0;;) {
-        const ssize_t count = ::read(file.get(), content.data() + size, content.size() - size);
-        if (count < 0 && errno == EINTR) {
-            continue;
+        const Result<std::size_t> count =
+            read_some(file, path, {content.data() + size, content.size() - size});
+        if (!count) {
+            return count.error().clone();
         }
-        if (count < 0) {
-            return file_error(errno, path);
-        }
-        size += static_cast<std::size_t>(count);
-        if (count == 0) {
+        size += *count;
+        if (*count == 0) {
             content.resize(size);
             return content;
         }
         if (size > limit_bytes) {
-            return Error::format(ErrorKind::kOutOfRange, 0, "%.*s: longer than %zu bytes",
-                                 static_cast<int>(path.size()), path.data(), limit_bytes);
+            return too_long(path, limit_bytes);
         }
         if (size == content.size()) {
             content.resize(std::min(limit_bytes + 1, 2 * size));
@@ -176,16 +191,27 @@ Result<std::string> read_all(const Descriptor& file, std::string_view path, std:
     }
 }
 
+// Takes whole lines off TEXT. False: no more are wanted.
+bool take_lines(std::string_view& text, const std::function<bool(std::string_view)>& take) {
+    for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+        const std::string_view line = text.substr(0, end);
+        text.remove_prefix(end + 1);
+        if (!take(line)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 } // namespace
 
-Result<std::string> FileTree::read(std::string_view path, std::size_t limit_bytes,
-                                   FileStatus* file_status) const {
+Result<Descriptor> FileTree::open_regular(std::string_view path, FileStatus* file_status) const {
     Result<std::string> resolved = resolve(path);
     if (!resolved) {
         return std::move(resolved).error();
     }
     // Not blocking: somebody may have put a pipe there.
-    const Descriptor file(
+    Descriptor file(
         open(outside(*resolved).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
     if (file.get() < 0 || fstat(file.get(), &status) != 0) {
@@ -198,11 +224,50 @@ Result<std::string> FileTree::read(std::string_view path, std::size_t limit_byte
     if (file_status != nullptr) {
         *file_status = {status.st_uid, status.st_mode};
     }
-    return read_all(file, path, limit_bytes);
+    return file;
+}
+
+Result<std::string> FileTree::read(std::string_view path, std::size_t limit_bytes,
+                                   FileStatus* file_status) const {
+    Result<Descriptor> file = open_regular(path, file_status);
+    return file ? read_all(*file, path, limit_bytes) : std::move(file).error();
+}
+
+Result<void> FileTree::read_lines(std::string_view path, std::size_t limit_bytes,
+                                  const std::function<bool(std::string_view)>& take) const {
+    Result<Descriptor> file = open_regular(path, nullptr);
+    if (!file) {
+        return std::move(file).error();
+    }
+    std::array<char, kMaxLine> buffer; // what has been read and not taken is at its front
+    std::size_t held = 0;
+    for (std::size_t size = 0;;) {
+        const Result<std::size_t> count =
+            read_some(*file, path, {buffer.data() + held, buffer.size() - held});
+        if (!count) {
+            return count.error().clone();
+        }
+        size += *count;
+        if (size > limit_bytes) {
+            return too_long(path, limit_bytes);
+        }
+        std::string_view text(buffer.data(), held + *count);
+        const bool is_all = *count == 0;
+        bool goes_on = take_lines(text, take);
+        if (goes_on && !text.empty() && (is_all || text.size() == buffer.size())) {
+            goes_on = take(text);
+            text.remove_prefix(text.size());
+        }
+        if (!goes_on || is_all) {
+            return {};
+        }
+        held = text.size();
+        std::memmove(buffer.data(), text.data(), held);
+    }
 }
 
 std::string FileTree::read_line(std::string_view path) const {
-    Result<std::string> content = read(path, kMaxLine);
+    Result<std::string> content = read(path, kShortFile);
     if (!content) {
         return {};
     }

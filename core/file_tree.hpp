@@ -12,10 +12,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/descriptor.hpp"
 #include "core/result.hpp"
 
 namespace sluice {
@@ -38,6 +40,8 @@ bool is_trustworthy(const FileStatus& status) noexcept;
 
 class FileTree {
   public:
+    static constexpr std::size_t kMaxLine = 8192; // of read_lines()
+
     // ROOT is a directory of this machine; "" or "/" is this machine itself. Paths below are
     // absolute and mean what they mean on the machine that ROOT holds.
     explicit FileTree(std::string_view root = "");
@@ -57,6 +61,11 @@ class FileTree {
     // of the very file that was read.
     Result<std::string> read(std::string_view path, std::size_t limit_bytes,
                              FileStatus* status = nullptr) const;
+    // Calls TAKE with each line of a regular file in turn, without its end, until TAKE says false; a line of
+    // more than kMaxLine bytes in pieces. Allocates no more for a long file than for a short one. Errors as
+    // read()'s, behind the lines that there are before.
+    Result<void> read_lines(std::string_view path, std::size_t limit_bytes,
+                            const std::function<bool(std::string_view)>& take) const;
     // The first line of a short file, without blanks at its ends; empty when there is none.
     std::string read_line(std::string_view path) const;
 
@@ -67,6 +76,8 @@ class FileTree {
     std::string outside(std::string_view resolved) const { return root_ + std::string(resolved); }
 
   private:
+    Result<Descriptor> open_regular(std::string_view path, FileStatus* status) const;
+
     std::string root_; // empty for "/"
 };
 

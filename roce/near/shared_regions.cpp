@@ -89,16 +89,29 @@ bool needs_writing(const engine::PublishedRegion& region) noexcept {
     return (region.access & kWritingAccess) != 0;
 }
 
-// The one mapping in which all of the region lies, if its process itself may do there what the region says.
-std::optional<Mapping> mapping_of(const engine::PublishedRegion& region, std::string_view maps) {
-    for (Mapping mapping; take_mapping(maps, mapping);) {
-        if (mapping.first <= region.host_addr && region.host_addr < mapping.end) {
-            const bool fits = region.len_bytes <= mapping.end - region.host_addr && mapping.is_shared &&
-                              mapping.inode != 0 && (mapping.is_writable || !needs_writing(region));
-            return fits ? std::optional(mapping) : std::nullopt;
+// The line of the process's mappings that the region begins in. Empty: there is none.
+std::string line_of(const engine::PublishedRegion& region, pid_t pid) {
+    std::string found;
+    (void)FileTree().read_lines(directory_of(pid) + "/maps", kLargestMappings, [&](std::string_view line) {
+        Mapping mapping;
+        std::string_view rest = line;
+        if (take_mapping(rest, mapping) && mapping.first <= region.host_addr &&
+            region.host_addr < mapping.end) {
+            found = line;
         }
-    }
-    return std::nullopt;
+        return found.empty();
+    });
+    return found;
+}
+
+// The mapping that LINE is about, if all of the region lies in it and its process itself may do there what
+// the region says.
+std::optional<Mapping> mapping_of(const engine::PublishedRegion& region, std::string_view line) {
+    Mapping mapping;
+    const bool fits = take_mapping(line, mapping) && region.len_bytes <= mapping.end - region.host_addr &&
+                      mapping.is_shared && mapping.inode != 0 &&
+                      (mapping.is_writable || !needs_writing(region));
+    return fits ? std::optional(mapping) : std::nullopt;
 }
 
 std::uint64_t page_bytes_of(const Descriptor& file) noexcept {
@@ -191,8 +204,8 @@ std::optional<std::uint64_t> SharedRegions::find(const SeenRegion& seen, const R
 }
 
 void SharedRegions::look_for(const engine::PublishedRegion& region, Known& known) const {
-    const Result<std::string> maps = FileTree().read(directory_of(pid_) + "/maps", kLargestMappings);
-    const std::optional<Mapping> mapping = maps ? mapping_of(region, *maps) : std::nullopt;
+    const std::string line = line_of(region, pid_);
+    const std::optional<Mapping> mapping = mapping_of(region, line);
     if (!mapping) {
         return;
     }

@@ -37,53 +37,53 @@ std::string as_in_table(const std::uint8_t* bytes, std::size_t count) {
     return text;
 }
 
-std::optional<Holder> find_in_table(std::string_view table, const std::string& exact,
-                                    const std::string& any) {
+// What LINE says if its socket is bound to EXACT or to ANY.
+std::optional<Holder> holder_on(std::string_view line, const std::string& exact, const std::string& any) {
     char port[6];
     std::snprintf(port, sizeof port, ":%04X", wire::kRocePort);
-    std::string_view rest = table;
-    while (!rest.empty()) {
-        const std::string_view line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-        // sl local remote state queues timer retransmits uid timeout inode
-        const auto words = words_of<10>(line);
-        const std::string_view local = words[1];
-        if (!words[9].empty() && (local == exact + port || local == any + port)) {
-            return Holder{.inode = std::string(words[9]),
-                          .user = std::string(words[7]),
-                          .every_address = local == any + port};
-        }
+    // sl local remote state queues timer retransmits uid timeout inode
+    const auto words = words_of<10>(line);
+    const std::string_view local = words[1];
+    if (words[9].empty() || (local != exact + port && local != any + port)) {
+        return std::nullopt;
     }
-    return std::nullopt;
+    return Holder{
+        .inode = std::string(words[9]), .user = std::string(words[7]), .every_address = local == any + port};
 }
 
-// The kernel's tables of sockets.
-struct Tables {
-    std::string udp;
-    std::string udp6;
-    bool are_whole = false;
-};
+// None, or that table of the kernel's can't be read.
+Result<std::optional<Holder>> find_in_table(const FileTree& tree, const char* table, const std::string& exact,
+                                            const std::string& any) {
+    std::optional<Holder> found;
+    Result<void> read = tree.read_lines(table, kMaxTableBytes, [&](std::string_view line) {
+        found = holder_on(line, exact, any);
+        return !found;
+    });
+    if (!read) {
+        return std::move(read).error();
+    }
+    return found;
+}
 
-Tables read_tables(const FileTree& tree) {
+Result<std::optional<Holder>> find_holder(const FileTree& tree, const engine::Address& address) {
     constexpr char kUdp6[] = "/proc/net/udp6"; // missing where the kernel has no IPv6
-    Result<std::string> udp = tree.read("/proc/net/udp", kMaxTableBytes);
-    Result<std::string> udp6 = tree.read(kUdp6, kMaxTableBytes);
-    const bool are_whole = udp.ok() && (udp6.ok() || !tree.exists(kUdp6));
-    return {.udp = udp ? *std::move(udp) : std::string(),
-            .udp6 = udp6 ? *std::move(udp6) : std::string(),
-            .are_whole = are_whole};
-}
-
-std::optional<Holder> find_holder(const Tables& tables, const engine::Address& address) {
-    const std::string any6(32, '0');
+    Result<std::optional<Holder>> found = std::optional<Holder>();
     if (engine::is_ipv4(address)) {
         const auto bytes = ipv4_bytes(address);
-        auto holder = find_in_table(tables.udp, as_in_table(bytes.data(), 4), std::string(8, '0'));
-        if (holder) {
-            return holder;
+        found = find_in_table(tree, "/proc/net/udp", as_in_table(bytes.data(), 4), std::string(8, '0'));
+        if (found && *found) {
+            return found;
         }
     }
-    return find_in_table(tables.udp6, as_in_table(address.gid.data(), 16), any6);
+    auto in_udp6 = find_in_table(tree, kUdp6, as_in_table(address.gid.data(), 16), std::string(32, '0'));
+    const bool is_known = (in_udp6 && *in_udp6) || (!in_udp6 && tree.exists(kUdp6));
+    return is_known ? std::move(in_udp6) : std::move(found);
+}
+
+// Also none where the tables can't be read.
+std::optional<Holder> holder_of(const FileTree& tree, const engine::Address& address) {
+    Result<std::optional<Holder>> found = find_holder(tree, address);
+    return found ? *std::move(found) : std::nullopt;
 }
 
 bool has_open(const FileTree& tree, const std::string& process, const std::string& link) {
@@ -119,17 +119,17 @@ bool is_kernels(const FileTree& tree, const Holder& holder) {
 } // namespace
 
 bool is_port_free(const FileTree& tree, const engine::Address& address) {
-    const Tables tables = read_tables(tree);
-    return tables.are_whole && !find_holder(tables, address);
+    const Result<std::optional<Holder>> holder = find_holder(tree, address);
+    return holder && !*holder;
 }
 
 bool is_kernels_port(const FileTree& tree, const engine::Address& address) {
-    const auto holder = find_holder(read_tables(tree), address);
+    const auto holder = holder_of(tree, address);
     return holder && is_kernels(tree, *holder) && !find_process(tree, holder->inode);
 }
 
 std::optional<std::string> find_port_owner(const FileTree& tree, const engine::Address& address) {
-    const auto holder = find_holder(read_tables(tree), address);
+    const auto holder = holder_of(tree, address);
     if (!holder) {
         return std::nullopt;
     }
