@@ -6,33 +6,15 @@
 #pragma once
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <cstddef>
 
 namespace sluice {
 
-// 0 or an errno. NAME has at most 15 characters. STACK_BYTES 0: as large as any other thread's.
-inline int start_quiet_thread(pthread_t& thread, const char* name, std::size_t stack_bytes,
-                              void* (*body)(void*), void* argument) noexcept {
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    if (stack_bytes != 0) {
-        pthread_attr_setstacksize(&attributes, stack_bytes);
-    }
-    sigset_t blocked;
-    sigset_t before;
-    sigfillset(&blocked);
-    sigdelset(&blocked, SIGSEGV);
-    sigdelset(&blocked, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    const int error = pthread_create(&thread, &attributes, body, argument);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_attr_destroy(&attributes);
-    if (error == 0) {
-        pthread_setname_np(thread, name);
-    }
-    return error;
-}
+// 0 or an errno. NAME has at most 15 characters. STACK_BYTES 0: as large as any other thread's. When it
+// returns, the thread has its name and has made its first allocation, which calls what others rewrite
+// (core/memory_calls.hpp).
+int start_quiet_thread(pthread_t& thread, const char* name, std::size_t stack_bytes, void* (*body)(void*),
+                       void* argument) noexcept;
 
 } // namespace sluice

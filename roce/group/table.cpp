@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <new>
 
+#include "core/memory_calls.hpp"
 #include "roce/wire/cm.hpp"
 
 namespace sluice::roce::group {
@@ -96,7 +97,7 @@ Result<std::unique_ptr<Table>> Table::map(Descriptor memory) {
 }
 
 Table::~Table() {
-    munmap(&layout_, sizeof(Layout));
+    unmap_memory(&layout_, sizeof(Layout));
 }
 
 std::uint64_t Table::group() const noexcept {

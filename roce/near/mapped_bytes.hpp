@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/memory_calls.hpp"
 #include "core/result.hpp"
 
 namespace sluice::roce::near {
@@ -36,7 +37,7 @@ class MappedBytes {
     }
     ~MappedBytes() {
         if (at_ != nullptr) {
-            munmap(at_, len_bytes_);
+            unmap_memory(at_, len_bytes_);
         }
     }
 

@@ -13,6 +13,7 @@
 
 #include "core/coherence/cacheflush.hpp"
 #include "core/coherence/power.hpp"
+#include "core/memory_calls.hpp"
 #include "core/settings.hpp"
 #include "roce/socket/guard.hpp"
 #include "roce/wire/headers.hpp"
@@ -69,7 +70,7 @@ bool copy_by_kernel(bool write, void* local, void* remote, std::size_t len_bytes
 bool populate(std::uintptr_t first, std::size_t len_bytes, bool for_writing) noexcept {
     constexpr int kPopulateRead = 22; // MADV_POPULATE_READ, MADV_POPULATE_WRITE
     constexpr int kPopulateWrite = 23;
-    return madvise(at<void>(first), len_bytes, for_writing ? kPopulateWrite : kPopulateRead) == 0;
+    return advise_memory(at<void>(first), len_bytes, for_writing ? kPopulateWrite : kPopulateRead) == 0;
 }
 
 std::uintptr_t page_of(std::uintptr_t addr) noexcept {

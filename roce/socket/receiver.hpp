@@ -23,6 +23,7 @@
 
 #include <memory>
 
+#include "core/pages.hpp"
 #include "roce/engine/engine.hpp"
 #include "roce/socket/address.hpp"
 #include "roce/socket/counters.hpp"
@@ -108,7 +109,7 @@ class Receiver {
     ReceiveCounters own_counters_;
     ReceiveCounters& counters_;
     IdentificationWatch watch_;
-    std::unique_ptr<std::uint8_t[]> bytes_; // touched only as far as messages reach
+    Pages bytes_; // touched only as far as messages reach
     std::unique_ptr<Valid[]> valid_;
     std::uint32_t valid_count_ = 0;
     std::array<Source, kMaxMessages> sources_{};

@@ -3,13 +3,51 @@
 // Threads of a library in somebody else's program.
 #include "core/thread.hpp"
 
+#include <semaphore.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 
 #include "tests/cmocka.hpp"
 
 using namespace sluice;
 
 namespace {
+
+#ifndef SLUICE_UNDER_SANITIZER // whose allocators map as they like
+// The C library keeps the mapping of a small one behind the thread's end.
+constexpr std::size_t kSmallStack = std::size_t{256} * 1024;
+
+auto count_mappings() {
+    std::ifstream file("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+}
+
+// Where this thread's memory is.
+void* allocate(void* argument) {
+    sem_wait(static_cast<sem_t*>(argument));
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): whoever joins the thread frees it
+    return std::malloc(1);
+}
+
+// The first one of all: a thread that ends leaves its memory to the next.
+TEST(quiet_thread__started__its_first_allocation_is_behind_it) {
+    pthread_t thread{};
+    sem_t may_allocate;
+    void* memory = nullptr;
+    sem_init(&may_allocate, 0, 0);
+    assert_int_equal(start_quiet_thread(thread, "sluice-test", kSmallStack, allocate, &may_allocate), 0);
+    const auto before = count_mappings();
+    sem_post(&may_allocate);
+    pthread_join(thread, &memory);
+    assert_int_equal(count_mappings(), before);
+    std::free(memory);
+}
+#endif
 
 // What such a thread finds about itself.
 struct Found {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/log.hpp"
+#include "core/memory_calls.hpp"
 #include "core/settings.hpp"
 #include "udapl/provider/ia_context.hpp"
 #include "udapl/provider/sync_check.hpp"
@@ -48,7 +49,7 @@ void ask_for_huge_pages(std::uint64_t address, std::uint64_t length) noexcept {
         return;
     }
     const std::uint64_t in_page = address % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    if (madvise(reinterpret_cast<void*>(address - in_page), length + in_page, MADV_HUGEPAGE) != 0) {
+    if (advise_memory(reinterpret_cast<void*>(address - in_page), length + in_page, MADV_HUGEPAGE) != 0) {
         SLUICE_LOG(kInfo, "dat", "no huge pages at 0x%llx (%d)", static_cast<unsigned long long>(address),
                    errno);
     }

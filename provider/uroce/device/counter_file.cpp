@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/log.hpp"
+#include "core/memory_calls.hpp"
 #include "provider/uroce/device/counter_reader.hpp"
 #include "roce/socket/address.hpp"
 
@@ -55,7 +56,7 @@ CounterFile::CounterFile() {
 
 CounterFile::~CounterFile() {
     if (mapped_ != nullptr) {
-        munmap(mapped_, kWholeFileBytes);
+        unmap_memory(mapped_, kWholeFileBytes);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "core/descriptor.hpp"
+#include "core/memory_calls.hpp"
 #include "provider/uroce/verbs/regions.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
@@ -67,7 +68,7 @@ std::byte* map_pages(std::size_t len_bytes) noexcept {
 
 DeviceMemory::~DeviceMemory() {
     if (bytes != nullptr) {
-        munmap(bytes, mapped_bytes);
+        unmap_memory(bytes, mapped_bytes);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "core/boundary.hpp"
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
+#include "core/memory_calls.hpp"
 #include "core/probes.hpp"
 #include "provider/common/verbs.hpp"
 #include "provider/uroce/verbs/open.hpp"
@@ -104,7 +105,7 @@ bool makes_writable(const Pages& pages) noexcept {
     constexpr std::size_t kCheap = std::size_t{1} << 20;
     // malloc() gives 1 MiB on one page more.
     return pages.bytes <= kCheap + Pages::page_bytes() &&
-           madvise(pages.at(), pages.bytes, kPopulateWrite) == 0;
+           advise_memory(pages.at(), pages.bytes, kPopulateWrite) == 0;
 }
 
 // As far as it can be known.
@@ -304,7 +305,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t len_bytes, s
                                    .access = static_cast<unsigned>(access)});
     if (region == nullptr) {
         const int error = errno;
-        munmap(mapping, mapping_bytes);
+        unmap_memory(mapping, mapping_bytes);
         return fail_with<ibv_mr>(error);
     }
     region->mr.addr = nullptr; // the program has no address of its own for it
@@ -365,7 +366,7 @@ int dereg_mr(abi::VerbsMr* mr) noexcept {
         }
     }
     if (region.mapping != nullptr) {
-        munmap(region.mapping, region.mapping_bytes);
+        unmap_memory(region.mapping, region.mapping_bytes);
     }
     if (region.device_memory != nullptr) {
         region.device_memory->users.fetch_sub(1, std::memory_order_release);

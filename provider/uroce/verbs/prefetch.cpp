@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/memory_calls.hpp"
 #include "provider/uroce/verbs/verbs.hpp"
 
 namespace sluice::uroce::verbs {
@@ -41,8 +42,8 @@ int fault_in(const Extent& extent, bool writes) noexcept {
         return 0;
     }
     const int done =
-        madvise(reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin)),
-                extent.host_addr + extent.len_bytes - begin, writes ? kPopulateWrite : kPopulateRead);
+        advise_memory(reinterpret_cast<void*>(static_cast<std::uintptr_t>(begin)),
+                      extent.host_addr + extent.len_bytes - begin, writes ? kPopulateWrite : kPopulateRead);
     return done == 0 ? 0 : EFAULT;
 }
 
