@@ -25,10 +25,10 @@ static struct iovec piece(const char* text) {
 }
 
 // Allocates nothing: malloc() calls what is rewritten.
-static void note(const char* function, const char* what, const char* whose) {
+static void note(const char* function, const char* what, const char* name_of_it) {
     const char* const name = getenv("TEST_CALLS");
     const int file = name == NULL ? -1 : open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    const struct iovec line[] = {piece(function), piece(what), piece(whose), piece("\n")};
+    const struct iovec line[] = {piece(function), piece(what), piece(name_of_it), piece("\n")};
     if (file < 0 || writev(file, line, sizeof line / sizeof line[0]) <= 0) {
         abort();
     }
@@ -50,7 +50,7 @@ static int unmap(void* memory, size_t bytes) {
     return (int)syscall(SYS_munmap, memory, bytes);
 }
 
-// A thread that ends gives its stack back, and whoever ends it waits.
+// A thread that ends gives its stack back, while the program waits in the call that closes the device.
 static int is_of_own_stack(const void* memory) {
     const char here = 0;
     return (uintptr_t)memory <= (uintptr_t)&here && (uintptr_t)&here - (uintptr_t)memory < LARGEST_STACK;

@@ -18,7 +18,7 @@ using namespace sluice;
 
 namespace {
 
-#ifndef SLUICE_UNDER_SANITIZER // whose allocators map as they like
+#ifndef SLUICE_UNDER_SANITIZER // a sanitizer's allocator maps as it likes
 // The C library keeps the mapping of a small one behind the thread's end.
 constexpr std::size_t kSmallStack = std::size_t{256} * 1024;
 
@@ -30,7 +30,7 @@ auto count_mappings() {
 // Where this thread's memory is.
 void* allocate(void* argument) {
     sem_wait(static_cast<sem_t*>(argument));
-    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): whoever joins the thread frees it
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the test frees it
     return std::malloc(1);
 }
 
