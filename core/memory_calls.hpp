@@ -8,8 +8,8 @@
 // address. The program can keep its own threads out of there meanwhile, and not those of a library.
 //
 // The C library calls them, too: at a thread's first allocation (core/thread.cpp), where a block of 128 KiB
-// or so many bytes at once are freed, which these threads avoid (core/pages.hpp, FileTree::read_lines()), and
-// as a thread ends, for which the program waits.
+// or so many bytes at once are freed, which these threads avoid (core/mapped_bytes.hpp,
+// FileTree::read_lines()), and as a thread ends, for which the program waits.
 #pragma once
 
 #include <sys/syscall.h>

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <new>
 
-#include "core/memory_calls.hpp"
 #include "roce/wire/cm.hpp"
 
 namespace sluice::roce::group {
@@ -44,13 +43,19 @@ struct Table::Layout {
 };
 static_assert(std::atomic<Holder>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-Result<Table::Layout*> Table::attach(int memory) {
-    void* const at = mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (at == MAP_FAILED) {
-        return Error::from_errno(errno, "can't map the table of the processes that share an address");
+// The pages are zero, or another process has made a Layout there.
+Table::Table(Descriptor memory, MappedBytes mapped) noexcept
+    : memory_(std::move(memory)), mapped_(std::move(mapped)),
+      layout_(*std::launder(reinterpret_cast<Layout*>(mapped_.at()))) {}
+
+Result<std::unique_ptr<Table>> Table::attach(Descriptor memory) {
+    Result<MappedBytes> mapped =
+        MappedBytes::map("can't map the table of the processes that share an address", memory.get(), 0,
+                         sizeof(Layout), PROT_READ | PROT_WRITE);
+    if (!mapped) {
+        return std::move(mapped).error();
     }
-    // Its pages are zero, or another process has made a Layout there.
-    return std::launder(static_cast<Layout*>(at));
+    return std::unique_ptr<Table>(new Table(std::move(memory), *std::move(mapped)));
 }
 
 Result<std::unique_ptr<Table>> Table::create() {
@@ -63,17 +68,17 @@ Result<std::unique_ptr<Table>> Table::create() {
         fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
         return Error::from_errno(errno, "no memory for the processes that share an address");
     }
-    Result<Layout*> layout = attach(memory.get());
-    if (!layout) {
-        return std::move(layout).error();
+    Result<std::unique_ptr<Table>> table = attach(std::move(memory));
+    if (table) {
+        RandomStream random(key->derive("group"));
+        Layout& layout = (*table)->layout_;
+        layout.magic = kMagic;
+        layout.group = random.draw_64();
+        for (std::uint32_t& word : layout.words) {
+            word = random.draw();
+        }
     }
-    RandomStream random(key->derive("group"));
-    (*layout)->magic = kMagic;
-    (*layout)->group = random.draw_64();
-    for (std::uint32_t& word : (*layout)->words) {
-        word = random.draw();
-    }
-    return std::unique_ptr<Table>(new Table(std::move(memory), **layout));
+    return table;
 }
 
 Result<std::unique_ptr<Table>> Table::map(Descriptor memory) {
@@ -84,20 +89,12 @@ Result<std::unique_ptr<Table>> Table::map(Descriptor memory) {
         return Error(ErrorKind::kProtocol,
                      "the processes that share this address use another version of this library");
     }
-    Result<Layout*> layout = attach(memory.get());
-    if (!layout) {
-        return std::move(layout).error();
-    }
-    std::unique_ptr<Table> table(new Table(std::move(memory), **layout));
-    if ((*layout)->magic != kMagic) {
+    Result<std::unique_ptr<Table>> table = attach(std::move(memory));
+    if (table && (*table)->layout_.magic != kMagic) {
         return Error(ErrorKind::kProtocol,
                      "the processes that share this address use another version of this library");
     }
     return table;
-}
-
-Table::~Table() {
-    unmap_memory(&layout_, sizeof(Layout));
 }
 
 std::uint64_t Table::group() const noexcept {

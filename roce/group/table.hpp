@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "core/descriptor.hpp"
+#include "core/mapped_bytes.hpp"
 #include "core/random.hpp"
 #include "core/result.hpp"
 #include "roce/engine/share.hpp"
@@ -49,7 +50,6 @@ class Table {
     static Result<std::unique_ptr<Table>> map(Descriptor memory);
     Table(const Table&) = delete;
     Table& operator=(const Table&) = delete;
-    ~Table();
 
     int descriptor() const noexcept { return memory_.get(); }
     // A number that distinguishes this group from all others.
@@ -92,16 +92,16 @@ class Table {
 
   private:
     struct Layout;
-    explicit Table(Descriptor memory, Layout& layout) noexcept
-        : memory_(std::move(memory)), layout_(layout) {}
-    static Result<Layout*> attach(int memory);
+    Table(Descriptor memory, MappedBytes mapped) noexcept;
+    static Result<std::unique_ptr<Table>> attach(Descriptor memory);
     std::atomic<std::uint32_t>* word_of(std::uint64_t service, Place place) const noexcept;
     std::uint32_t seat_with(std::uint32_t word) const noexcept;
     bool is_held(std::uint32_t word) const noexcept;
     bool is_held_by_another(std::uint64_t service, Place place, Holder holder) const noexcept;
 
     Descriptor memory_;
-    Layout& layout_;
+    MappedBytes mapped_;
+    Layout& layout_; // there
 };
 
 } // namespace sluice::roce::group

@@ -156,7 +156,8 @@ Result<std::unique_ptr<Board>> Board::create(const BoardSize& size, const BoardO
     if (!file) {
         return std::move(file).error();
     }
-    Result<MappedBytes> mapped = MappedBytes::map(file->get(), 0, bytes, PROT_READ | PROT_WRITE);
+    Result<MappedBytes> mapped = MappedBytes::map("can't map the board of a process of this host",
+                                                  file->get(), 0, bytes, PROT_READ | PROT_WRITE);
     if (!mapped) {
         return std::move(mapped).error();
     }
@@ -242,7 +243,8 @@ Result<PeerBoard> PeerBoard::map(const Descriptor& file) {
     if (bytes < kHeaderBytes) {
         return is_no_board();
     }
-    Result<MappedBytes> mapped = MappedBytes::map(file.get(), 0, bytes, PROT_READ);
+    Result<MappedBytes> mapped =
+        MappedBytes::map("can't map the board of a process of this host", file.get(), 0, bytes, PROT_READ);
     if (!mapped) {
         return std::move(mapped).error();
     }

@@ -19,10 +19,10 @@
 
 #include "core/descriptor.hpp"
 #include "core/life_sign.hpp"
+#include "core/mapped_bytes.hpp"
 #include "core/result.hpp"
 #include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/share.hpp"
-#include "roce/near/mapped_bytes.hpp"
 
 namespace sluice::roce::near {
 

@@ -17,6 +17,7 @@ namespace {
 
 using Word = std::atomic<std::uint32_t>;
 
+constexpr const char* kCantMapRing = "can't map a ring of packets of a process of this host";
 constexpr std::uint64_t kRingMagic = 0x736c756963657202;   // and the layout's version
 constexpr std::size_t kHeadBytes = std::size_t{64} * 1024; // a page, wherever we run
 constexpr std::size_t kLineBytes = 64;
@@ -69,8 +70,9 @@ std::atomic_ref<std::uint32_t> length_at(const MappedBytes& ring, std::uint32_t 
 }
 
 Result<MappedBytes> map_twice(int file) {
-    Result<MappedBytes> mapped = MappedBytes::map(-1, 0, kHeadBytes + 2 * std::size_t{kRingBytes}, PROT_NONE,
-                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    Result<MappedBytes> mapped =
+        MappedBytes::map(kCantMapRing, -1, 0, kHeadBytes + 2 * std::size_t{kRingBytes}, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (!mapped) {
         return mapped;
     }
@@ -79,7 +81,7 @@ Result<MappedBytes> map_twice(int file) {
                     offset) != MAP_FAILED;
     };
     if (!fix(0, kHeadBytes + kRingBytes, 0) || !fix(kHeadBytes + kRingBytes, kRingBytes, kHeadBytes)) {
-        return Error::from_errno(errno, "can't map a ring of packets of a process of this host");
+        return Error::from_errno(errno, kCantMapRing);
     }
     return mapped;
 }

@@ -26,10 +26,10 @@
 #include <utility>
 
 #include "core/descriptor.hpp"
+#include "core/mapped_bytes.hpp"
 #include "core/result.hpp"
 #include "roce/engine/memory.hpp"
 #include "roce/engine/out_packet.hpp"
-#include "roce/near/mapped_bytes.hpp"
 
 namespace sluice::roce::near {
 

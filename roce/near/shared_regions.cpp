@@ -22,6 +22,7 @@ namespace sluice::roce::near {
 
 namespace {
 
+constexpr const char* kCantMapMemory = "can't map memory of a process of this host";
 constexpr std::uint32_t kUsesBeforeSearch = 4;
 constexpr std::uint32_t kUsesBeforeExchange = 256;
 constexpr std::uint32_t kWritingAccess = engine::kRemoteWrite | engine::kRemoteAtomic;
@@ -125,11 +126,12 @@ std::uint64_t page_bytes_of(const Descriptor& file) noexcept {
 Result<MappedBytes> map_as_durable(const engine::PublishedRegion& region, const Descriptor& file,
                                    std::uint64_t offset, std::uint64_t len_bytes) {
     const int protection = PROT_READ | (needs_writing(region) ? PROT_WRITE : 0);
-    Result<MappedBytes> bytes =
-        MappedBytes::map(file.get(), offset, len_bytes, protection, MAP_SHARED_VALIDATE | MAP_SYNC);
+    Result<MappedBytes> bytes = MappedBytes::map(kCantMapMemory, file.get(), offset, len_bytes, protection,
+                                                 MAP_SHARED_VALIDATE | MAP_SYNC);
     const bool may_be_lost = (region.access & engine::kFlushPersistent) == 0;
-    return bytes || !may_be_lost ? std::move(bytes)
-                                 : MappedBytes::map(file.get(), offset, len_bytes, protection);
+    return bytes || !may_be_lost
+               ? std::move(bytes)
+               : MappedBytes::map(kCantMapMemory, file.get(), offset, len_bytes, protection);
 }
 
 } // namespace

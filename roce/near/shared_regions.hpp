@@ -21,8 +21,8 @@
 #include <memory>
 #include <optional>
 
+#include "core/mapped_bytes.hpp"
 #include "roce/near/board.hpp"
-#include "roce/near/mapped_bytes.hpp"
 
 namespace sluice::roce::near {
 

@@ -35,10 +35,10 @@ Receiver::Receiver(int socket, const engine::Address& local, PcapRecorder* recor
                    ReceiveCounters* counters)
     : socket_(socket), local_(local), recorder_(recorder),
       counters_(counters != nullptr ? *counters : own_counters_),
-      bytes_(make_pages(kMaxMessages * kMessageBytes)),
+      bytes_(MappedBytes::allocate(kMaxMessages * kMessageBytes)),
       valid_(std::make_unique_for_overwrite<Valid[]>(std::size_t{kMaxMessages} * kMaxSegments)) {
     for (std::uint32_t i = 0; i < kMaxMessages; ++i) {
-        vectors_[i] = {bytes_.get() + i * kMessageBytes, kMessageBytes};
+        vectors_[i] = {bytes_.at() + i * kMessageBytes, kMessageBytes};
     }
 }
 

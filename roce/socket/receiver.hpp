@@ -23,7 +23,7 @@
 
 #include <memory>
 
-#include "core/pages.hpp"
+#include "core/mapped_bytes.hpp"
 #include "roce/engine/engine.hpp"
 #include "roce/socket/address.hpp"
 #include "roce/socket/counters.hpp"
@@ -100,7 +100,7 @@ class Receiver {
     bool parse(const Valid& valid, wire::Packet& packet, wire::Grh& grh) noexcept;
 
     const std::uint8_t* bytes_of(std::uint32_t message) const noexcept {
-        return bytes_.get() + message * kMessageBytes;
+        return reinterpret_cast<const std::uint8_t*>(bytes_.at()) + message * kMessageBytes;
     }
 
     int socket_;
@@ -109,7 +109,7 @@ class Receiver {
     ReceiveCounters own_counters_;
     ReceiveCounters& counters_;
     IdentificationWatch watch_;
-    Pages bytes_; // touched only as far as messages reach
+    MappedBytes bytes_; // touched only as far as messages reach
     std::unique_ptr<Valid[]> valid_;
     std::uint32_t valid_count_ = 0;
     std::array<Source, kMaxMessages> sources_{};

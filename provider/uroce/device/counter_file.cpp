@@ -13,7 +13,6 @@
 #include <string>
 
 #include "core/log.hpp"
-#include "core/memory_calls.hpp"
 #include "provider/uroce/device/counter_reader.hpp"
 #include "roce/socket/address.hpp"
 
@@ -54,12 +53,6 @@ CounterFile::CounterFile() {
     }
 }
 
-CounterFile::~CounterFile() {
-    if (mapped_ != nullptr) {
-        unmap_memory(mapped_, kWholeFileBytes);
-    }
-}
-
 // Nobody can guess the name, or put a link in its place.
 bool CounterFile::create(const std::string& directory) {
     remove_old_counters(directory);
@@ -89,13 +82,14 @@ bool CounterFile::fill(const std::string& path) {
     if (errno != 0) {
         return false;
     }
-    void* const mapped = mmap(nullptr, kWholeFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
-    if (mapped == MAP_FAILED) {
+    Result<MappedBytes> mapped =
+        MappedBytes::map("can't map the counters", file_.get(), 0, kWholeFileBytes, PROT_READ | PROT_WRITE);
+    if (!mapped) {
         return false;
     }
-    mapped_ = static_cast<std::uint8_t*>(mapped);
+    mapped_ = *std::move(mapped);
     reserved_ = kRoomsAt;
-    auto& header = *reinterpret_cast<FileHeader*>(mapped_);
+    auto& header = *reinterpret_cast<FileHeader*>(mapped_.at());
     static_assert(kCounters <= kMaxCounters);
     header.counters = kCounters;
     header.pid = getpid();
@@ -108,7 +102,7 @@ bool CounterFile::fill(const std::string& path) {
         const char* const name = counter_names()[i];
         put(header.names[i], name != nullptr ? name : "");
     }
-    row_table_ = std::make_unique<RowTable>(file_.get(), mapped_);
+    row_table_ = std::make_unique<RowTable>(file_.get(), reinterpret_cast<std::uint8_t*>(mapped_.at()));
     std::atomic_thread_fence(std::memory_order_release); // a reader of the magic word finds the rest
     header.magic = kCounterMagic;
     SLUICE_LOG(kDebug, "uroce", "counting in %s", path.c_str());
@@ -117,7 +111,7 @@ bool CounterFile::fill(const std::string& path) {
 
 CounterRoom* CounterFile::room_in_file(std::size_t index) noexcept {
     const std::size_t at = kRoomsAt + index * kRoomBytes;
-    if (mapped_ == nullptr || index >= kMaxCounterRooms) {
+    if (mapped_.at() == nullptr || index >= kMaxCounterRooms) {
         return nullptr;
     }
     if (at + kRoomBytes > reserved_) {
@@ -129,7 +123,7 @@ CounterRoom* CounterFile::room_in_file(std::size_t index) noexcept {
         }
         reserved_ = at + kRoomBytes;
     }
-    return reinterpret_cast<CounterRoom*>(mapped_ + at);
+    return reinterpret_cast<CounterRoom*>(mapped_.at() + at);
 }
 
 CounterFile::Room& CounterFile::free_room() {

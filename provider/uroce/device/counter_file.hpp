@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/descriptor.hpp"
+#include "core/mapped_bytes.hpp"
 #include "provider/uroce/device/addresses.hpp"
 #include "provider/uroce/device/counter_format.hpp"
 #include "provider/uroce/device/counters.hpp"
@@ -32,7 +33,7 @@ class CounterFile {
     CounterFile();
     CounterFile(const CounterFile&) = delete;
     CounterFile& operator=(const CounterFile&) = delete;
-    ~CounterFile();
+    ~CounterFile() = default;
 
     // All zero, until release(). Any number of them may have one name; a reader sees their sum.
     DeviceCounters& acquire(std::string_view device, std::string_view address);
@@ -62,7 +63,7 @@ class CounterFile {
     std::vector<Room>::iterator room_of(const DeviceCounters& counters) noexcept;
 
     Descriptor file_;
-    std::uint8_t* mapped_ = nullptr;
+    MappedBytes mapped_;
     std::size_t reserved_ = 0; // bytes of the file, up to its rows, that have their memory
     std::unique_ptr<RowTable> row_table_;
     std::vector<Room> rooms_;
