@@ -297,7 +297,7 @@ std::vector<SimulatedMemory::DirtyLine> SimulatedMemory::dirty_lines(LineRun byt
         const std::optional<std::size_t> copied = copy_own_memory(at, std::span(copy_).first(wanted));
         if (!copied) {
             report::write_blind_spot("stores that peers in other processes should have seen, where "
-                                     "process_vm_readv() is refused");
+                                     "the calls that copy memory are refused");
             return dirty;
         }
         if (*copied != 0) {
