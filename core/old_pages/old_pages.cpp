@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "core/fault_access.hpp"
 #include "core/fault_chain.hpp"
 #include "core/old_pages/page_states.hpp"
 #include "core/own_memory.hpp"
@@ -76,8 +77,7 @@ bool is_old_word(const Page& page, std::uintptr_t address) noexcept {
 
 struct Fault {
     std::uintptr_t address = 0;
-    const void* code = nullptr; // where the program is; null where that isn't known
-    bool is_store = false;
+    Access access = Access::kUnknown;
 };
 
 // A fault that names only its page tells of an old line where the page has no others.
@@ -87,8 +87,9 @@ bool is_old_access(const Page& page, const Fault& fault) noexcept {
 }
 
 // Whether an access to an old line is one that is asked for.
-bool is_asked_for(const Page& page, std::uintptr_t address, bool is_store) noexcept {
-    return !page.is_of_loads.load(std::memory_order_relaxed) || (!is_store && is_old_word(page, address));
+bool is_asked_for(const Page& page, const Fault& fault) noexcept {
+    return !page.is_of_loads.load(std::memory_order_relaxed) ||
+           (fault.access == Access::kLoad && is_old_word(page, fault.address));
 }
 
 // By the kernel, since another thread may close the page at this moment, and a fault in a handler is the end.
@@ -137,28 +138,10 @@ bool is_known_to_thread(const Page& page) noexcept {
     return of_thread.event != 0 && since >= 0;
 }
 
-Fault describe(const siginfo_t& info, [[maybe_unused]] const ucontext_t& context) noexcept {
-    Fault fault{.address = reinterpret_cast<std::uintptr_t>(info.si_addr)};
-#if defined(__x86_64__)
-    constexpr greg_t kIsStore = 2;
-    fault.code = reinterpret_cast<const void*>(context.uc_mcontext.gregs[REG_RIP]);
-    fault.is_store = (context.uc_mcontext.gregs[REG_ERR] & kIsStore) != 0;
-#endif
-    return fault;
-}
-
-// Ours and the kernel's frames left out. A frame is a return address, so that one behind the instruction is
-// needed.
-report::Stack stack_of(const Fault& fault) noexcept {
-    const report::Stack all = report::capture();
-    const auto frames = all.frames();
-    auto first = std::ranges::find(frames, fault.code);
-    report::Stack stack;
-    for (; first != frames.end(); ++first) {
-        stack.addresses[stack.count] = stack.count == 0 ? static_cast<const char*>(*first) + 1 : *first;
-        ++stack.count;
-    }
-    return stack.count != 0 ? stack : all;
+// Not every unwinder passes the handler's frame: then the handler's own stack.
+report::Stack stack_of_fault() noexcept {
+    const report::Stack stack = report::capture_fault();
+    return stack.count > 1 ? stack : report::capture();
 }
 
 void open_until_next_event(Page& page) noexcept {
@@ -183,11 +166,10 @@ void open_for_a_step(Page& page, [[maybe_unused]] ucontext_t& context) noexcept 
 }
 
 void on_closed(Page& page, const Fault& fault, ucontext_t& context) noexcept {
-    const bool is_found = is_old_access(page, fault) && is_known_to_thread(page) &&
-                          is_asked_for(page, fault.address, fault.is_store);
+    const bool is_found = is_old_access(page, fault) && is_known_to_thread(page) && is_asked_for(page, fault);
     if (!is_found) {
         // The store may be part of a large copy: to step through it would take too long.
-        if (fault.is_store && page.is_of_loads.load(std::memory_order_relaxed)) {
+        if (fault.access != Access::kLoad && page.is_of_loads.load(std::memory_order_relaxed)) {
             open_until_next_event(page);
         } else {
             open_for_a_step(page, context);
@@ -199,19 +181,20 @@ void on_closed(Page& page, const Fault& fault, ucontext_t& context) noexcept {
     if (is_first) {
         record_with_word(page, {.address = fault.address,
                                 .old = old_around(fault.address),
-                                .is_store = fault.is_store,
+                                .is_store = fault.access == Access::kStore,
                                 .time_ns = report::timeline_now_ns(),
-                                .stack = stack_of(fault)});
+                                .stack = stack_of_fault()});
     }
 }
 
 // False: the fault isn't ours.
 bool take_fault(const siginfo_t& info, ucontext_t& context) noexcept {
-    const Fault fault = describe(info, context);
-    Page* const page = info.si_code > 0 ? find(page_of(fault.address)) : nullptr;
+    const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
+    Page* const page = info.si_code > 0 ? find(page_of(address)) : nullptr;
     if (page == nullptr) {
         return false;
     }
+    const Fault fault{.address = address, .access = access_of_fault(context)};
     OfThread& mine = of_thread;
     const State state = settled(*page);
     if (state == State::kClosed) {

@@ -34,12 +34,6 @@ namespace sluice::old_pages {
 
 constexpr std::uintptr_t kLineBytes = 64; // a page's lines are the bits of a word
 constexpr std::uintptr_t kWordBytes = 8;
-// Whether this CPU's faults say which of them they are.
-#if defined(__x86_64__)
-constexpr bool kKnowsLoads = true;
-#else
-constexpr bool kKnowsLoads = false;
-#endif
 // Whether they say which byte was accessed. On s390x they name the page: there such an access is recorded
 // only where all lines of the page are old.
 #if defined(__s390x__)
@@ -74,9 +68,9 @@ bool is_open(std::uintptr_t page) noexcept;
 struct Touch {
     std::uintptr_t address = 0;
     coherence::LineRun old = {}; // those around it
-    bool is_store = false;
-    std::uint64_t word = 0;    // what the accessed word holds, where loads alone are recorded
-    std::uint64_t time_ns = 0; // as the coherence timeline has it
+    bool is_store = false;       // where that is known
+    std::uint64_t word = 0;      // what the accessed word holds, where loads alone are recorded
+    std::uint64_t time_ns = 0;   // as the coherence timeline has it
     report::Stack stack;
 };
 // Takes one that was recorded; one thread at a time. False: there is none.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/fault_access.hpp"
 #include "core/file_tree.hpp"
 #include "core/mappings.hpp"
 #include "layers/hosts/host.hpp"
@@ -57,7 +58,7 @@ void Host::close_old_page_locked(const SharedFile& file, std::uintptr_t page, st
 }
 
 Result<void> Host::close_old(const report::Stack& observed) {
-    if (!old_pages::kKnowsLoads) {
+    if (!kKnowsAccesses) {
         return {};
     }
     report_loads();

@@ -10,8 +10,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "core/fault_access.hpp"
 #include "core/fault_chain.hpp"
-#include "layers/check/pages/access.hpp"
 #include "layers/check/pages/protection.hpp"
 
 namespace sluice::layers::check::pages {

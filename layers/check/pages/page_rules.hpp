@@ -5,11 +5,10 @@
 
 #include <sys/mman.h>
 
+#include "core/fault_access.hpp"
 #include "layers/check/pages/page_table.hpp"
 
 namespace sluice::layers::check::pages {
-
-enum class Access : std::uint8_t { kLoad, kStore, kUnknown };
 
 inline bool is_known(Rights rights) noexcept {
     return rights == Rights::kRead || rights == Rights::kReadWrite;

@@ -45,7 +45,7 @@ void assert_touch(std::uint64_t tag, const void* address, bool is_store) {
     assert_true(take_touch(touch));
     assert_int_equal(touch.tag, tag);
     assert_ptr_equal(touch.address, address);
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv)
     assert_true(touch.is_known_kind);
 #endif
     if (touch.is_known_kind) {

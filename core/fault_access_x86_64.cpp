@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "layers/check/pages/access.hpp"
+#include "core/fault_access.hpp"
 
-namespace sluice::layers::check::pages {
+namespace sluice {
 
 // The error code that the processor pushes: Intel's manual, volume 3, "Page-Fault Exception".
 Access access_of_fault(const ucontext_t& context) noexcept {
@@ -9,4 +9,4 @@ Access access_of_fault(const ucontext_t& context) noexcept {
     return (context.uc_mcontext.gregs[REG_ERR] & kWrite) != 0 ? Access::kStore : Access::kLoad;
 }
 
-} // namespace sluice::layers::check::pages
+} // namespace sluice

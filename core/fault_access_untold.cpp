@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "layers/check/pages/access.hpp"
+#include "core/fault_access.hpp"
 
-namespace sluice::layers::check::pages {
+namespace sluice {
 
 Access access_of_fault(const ucontext_t& /*context*/) noexcept {
     return Access::kUnknown;
 }
 
-} // namespace sluice::layers::check::pages
+} // namespace sluice
