@@ -63,6 +63,7 @@ struct Connection {
     engine::Nanoseconds give_up_at = engine::kNever;
     engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
     bool is_there = false;                   // the peer, which has asked for patience
+    bool is_looked_for = false;              // the peer, which hasn't answered
     bool asked_for_patience = false;         // we: the peer won't soon ask again for what is lost
     std::uint8_t copies_left = 0;            // of our last message, for which the peer won't ask
     Vigil vigil;

@@ -13,8 +13,10 @@ constexpr std::uint32_t kOutbox = 256, kEvents = 64;
 constexpr engine::Nanoseconds kBetweenQuestions = 1'000'000'000;
 
 // On this machine's loopback network nothing is slow or far. A peer that doesn't answer isn't there yet, or
-// won't be.
-constexpr engine::Nanoseconds kAskOftenFor = 2'000'000'000;
+// won't be: after a time it is looked for. One that is there by then leaves a request unanswered for two
+// seconds more at most, since it may be about to listen, and answers the next one.
+constexpr engine::Nanoseconds kLookAfter = 2'000'000'000;
+constexpr engine::Nanoseconds kAskOftenFor = 4'500'000'000;
 constexpr engine::Nanoseconds kOften = 50'000'000;
 
 // An answer behind an MRA is said again after 50, 150, 350 and 750 ms.
@@ -44,6 +46,7 @@ void Lifecycle::begin(Connection& c, const Mad& first, engine::Nanoseconds now) 
     c.retries_left = c.timing.max_retries;
     c.give_up_at = c.timing.give_up_after == 0 ? engine::kNever : now + c.timing.give_up_after;
     c.ask_often_until = may_not_be_there(c) ? now + kAskOftenFor : 0;
+    c.is_looked_for = false;
     say(c, first);
     expect_answer(c, until_next_question(c), now);
 }
@@ -226,11 +229,13 @@ void Lifecycle::send_copy(Connection& c, engine::Nanoseconds now) noexcept {
 
 // None of these counts as a retry.
 void Lifecycle::ask_often(Connection& c, engine::Nanoseconds now) noexcept {
+    if (now >= c.ask_often_until - (kAskOftenFor - kLookAfter) && !c.is_looked_for && !c.is_there &&
+        !silent_.full()) {
+        silent_.grow() = static_cast<ConnectionId>(c.comm_id);
+        c.is_looked_for = true;
+    }
     if (now >= c.ask_often_until) {
         c.ask_often_until = 0;
-        if (!c.is_there && !silent_.full()) {
-            silent_.grow() = static_cast<ConnectionId>(c.comm_id);
-        }
     }
     ++counters_.repeats_out;
     push(c, c.last);

@@ -10,6 +10,9 @@
 
 namespace sluice::roce::cm {
 
+// As long as a process that has the device open may take until it listens.
+inline constexpr engine::Nanoseconds kTimeToBegin = 2'000'000'000;
+
 class PortClaims {
   public:
     PortClaims() = default;
@@ -21,6 +24,8 @@ class PortClaims {
     virtual bool claim(std::uint64_t service, const engine::Address& local) noexcept = 0;
     // Whether any process listens there at all addresses.
     virtual bool is_claimed_everywhere(std::uint64_t service) const noexcept = 0;
+    // Whether no process of the address has had its device open for kTimeToBegin.
+    virtual bool may_all_claim_soon() const noexcept = 0;
     // Of one that was claimed.
     virtual void release(std::uint64_t service, const engine::Address& local) noexcept = 0;
 

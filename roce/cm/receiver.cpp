@@ -90,8 +90,8 @@ void Receiver::refuse(const In& in, const Ids& ids, Refused message, std::uint16
 
 // Some servers close their listener when they have accepted, and listen again for the next connection of the
 // same client, which may be quicker. A peer on loopback asks again soon, and is not refused for a moment.
-// And a program that has just started has the device before it listens: who asks is asked to ask again, for a
-// moment.
+// And a program that has just started has the device before it listens: a request is left unanswered for a
+// moment, and for two seconds while no process of the address has been there for longer than that.
 bool Receiver::may_listen_soon(std::uint64_t service_id, std::uint32_t remote_comm_id,
                                const In& in) noexcept {
     if (!engine::is_loopback(in.source)) {
@@ -105,7 +105,8 @@ bool Receiver::asks_since_just_now(std::uint32_t remote_comm_id, const In& in) n
     constexpr engine::Nanoseconds kTimeToListen = 100'000'000;
     for (const Unheard& known : unheard_) {
         if (known.tid == in.tid && known.remote_comm_id == remote_comm_id && known.source == in.source) {
-            return in.now - known.since < kTimeToListen;
+            const bool may_begin = config_.claims != nullptr && config_.claims->may_all_claim_soon();
+            return in.now - known.since < (may_begin ? kTimeToBegin : kTimeToListen);
         }
     }
     unheard_[unheard_count_++ % unheard_.size()] = {in.source, in.tid, remote_comm_id, in.now};

@@ -77,7 +77,7 @@ class Receiver {
         std::uint32_t remote_comm_id = 0;
         engine::Nanoseconds since = 0;
     };
-    std::array<Unheard, 32> unheard_{};
+    std::array<Unheard, 128> unheard_{};
     std::uint32_t unheard_count_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "core/log.hpp"
 #include "core/thread.hpp"
 #include "roce/group/messages.hpp"
+#include "roce/group/stopwatch.hpp"
 #include "roce/wire/cm.hpp"
 #include "roce/wire/mad.hpp"
 
@@ -190,6 +191,11 @@ void Group::hand_on(const engine::InPacket& in) noexcept {
 
 bool Group::is_ours(const engine::Address& address) const noexcept {
     return address == config_.local || has(address);
+}
+
+bool Group::may_all_claim_soon() const noexcept {
+    constexpr auto kTimeToBeginMs = static_cast<std::int64_t>(cm::kTimeToBegin / 1'000'000);
+    return !table_->has_member_before(Stopwatch::now_ms() - kTimeToBeginMs);
 }
 
 void Group::watch(const engine::Address& address, std::uint32_t peer_qpn) noexcept {

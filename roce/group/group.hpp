@@ -95,6 +95,7 @@ class Group final : public cm::PortClaims, Arrivals {
     bool is_claimed_everywhere(std::uint64_t service) const noexcept override {
         return table_->is_service_taken(service, Place::kEverywhere);
     }
+    bool may_all_claim_soon() const noexcept override;
     void release(std::uint64_t service, const engine::Address& local) noexcept override {
         table_->give_up_service(service, place_of(local), holder_);
     }

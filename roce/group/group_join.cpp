@@ -341,7 +341,8 @@ Result<void> Group::call_members(std::uint32_t seat, bool is_new) {
 }
 
 void Group::sit_down(std::uint32_t seat) noexcept {
-    (void)table_->take_seat(seat, holder_); // it is free: no other process joins now
+    // It is free: no other process joins now.
+    (void)table_->take_seat(seat, holder_, Stopwatch::now_ms());
     share_ = engine::Share(table_->words(), seat);
 }
 

@@ -11,8 +11,15 @@ namespace sluice::roce::group {
 
 class Stopwatch {
   public:
-    Stopwatch() noexcept : start_(now()) {}
-    int passed_ms() const noexcept { return static_cast<int>(now() - start_); }
+    Stopwatch() noexcept : start_ms_(now_ms()) {}
+    int passed_ms() const noexcept { return static_cast<int>(now_ms() - start_ms_); }
+
+    // On a clock that all processes share, but in a time namespace of their own.
+    static std::int64_t now_ms() noexcept {
+        timespec time{};
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+    }
 
     static void pause() noexcept {
         const timespec nap{.tv_sec = 0, .tv_nsec = 1'000'000};
@@ -20,12 +27,7 @@ class Stopwatch {
     }
 
   private:
-    static std::int64_t now() noexcept {
-        timespec time{};
-        clock_gettime(CLOCK_MONOTONIC, &time);
-        return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-    }
-    std::int64_t start_;
+    std::int64_t start_ms_;
 };
 
 } // namespace sluice::roce::group

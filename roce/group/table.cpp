@@ -15,7 +15,7 @@ namespace sluice::roce::group {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x736c7569636533; // and the layout's version
+constexpr std::uint64_t kMagic = 0x736c7569636534; // and the layout's version
 constexpr std::uint64_t kPortMask = 0xffff;
 constexpr std::array<std::uint64_t, 3> kPortSpaces = {wire::kPortSpaceTcp, wire::kPortSpaceUdp,
                                                       wire::kPortSpaceIb};
@@ -35,6 +35,7 @@ struct Table::Layout {
     std::uint64_t group;
     engine::Share::Words words;
     std::array<std::atomic<Holder>, kSeats> seats;
+    std::array<std::atomic<std::int64_t>, kSeats> taken_ms; // when its last holder took the seat
     std::array<std::array<std::atomic<Holder>, kSeats>, kMaxFurther> users; // of further addresses
     std::atomic<std::uint64_t> generation; // of the further address that was made last
     // 13 MiB, of which the pages are there that were touched.
@@ -109,9 +110,23 @@ Holder Table::holder(std::uint32_t seat) const noexcept {
     return layout_.seats[seat].load(std::memory_order_acquire); // partner: release in take_seat()
 }
 
-bool Table::take_seat(std::uint32_t seat, Holder holder) noexcept {
-    Holder free = kNobody;
+// One process at a time does.
+bool Table::take_seat(std::uint32_t seat, Holder holder, std::int64_t now_ms) noexcept {
+    Holder free = this->holder(seat);
+    if (free != kNobody) {
+        return false;
+    }
+    layout_.taken_ms[seat].store(now_ms, std::memory_order_relaxed);
     return layout_.seats[seat].compare_exchange_strong(free, holder, std::memory_order_acq_rel);
+}
+
+bool Table::has_member_before(std::int64_t when_ms) const noexcept {
+    for (std::uint32_t seat = 0; seat < kSeats; ++seat) {
+        if (holder(seat) != kNobody && layout_.taken_ms[seat].load(std::memory_order_relaxed) < when_ms) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void Table::give_up_seat(std::uint32_t seat, Holder holder) noexcept {

@@ -57,8 +57,10 @@ class Table {
     engine::Share::Words words() const noexcept;
 
     Holder holder(std::uint32_t seat) const noexcept;
-    // False: SEAT isn't free.
-    bool take_seat(std::uint32_t seat, Holder holder) noexcept;
+    // False: SEAT isn't free. NOW_MS is on a clock that all processes share.
+    bool take_seat(std::uint32_t seat, Holder holder, std::int64_t now_ms) noexcept;
+    // Whether somebody has a seat since before WHEN_MS.
+    bool has_member_before(std::int64_t when_ms) const noexcept;
     // Unless somebody else has it meanwhile.
     void give_up_seat(std::uint32_t seat, Holder holder) noexcept;
 

@@ -126,15 +126,33 @@ TEST(train__segments_for_two_members__what_isnt_the_readers_is_handed_on) {
     assert_true(other.taken.wait_for(13));
 }
 
+TEST(members__begin_for_two_seconds__unless_one_has_been_there_for_longer) {
+    if (cannot_share()) {
+        return;
+    }
+    const engine::Address address = next_address();
+    const group::Stopwatch since;
+    const Member first(address);
+    assert_true(first.group->may_all_claim_soon());
+    while (first.group->may_all_claim_soon()) {
+        assert_true(since.passed_ms() < 60'000);
+        group::Stopwatch::pause();
+    }
+    assert_true(since.passed_ms() >= 2000);
+    const Member second(address);
+    assert_false(first.group->may_all_claim_soon());
+    assert_false(second.group->may_all_claim_soon());
+}
+
 TEST(services__taken_once_and_free_when_their_seat_is) {
     const Result<std::unique_ptr<Table>> made = Table::create();
     assert_true(made.ok());
     Table& table = **made;
     constexpr Holder kOne = 0x1'0000'0003, kOther = 0x1'0000'0005;
     const std::uint64_t service = wire::cm_service_id(wire::kPortSpaceTcp, 7174);
-    assert_true(table.take_seat(3, kOne));
-    assert_true(table.take_seat(4, kOther));
-    assert_false(table.take_seat(4, kOne));
+    assert_true(table.take_seat(3, kOne, 0));
+    assert_true(table.take_seat(4, kOther, 0));
+    assert_false(table.take_seat(4, kOne, 0));
     assert_int_equal(table.seat_of_service(service, Place::kHome), kSeats);
     assert_true(table.take_service(service, Place::kHome, kOne));
     assert_int_equal(table.seat_of_service(service, Place::kHome), 3);
@@ -150,10 +168,26 @@ TEST(services__taken_once_and_free_when_their_seat_is) {
     table.give_up_service(service, Place::kHome, kOther);
     assert_int_equal(table.seat_of_service(service, Place::kHome), 4);
     constexpr Holder kThird = 0x1'0000'0007;
-    assert_true(table.take_seat(5, kThird));
+    assert_true(table.take_seat(5, kThird, 0));
     assert_true(table.take_service(service, Place::kHome, kThird));
     assert_int_equal(table.seat_of_service(service, Place::kHome), 5);
     assert_false(table.take_service(service, Place::kHome, kOther));
+}
+
+TEST(seats__taken_at_a_time__which_the_next_holder_does_not_inherit) {
+    const Result<std::unique_ptr<Table>> made = Table::create();
+    assert_true(made.ok());
+    Table& table = **made;
+    assert_false(table.has_member_before(INT64_MAX));
+    assert_true(table.take_seat(0, 5, 1000) && table.take_seat(7, 7, 3000));
+    assert_false(table.take_seat(7, 9, 10));
+    assert_true(table.has_member_before(1001));
+    assert_false(table.has_member_before(1000));
+    table.give_up_seat(0, 5);
+    assert_false(table.has_member_before(3000));
+    assert_true(table.has_member_before(3001));
+    assert_true(table.take_seat(0, 9, 4000));
+    assert_false(table.has_member_before(3000));
 }
 
 // As rdma_cm has it: two processes may have one port at two addresses, and everywhere is all of them.
@@ -164,7 +198,7 @@ TEST(services__at_several_places__everywhere_excludes_the_others) {
     constexpr Holder kOne = 0x1'0000'0003, kOther = 0x1'0000'0005;
     const std::uint64_t service = wire::cm_service_id(wire::kPortSpaceTcp, 7174);
     const Place last = further_place(kMaxFurther - 1);
-    assert_true(table.take_seat(3, kOne) && table.take_seat(4, kOther));
+    assert_true(table.take_seat(3, kOne, 0) && table.take_seat(4, kOther, 0));
     assert_true(table.take_service(service, Place::kHome, kOne));
     assert_true(table.take_service(service, last, kOther));
     assert_int_equal(table.seat_of_service(service, Place::kHome), 3);

@@ -192,6 +192,7 @@ struct OtherProcess final : PortClaims {
         return service != taken;
     }
     bool is_claimed_everywhere(std::uint64_t /*service*/) const noexcept override { return false; }
+    bool may_all_claim_soon() const noexcept override { return false; }
     void release(std::uint64_t service, const sluice::roce::engine::Address& local) noexcept override {
         releases.emplace_back(service, local);
     }

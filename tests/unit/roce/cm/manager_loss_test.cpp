@@ -228,7 +228,8 @@ TEST(ack_timeout_code__delays__sum_of_both) {
 
 // Both sides on this machine's loopback network, and requests of this attribute that get lost.
 struct Loopback : Bench {
-    explicit Loopback(std::uint16_t lost = wire::CmReq::kAttributeId) {
+    explicit Loopback(std::uint16_t lost = wire::CmReq::kAttributeId, const ManagerConfig& config = {})
+        : Bench({}, config) {
         net.left.where = sluice::roce::test::loopback(1);
         net.right.where = sluice::roce::test::loopback(2);
         swallow = lost;
@@ -278,8 +279,8 @@ TEST(connect__silent_on_loopback_but_there__asked_as_others_are) {
     const Nanoseconds start = bench.net.now;
     const ConnectionId id = *bench.net.left.manager.connect(params, bench.net.now);
     assert_true(bench.wait(bench.left).type == EventType::kUnreachable);
-    // Three answers' time after the two seconds: what was asked often is no retry.
-    assert_int_equal(bench.net.now - start, 2 * kSecond + 3 * (time_of(20) + 2 * time_of(18)));
+    // Three answers' time after the 4.5 seconds: what was asked often is no retry.
+    assert_int_equal(bench.net.now - start, kSecond * 9 / 2 + 3 * (time_of(20) + 2 * time_of(18)));
     bench.net.left.manager.nobody_there(id); // too late to matter
     assert_int_equal(bench.left.size(), 1);
 }
@@ -297,14 +298,14 @@ TEST(connect__program_on_loopback_takes_its_time__left_alone) {
     Loopback bench(0);
     (void)*bench.net.left.manager.connect(bench.patient(), bench.net.now);
     assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
-    const Nanoseconds end = bench.net.now + 3 * kSecond;
+    const Nanoseconds end = bench.net.now + 6 * kSecond;
     while (bench.net.next() < end) {
         assert_true(bench.net.step());
     }
     ConnectionManager::Silent silent;
     assert_false(bench.net.left.manager.next_silent(silent));
-    // It is asked for two seconds, because its listener may close, and then as patiently as it asked for.
-    assert_int_equal(bench.count(bench.sent_left, wire::CmReq::kAttributeId), 41);
+    // It is asked for 4.5 seconds, because its listener may close, and then as patiently as it asked for.
+    assert_int_equal(bench.count(bench.sent_left, wire::CmReq::kAttributeId), 91);
     assert_int_equal(bench.right.size(), 1);
 }
 
@@ -407,6 +408,65 @@ TEST(connect__program_on_loopback_does_not_listen_yet__waits_a_moment) {
         }
         assert_true(bench.net.now - start < kSecond / 5);
     }
+}
+
+// Processes that have begun, all of them, or one that runs already.
+struct Processes final : PortClaims {
+    bool claim(std::uint64_t /*service*/, const Address& /*local*/) noexcept override { return true; }
+    bool is_claimed_everywhere(std::uint64_t /*service*/) const noexcept override { return false; }
+    bool may_all_claim_soon() const noexcept override { return have_all_begun_now; }
+    void release(std::uint64_t /*service*/, const Address& /*local*/) noexcept override {}
+    bool have_all_begun_now = true;
+};
+
+// qperf's server says at which port it will listen before it does.
+TEST(connect__all_processes_on_loopback_have_begun_now__waits_until_one_listens) {
+    for (const Nanoseconds when : {kSecond, 3 * kSecond}) {
+        Processes processes;
+        Loopback bench(0, {.claims = &processes});
+        ConnectionManager& server = bench.net.right.manager;
+        const ListenParams listen{.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 80), .local = {}};
+        bench.net.later(when, [&] { assert_true(server.listen(listen).ok()); });
+        ConnectParams params = bench.patient();
+        params.service_id = listen.service_id;
+        const Nanoseconds start = bench.net.now;
+        (void)*bench.net.left.manager.connect(params, bench.net.now);
+        if (when == kSecond) {
+            assert_true(bench.wait(bench.right).type == EventType::kConnectRequest);
+            assert_true(bench.net.now - start < when + kSecond / 10);
+        } else {
+            assert_true(bench.wait(bench.left).type == EventType::kRejected);
+            assert_int_equal(bench.left[0].reason, reason::kInvalidServiceId);
+            assert_true(bench.net.now - start < kSecond * 21 / 10);
+        }
+    }
+}
+
+// The device of the server's process is opened while the client asks, and nobody ever listens there.
+TEST(connect__processes_on_loopback_begin_while_it_is_asked__refused_two_seconds_later) {
+    for (const Nanoseconds when : {kSecond / 100, kSecond / 2, kSecond * 19 / 10}) {
+        Processes processes;
+        Loopback bench(wire::CmReq::kAttributeId, {.claims = &processes});
+        bench.net.later(when, [&] { bench.swallow = 0; });
+        ConnectParams params = bench.patient();
+        params.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 80);
+        const Nanoseconds start = bench.net.now;
+        (void)*bench.net.left.manager.connect(params, bench.net.now);
+        assert_true(bench.wait(bench.left).type == EventType::kRejected);
+        assert_in_range(bench.net.now - start, when + 2 * kSecond, when + kSecond * 22 / 10);
+    }
+}
+
+TEST(connect__a_process_on_loopback_runs_already__refused_after_a_moment) {
+    Processes processes;
+    Loopback bench(0, {.claims = &processes});
+    bench.net.later(kSecond, [&] { processes.have_all_begun_now = false; });
+    ConnectParams params = bench.patient();
+    params.service_id = wire::cm_service_id(wire::kPortSpaceTcp, 80);
+    const Nanoseconds start = bench.net.now;
+    (void)*bench.net.left.manager.connect(params, bench.net.now);
+    assert_true(bench.wait(bench.left).type == EventType::kRejected);
+    assert_in_range(bench.net.now - start, kSecond, kSecond * 11 / 10);
 }
 
 } // namespace
