@@ -42,5 +42,9 @@ if(SLUICE_ARCH STREQUAL aarch64 AND SLUICE_TOOLS)
     DEPENDS counted_sync inline_bytes lab_query_device provider_import provider_removal provider_verbs sluice sluice_command
             sluice_provider_probe sluice_preload sluice_check sluice_trace dapl-sluice rpma test_rpma_transfers test_rpma_queues
             test_udapl_dapl_endpoints test_udapl_dapl_events test_udapl_dapl_memory test_udapl_dapl_simulated
+            test_core_fault_access test_core_old_pages test_core_own_memory test_check_pages sluice_sync_hosts
+            race_17_wrong race_17_corrected race_18_wrong race_18_corrected race_48_wrong race_48_corrected
+            race_49_wrong race_49_corrected race_50_wrong race_50_corrected race_89_wrong race_89_corrected
+            race_90_wrong race_90_corrected
             ${examples} ${provider_tests})
 endif()
