@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/not_cancelled.hpp"
+#include "core/socket_calls.hpp"
 
 namespace sluice::roce::socket {
 namespace {
@@ -59,8 +59,7 @@ std::uint32_t Receiver::fetch(std::uint32_t max_messages) noexcept {
     max_messages = std::min(max_messages, kMaxMessages);
     valid_count_ = 0;
     prepare(std::exchange(used_messages_, 0));
-    const NotCancelled guard;
-    const int taken = recvmmsg(socket_, messages_.data(), max_messages, MSG_DONTWAIT, nullptr);
+    const int taken = receive_messages(socket_, messages_.data(), max_messages, MSG_DONTWAIT);
     if (taken <= 0) {
         return 0;
     }

@@ -8,6 +8,7 @@
 
 #include "core/log.hpp"
 #include "core/not_cancelled.hpp"
+#include "core/socket_calls.hpp"
 #include "roce/socket/flat_packet.hpp"
 
 namespace sluice::roce::socket {
@@ -110,8 +111,8 @@ bool Sender::flush() noexcept {
     const NotCancelled guard;
     while (next_run_ < run_count_) {
         counters_.calls.add();
-        const int sent = sendmmsg(socket_, &messages_[next_run_],
-                                  static_cast<unsigned>(run_count_ - next_run_), MSG_DONTWAIT);
+        const int sent = send_messages(socket_, &messages_[next_run_],
+                                       static_cast<unsigned>(run_count_ - next_run_), MSG_DONTWAIT);
         if (sent <= 0 && !on_refusal(errno)) {
             return false;
         }

@@ -3,6 +3,7 @@
 // Packets through real sockets of the loopback interface, and hostile bytes into one.
 #include "roce/socket/udp_port.hpp"
 
+#include <dlfcn.h>
 #include <net/ethernet.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -10,9 +11,12 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <tuple>
 #include <vector>
 
 #include "roce/socket/guarded_memory.hpp"
@@ -634,13 +638,21 @@ TEST(open__loopback__knows_its_interface) {
 } // namespace
 
 // In front of the C library's: the outer seam, where the kernel can be played.
-extern "C" int sendmmsg(int socket, mmsghdr* messages, unsigned count, int flags) {
-    if (refusals_left > 0) {
+extern "C" long syscall(long number, ...) noexcept {
+    if (number == SYS_sendmmsg && refusals_left > 0) {
         --refusals_left;
         errno = refusal_errno;
         return -1;
     }
-    return static_cast<int>(syscall(SYS_sendmmsg, socket, messages, count, flags));
+    static const auto real = reinterpret_cast<long (*)(long, ...)>(dlsym(RTLD_NEXT, "syscall"));
+    std::va_list list;
+    va_start(list, number);
+    std::array<long, 6> arguments{};
+    for (long& argument : arguments) {
+        argument = va_arg(list, long);
+    }
+    va_end(list);
+    return std::apply([&](auto... each) { return real(number, each...); }, arguments);
 }
 
 int main() {
