@@ -1,86 +1,54 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What stands before libc's calls with buffers. The kernel refuses protected pages instead of faulting: they
-// are opened for it. Threads may be cancelled in there: nothing on the stack has to be destroyed.
+// What stands before libc's functions with buffers (opened.hpp).
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <span>
 
-#include "layers/check/mappings.hpp"
-#include "layers/check/pages/pages.hpp"
+#include "layers/check/opened.hpp"
 #include "layers/hooks/next.hpp"
 
 namespace {
 
 namespace check = sluice::layers::check;
+using check::Opened;
 using sluice::layers::hooks::Next;
 
-// Others in this process that protect memory, and open it when they are told.
-using Listener = void(const void* memory, std::size_t bytes, int is_store);
-constinit std::array<std::atomic<Listener*>, 8> others = {};
-
-// An access of the kernel's to memory that a request forbids, once the kernel has got so far.
-struct KernelTouch {
-    std::size_t bytes_before = 0;
-    check::pages::Touch touch;
-};
-
-// By its number, as what read() and its like get is declared as memory that nobody reads: where this is
-// inlined, the compiler would warn of reading it. True: a request forbids what the kernel is about to do.
-[[gnu::noinline]] bool open_for_kernel(std::uintptr_t address, std::size_t bytes, bool is_store,
-                                       check::pages::Touch& touch) noexcept {
-    const auto* const memory = reinterpret_cast<const void*>(address); // NOLINT(performance-no-int-to-ptr)
-    const bool is_touch = check::may_be_registered(memory, bytes) &&
-                          check::pages::lift_for_kernel(memory, bytes, is_store, touch);
-    for (const std::atomic<Listener*>& other : others) {
-        Listener* const tell = other.load(std::memory_order_relaxed); // code, which is there before us
-        if (tell == nullptr) {
-            break;
-        }
-        tell(memory, bytes, is_store ? 1 : 0);
-    }
-    return is_touch;
-}
-
-// While a system call has the program's memory.
-class Opened {
+// Of sendmmsg() and recvmmsg(): all of them, since it isn't known which the kernel gets to.
+class OpenedMessages {
   public:
-    Opened(const iovec* pieces, std::size_t count, bool is_store) noexcept {
-        std::size_t before = 0;
-        for (const iovec& piece : std::span(pieces, count)) {
-            open(reinterpret_cast<std::uintptr_t>(piece.iov_base), piece.iov_len, is_store, before);
-            before += piece.iov_len;
+    OpenedMessages(const mmsghdr* messages, unsigned count, bool is_store) noexcept
+        : messages_(messages, std::min(count, kMost)) {
+        for (const mmsghdr& message : messages_) {
+            const Opened opened(message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen, is_store);
+            if (opened.is_forbidden() && !forbidden_) {
+                forbidden_ = opened;
+                number_ = static_cast<int>(&message - messages_.data());
+            }
         }
     }
-    Opened(std::uintptr_t address, std::size_t bytes, bool is_store) noexcept {
-        open(address, bytes, is_store, 0);
-    }
 
-    // DONE is what the call answers: how many bytes it has got through, or less than none.
-    ssize_t after(ssize_t done) const noexcept {
-        if (forbidden_ && done > 0 && static_cast<std::size_t>(done) > forbidden_->bytes_before) {
-            check::pages::keep(forbidden_->touch);
+    // DONE is how many messages the call has got through.
+    int after(int done) const noexcept {
+        if (forbidden_ && number_ < done) {
+            (void)forbidden_->after(messages_[static_cast<unsigned>(number_)].msg_len);
         }
         return done;
     }
 
   private:
-    // The first that is forbidden is told.
-    void open(std::uintptr_t address, std::size_t bytes, bool is_store, std::size_t bytes_before) noexcept {
-        check::pages::Touch touch;
-        if (open_for_kernel(address, bytes, is_store, touch) && !forbidden_) {
-            touch.stack = sluice::report::capture();
-            forbidden_ = KernelTouch{.bytes_before = bytes_before, .touch = touch};
-        }
-    }
+    static constexpr unsigned kMost = UIO_MAXIOV; // the kernel's
 
-    std::optional<KernelTouch> forbidden_;
+    std::span<const mmsghdr> messages_;
+    std::optional<Opened> forbidden_;
+    int number_ = 0;
 };
 
 } // namespace
@@ -90,13 +58,8 @@ extern "C" {
 
 // For libraries that look for it by its name: LISTENER is called before the kernel gets memory of the
 // program's.
-void sluice_check_on_buffers(Listener* listener) { // NOLINT: a name in C
-    for (std::atomic<Listener*>& other : others) {
-        Listener* free = nullptr;
-        if (other.compare_exchange_strong(free, listener) || free == listener) {
-            return;
-        }
-    }
+void sluice_check_on_buffers(check::BufferListener* listener) { // NOLINT: a name in C
+    check::add_buffer_listener(listener);
 }
 
 ssize_t read(int fd, void* memory, std::size_t bytes) {
@@ -159,6 +122,30 @@ ssize_t pwritev(int fd, const iovec* pieces, int count, off_t offset) {
     return opened.after(real.get()(fd, pieces, count, offset));
 }
 
+ssize_t preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+    static constinit Next<ssize_t(int, const iovec*, int, off_t, int)> real("preadv2");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
+    return opened.after(real.get()(fd, pieces, count, offset, flags));
+}
+
+ssize_t pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+    static constinit Next<ssize_t(int, const iovec*, int, off_t, int)> real("pwritev2");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), false);
+    return opened.after(real.get()(fd, pieces, count, offset, flags));
+}
+
+ssize_t preadv64v2(int fd, const iovec* pieces, int count, off64_t offset, int flags) {
+    static constinit Next<ssize_t(int, const iovec*, int, off64_t, int)> real("preadv64v2");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
+    return opened.after(real.get()(fd, pieces, count, offset, flags));
+}
+
+ssize_t pwritev64v2(int fd, const iovec* pieces, int count, off64_t offset, int flags) {
+    static constinit Next<ssize_t(int, const iovec*, int, off64_t, int)> real("pwritev64v2");
+    const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), false);
+    return opened.after(real.get()(fd, pieces, count, offset, flags));
+}
+
 ssize_t preadv64(int fd, const iovec* pieces, int count, off64_t offset) {
     static constinit Next<ssize_t(int, const iovec*, int, off64_t)> real("preadv64");
     const Opened opened(pieces, static_cast<std::size_t>(count > 0 ? count : 0), true);
@@ -207,6 +194,24 @@ ssize_t recvmsg(int fd, msghdr* message, int flags) {
     static constinit Next<ssize_t(int, msghdr*, int)> real("recvmsg");
     const Opened opened(message->msg_iov, message->msg_iovlen, true);
     return opened.after(real.get()(fd, message, flags));
+}
+
+int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
+    static constinit Next<int(int, mmsghdr*, unsigned, int)> real("sendmmsg");
+    const OpenedMessages opened(messages, count, false);
+    return opened.after(real.get()(fd, messages, count, flags));
+}
+
+int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
+    static constinit Next<int(int, mmsghdr*, unsigned, int, timespec*)> real("recvmmsg");
+    const OpenedMessages opened(messages, count, true);
+    return opened.after(real.get()(fd, messages, count, flags, timeout));
+}
+
+ssize_t getrandom(void* memory, std::size_t bytes, unsigned flags) {
+    static constinit Next<ssize_t(void*, std::size_t, unsigned)> real("getrandom");
+    const Opened opened(reinterpret_cast<std::uintptr_t>(memory), bytes, true);
+    return opened.after(real.get()(memory, bytes, flags));
 }
 
 // What a compiler that knows the memory's size makes of read() and its like. ROOM is that size.

@@ -5,8 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -74,6 +77,52 @@ void read_counted_into_what_is_sent(void) {
     struct outstanding sent = send_all();
     must(write(sent.pipe[1], "text", 4) == 4, "write");
     must(__read_chk(sent.pipe[0], sent.from.memory + 8192, 64, BYTES - 8192) == 4, "read");
+    end_all(&sent);
+}
+
+// More than a stream's own buffer has room for.
+void streamed_into_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    const int file = memfd_create("test", MFD_CLOEXEC);
+    must(file >= 0 && ftruncate(file, 65536) == 0, "a file");
+    FILE* const stream = fdopen(file, "r");
+    must(stream != NULL && fread(sent.from.memory + 8192, 1, 8192, stream) == 8192, "fread");
+    must(fclose(stream) == 0, "fclose");
+    end_all(&sent);
+}
+
+void messages_into_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    int sockets[2];
+    char own[8] = {0};
+    struct iovec pieces[] = {{own, sizeof own}, {sent.from.memory + 8192, 64}};
+    struct mmsghdr messages[] = {{.msg_hdr = {.msg_iov = &pieces[0], .msg_iovlen = 1}},
+                                 {.msg_hdr = {.msg_iov = &pieces[1], .msg_iovlen = 1}}};
+    must(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sockets) == 0, "socketpair");
+    must(send(sockets[0], "one", 3, 0) == 3 && send(sockets[0], "two", 3, 0) == 3, "send");
+    must(recvmmsg(sockets[1], messages, 2, 0, NULL) == 2, "recvmmsg");
+    must(close(sockets[0]) == 0 && close(sockets[1]) == 0, "close");
+    end_all(&sent);
+}
+
+// It isn't changed: one message came, and not to its memory.
+void messages_from_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    int sockets[2];
+    char own[8] = {0};
+    struct iovec pieces[] = {{own, sizeof own}, {sent.from.memory, 4096}};
+    struct mmsghdr messages[] = {{.msg_hdr = {.msg_iov = &pieces[0], .msg_iovlen = 1}},
+                                 {.msg_hdr = {.msg_iov = &pieces[1], .msg_iovlen = 1}}};
+    must(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sockets) == 0, "socketpair");
+    must(sendmmsg(sockets[0], &messages[1], 1, 0) == 1, "sendmmsg");
+    must(recvmmsg(sockets[1], messages, 2, MSG_DONTWAIT, NULL) == 1, "recvmmsg");
+    must(close(sockets[0]) == 0 && close(sockets[1]) == 0, "close");
+    end_all(&sent);
+}
+
+void random_into_what_is_sent(void) {
+    struct outstanding sent = send_all();
+    must(getrandom(sent.from.memory + 8192, 64, 0) == 64, "getrandom");
     end_all(&sent);
 }
 
