@@ -201,11 +201,11 @@ def main():
     def docs(names):
         return [f"docs/{name}.md" for name in names]
 
-    listed = {"docs/start.md", *docs(f"tutorials/{name}" for name in TUTORIALS), *docs(GUIDES), *docs(REFERENCE)}
+    listed = {"docs/start.md", *docs(f"tutorials/{name}" for name in TUTORIALS), *docs(GUIDES), *docs(REFERENCE), "docs/paths.md"}
     more = [name for name in sorted(titles) if name.count("/") == 1 and name.startswith("docs/") and name not in listed]
     nav = {"Tutorials": docs(f"tutorials/{name}" for name in TUTORIALS), "Guides": docs(GUIDES) + more + ["examples/README.md"],
            "Reference": ["man/index.md", *docs(REFERENCE)],
-           "Project": ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/adr/index.md"]}
+           "Project": ["ARCHITECTURE.md", "docs/paths.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/adr/index.md"]}
     names = {"man/index.md": "Manual pages", "docs/adr/index.md": "Decisions", "examples/README.md": "Examples"}
     lines = ["site_name: Sluice", f"docs_dir: {TREE}", "use_directory_urls: false", "extra_css: [style.css]",
              "theme: {name: readthedocs, highlightjs: false, navigation_depth: 2}",
