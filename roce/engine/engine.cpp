@@ -250,19 +250,23 @@ bool Engine::transmit(OutPacket& out, const Moment& now, Acks acks) noexcept {
 
 bool Engine::transmit_ready(OutPacket& out, const Moment& now) noexcept {
     for (std::uint32_t index = take_ready(); index != kNobody; index = take_ready()) {
-        if (slots_[index].qp == nullptr) {
+        Slot& slot = slots_[index];
+        if (slot.qp == nullptr || slot.qp->has_nothing_to_send()) {
             continue;
         }
-        const bool sent = slots_[index].qp->transmit(out, now);
+        QueuePair& qp = *slot.qp;
+        const bool sent = qp.transmit(out, now);
         reschedule(index);
-        if (!sent && slots_[index].qp->lacks_room()) {
+        if (!sent && qp.lacks_room()) {
             wait_for_room(index);
         }
         if (sent) {
-            out.source_qpn = slots_[index].qp->qpn();
-            make_ready(index);
-            if (slots_[index].qp->unsettled() && !slots_[index].unsettled) {
-                slots_[index].unsettled = true;
+            out.source_qpn = qp.qpn();
+            if (!qp.has_nothing_to_send()) {
+                make_ready(index);
+            }
+            if (qp.unsettled() && !slot.unsettled) {
+                slot.unsettled = true;
                 unsettled_.push_back(index); // within what was reserved
             }
             return true;

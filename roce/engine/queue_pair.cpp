@@ -378,7 +378,7 @@ void QueuePair::forget_room() noexcept {
 }
 
 bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
-    if (state_ == QpState::kReset || state_ == QpState::kInit || has_nothing_to_send()) {
+    if (state_ == QpState::kReset || state_ == QpState::kInit) {
         return false;
     }
     forget_room();
@@ -388,11 +388,6 @@ bool QueuePair::transmit(OutPacket& out, const Moment& now) noexcept {
     }
     check_failures();
     return sent;
-}
-
-// Cheap, and only for those that are asked often.
-bool QueuePair::has_nothing_to_send() const noexcept {
-    return is_reliable(type_) && !responder_.has_answers() && !requester_.has_more();
 }
 
 // Answers first: the peer waits for them, its own requests can't be refused, and its program expects that

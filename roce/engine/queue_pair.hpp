@@ -91,6 +91,11 @@ class QueuePair {
     bool transmit(OutPacket& out, const Moment& now) noexcept;
     // Whether transmit() has given nothing because its peer has no room.
     bool lacks_room() const noexcept { return context_.seen_room == Neighbourhood::Room::kFull; }
+    // Whether transmit() would give nothing: cheap, and only for those that are asked often; of others,
+    // false.
+    bool has_nothing_to_send() const noexcept {
+        return is_reliable(type_) && !responder_.has_answers() && !requester_.has_more();
+    }
     // Whether transmit() would give plain acknowledgements, and nothing that a program waits for.
     bool owes_acknowledgements_alone() const noexcept {
         return is_reliable(type_) && responder_.owes_acknowledgements_alone() && !requester_.has_more();
@@ -124,7 +129,6 @@ class QueuePair {
     bool has_other_port(const InPacket& in) noexcept;
     void forget_room() noexcept;
     bool has_room() noexcept { return context_.room() == Neighbourhood::Room::kFree; }
-    bool has_nothing_to_send() const noexcept;
     bool transmit_something(OutPacket& out, const Moment& now) noexcept;
     bool may_go_first() noexcept;
     bool transmit_reliable(OutPacket& out, const Moment& now) noexcept;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -41,7 +42,11 @@ inline constexpr std::uint32_t kMaxMessageBytes = std::uint32_t{1} << 30;
 
 struct Address {
     std::array<std::uint8_t, 16> gid{};
-    bool operator==(const Address&) const = default;
+    // As two numbers: addresses are compared for each packet.
+    constexpr bool operator==(const Address& other) const noexcept {
+        return std::bit_cast<std::array<std::uint64_t, 2>>(gid) ==
+               std::bit_cast<std::array<std::uint64_t, 2>>(other.gid);
+    }
 };
 
 // What an IPv4 address, in the last four bytes, is led by: ::ffff:a.b.c.d.

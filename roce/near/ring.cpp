@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -84,6 +85,31 @@ Result<MappedBytes> map_twice(int file) {
         return Error::from_errno(errno, kCantMapRing);
     }
     return mapped;
+}
+
+// The label, but for its length, and the packet.
+bool compose(const engine::OutPacket& packet, engine::Memory& memory, std::uint32_t len_bytes,
+             char* to) noexcept {
+    const Label label{.packet_bytes = 0,
+                      .acknowledged = packet.acknowledged_psn ? *packet.acknowledged_psn | kAcknowledges : 0,
+                      .source = packet.source,
+                      .destination = packet.destination};
+    std::memcpy(to + sizeof len_bytes, reinterpret_cast<const char*>(&label) + sizeof len_bytes,
+                sizeof label - sizeof len_bytes);
+    return engine::copy_packet(packet, memory,
+                               {reinterpret_cast<std::uint8_t*>(to + sizeof label), len_bytes});
+}
+
+// The same for a packet of one line. The reader looks at that line all the time, and each look takes it away:
+// so it is composed elsewhere, and written by a few stores that follow each other at once.
+bool compose_line(const engine::OutPacket& packet, engine::Memory& memory, std::uint32_t len_bytes,
+                  char* to) noexcept {
+    alignas(kLineBytes) std::array<char, kLineBytes> line{};
+    if (!compose(packet, memory, len_bytes, line.data())) {
+        return false;
+    }
+    std::memcpy(to + sizeof len_bytes, line.data() + sizeof len_bytes, kLineBytes - sizeof len_bytes);
+    return true;
 }
 
 } // namespace
@@ -228,20 +254,15 @@ bool RingWriter::write(const engine::OutPacket& packet, engine::Memory& memory) 
     if (len > kMostPacketBytes || room_for_bytes(room_for(len)) != Room::kFree) {
         return false;
     }
-    const Label label{.packet_bytes = 0,
-                      .acknowledged = packet.acknowledged_psn ? *packet.acknowledged_psn | kAcknowledges : 0,
-                      .source = packet.source,
-                      .destination = packet.destination};
+    const std::uint32_t place = place_bytes(len);
     char* const at = bytes_at(mapped_, written_);
-    std::memcpy(at + sizeof len, reinterpret_cast<const char*>(&label) + sizeof len,
-                sizeof label - sizeof len);
-    if (!engine::copy_packet(packet, memory, {reinterpret_cast<std::uint8_t*>(at + sizeof label), len})) {
+    if (!(place == kLineBytes ? compose_line(packet, memory, len, at) : compose(packet, memory, len, at))) {
         return false;
     }
     // What was there a lap before isn't to be taken for a label.
-    length_at(mapped_, written_ + place_bytes(len)).store(0, std::memory_order_relaxed);
+    length_at(mapped_, written_ + place).store(0, std::memory_order_relaxed);
     length_at(mapped_, written_).store(len, std::memory_order_release); // partner: next_length()
-    written_ += place_bytes(len);
+    written_ += place;
     return true;
 }
 

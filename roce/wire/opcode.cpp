@@ -23,9 +23,20 @@ struct Row {
     std::uint16_t headers;
 };
 
+constexpr std::size_t bytes_of(std::uint16_t headers) {
+    const auto bytes = [&](Header header, std::size_t of_it) { return (headers & header) != 0 ? of_it : 0; };
+    return Bth::kBytes + bytes(kHasXrcEth, XrcEth::kBytes) + bytes(kHasDeth, Deth::kBytes) +
+           bytes(kHasFeth, Feth::kBytes) + bytes(kHasReth, Reth::kBytes) +
+           bytes(kHasAtomicEth, AtomicEth::kBytes) + bytes(kHasAeth, Aeth::kBytes) +
+           bytes(kHasAtomicAckEth, AtomicAckEth::kBytes) + bytes(kHasImmDt, ImmDt::kBytes) +
+           bytes(kHasIeth, Ieth::kBytes);
+}
+
 constexpr void add_all(Table& table, Transport transport, std::span<const Row> rows) {
     for (const Row& row : rows) {
-        table[row.opcode] = {row.name, transport, row.operation, row.place, row.headers};
+        table[row.opcode] = {
+            row.name,   transport, row.operation, row.place, static_cast<std::uint8_t>(bytes_of(row.headers)),
+            row.headers};
     }
 }
 
@@ -123,33 +134,17 @@ constexpr Table make_table() {
     return table;
 }
 
-constexpr std::size_t count_header_bytes(const OpcodeInfo& info) {
-    return Bth::kBytes + (info.has(kHasXrcEth) ? XrcEth::kBytes : 0) +
-           (info.has(kHasDeth) ? Deth::kBytes : 0) + (info.has(kHasFeth) ? Feth::kBytes : 0) +
-           (info.has(kHasReth) ? Reth::kBytes : 0) + (info.has(kHasAtomicEth) ? AtomicEth::kBytes : 0) +
-           (info.has(kHasAeth) ? Aeth::kBytes : 0) + (info.has(kHasAtomicAckEth) ? AtomicAckEth::kBytes : 0) +
-           (info.has(kHasImmDt) ? ImmDt::kBytes : 0) + (info.has(kHasIeth) ? Ieth::kBytes : 0);
-}
-
-constexpr Table kTable = make_table();
-
-constexpr std::size_t longest() {
+constexpr std::size_t longest(const Table& table) {
     std::size_t most = 0;
-    for (const OpcodeInfo& info : kTable) {
-        most = std::max(most, count_header_bytes(info));
+    for (const OpcodeInfo& info : table) {
+        most = std::max<std::size_t>(most, info.header_bytes);
     }
     return most;
 }
-static_assert(longest() == kMaxHeaderBytes);
+static_assert(longest(make_table()) == kMaxHeaderBytes);
 
 } // namespace
 
-const OpcodeInfo& opcode_info(std::uint8_t opcode) noexcept {
-    return kTable[opcode];
-}
-
-std::size_t header_bytes(const OpcodeInfo& info) noexcept {
-    return count_header_bytes(info);
-}
+constexpr Table kOpcodes = make_table();
 
 } // namespace sluice::roce::wire

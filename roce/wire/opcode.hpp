@@ -5,6 +5,7 @@
 // BTH. Headers follow each other in the order of the Header bits below, XRCETH before all others.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -99,6 +100,7 @@ struct OpcodeInfo {
     Transport transport = Transport::kNone;
     Operation operation = Operation::kNone;
     std::uint8_t place = 0;
+    std::uint8_t header_bytes = 0; // of all headers, the BTH included
     std::uint16_t headers = 0;
 
     constexpr bool known() const noexcept { return transport != Transport::kNone; }
@@ -112,11 +114,12 @@ struct OpcodeInfo {
     }
 };
 
-// For any byte; an unknown opcode gives an entry whose known() is false.
-const OpcodeInfo& opcode_info(std::uint8_t opcode) noexcept;
+extern const std::array<OpcodeInfo, 256> kOpcodes;
 
-// Bytes of all headers of this opcode, the BTH included.
-std::size_t header_bytes(const OpcodeInfo& info) noexcept;
+// For any byte; an unknown opcode gives an entry whose known() is false.
+inline const OpcodeInfo& opcode_info(std::uint8_t opcode) noexcept {
+    return kOpcodes[opcode];
+}
 
 // The longest: BTH, XRCETH, AtomicETH.
 inline constexpr std::size_t kMaxHeaderBytes = 44;

@@ -76,7 +76,7 @@ Refusal parse(ConstBytes transport, Packet& out) noexcept {
     if (!info.known()) {
         return Refusal::kOpcode;
     }
-    const std::size_t headers = header_bytes(info);
+    const std::size_t headers = info.header_bytes;
     if (transport.size() < headers) {
         return Refusal::kTruncated;
     }
@@ -98,7 +98,7 @@ Refusal parse(ConstBytes transport, Packet& out) noexcept {
 
 std::size_t write_headers(const Packet& packet, MutableBytes out) noexcept {
     const OpcodeInfo& info = packet.info();
-    const std::size_t headers = header_bytes(info);
+    const std::size_t headers = info.header_bytes;
     if (!info.known() || out.size() < headers) {
         return 0;
     }

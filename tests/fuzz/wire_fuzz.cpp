@@ -28,7 +28,7 @@ void check_transport(ConstBytes input) {
     }
     std::array<std::uint8_t, kMaxHeaderBytes> again{};
     const std::size_t written = write_headers(packet, again);
-    must(written == header_bytes(packet.info()));
+    must(written == packet.info().header_bytes);
     must(written + packet.payload.size() + packet.bth.pad == input.size());
     must(std::equal(again.begin(), again.begin() + static_cast<std::ptrdiff_t>(written), input.begin()));
 }

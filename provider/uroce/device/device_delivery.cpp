@@ -26,7 +26,7 @@ wire::Grh grh_of(const wire::Packet& packet, const engine::Address& source,
     if (packet.info().transport != wire::Transport::kUd) {
         return {};
     }
-    const std::size_t behind_ip = wire::UdpHeader::kBytes + wire::header_bytes(packet.info()) +
+    const std::size_t behind_ip = wire::UdpHeader::kBytes + packet.info().header_bytes +
                                   packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
     if (!engine::is_ipv4(source)) {
         wire::Ipv6Header ip;

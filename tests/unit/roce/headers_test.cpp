@@ -154,7 +154,7 @@ void packet__every_opcode__parses_to_itself(void**) {
             packet.bth.pad = padding(payload);
             std::array<std::uint8_t, 64> bytes{};
             const std::size_t headers = write_headers(packet, bytes);
-            assert_int_equal(headers, header_bytes(info));
+            assert_int_equal(headers, info.header_bytes);
             Packet again;
             const ConstBytes whole(bytes.data(), headers + payload + packet.bth.pad);
             assert_true(parse(whole, again) == Refusal::kNone);
@@ -193,7 +193,7 @@ void packet__every_truncation__is_refused_not_read(void**) {
         kRcSendOnly,    kRcWriteFirst,  kRcCompareSwap,           kRcAtomicAcknowledge,    kRcFlush,
         kUdSendOnlyImm, kRcSendOnlyInv, over_xrc(kRcCompareSwap), over_xrc(kRcAcknowledge)};
     for (const std::uint8_t opcode : kOpcodes) {
-        const std::size_t headers = header_bytes(opcode_info(opcode));
+        const std::size_t headers = opcode_info(opcode).header_bytes;
         for (std::size_t len = 0; len < headers; ++len) {
             std::vector<std::uint8_t> bytes(len); // exactly, so that a sanitizer sees one byte more
             if (len > 0) {
