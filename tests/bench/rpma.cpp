@@ -122,6 +122,9 @@ struct Raw {
 } // namespace
 
 int main(int argc, char** argv) {
+    // A device for each: without this, librpma takes both for addresses of uroce0.
+    const std::string devices = "uroce0=" + own_address(0) + ",uroce1=" + own_address(1);
+    setenv("SLUICE_UROCE", devices.c_str(), 1); // NOLINT(concurrency-mt-unsafe): the only thread
     constexpr int kRounds = 2001;
     constexpr int kEach = 32;
     constexpr double kGoalNs = 30;
