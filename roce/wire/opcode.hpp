@@ -116,7 +116,7 @@ struct OpcodeInfo {
 
 extern const std::array<OpcodeInfo, 256> kOpcodes;
 
-// For any byte; an unknown opcode gives an entry whose known() is false.
+// For any byte. The entry of an unknown opcode isn't known().
 inline const OpcodeInfo& opcode_info(std::uint8_t opcode) noexcept {
     return kOpcodes[opcode];
 }
