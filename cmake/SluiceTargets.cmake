@@ -60,6 +60,9 @@ if(SLUICE_SANITIZE)
   endif()
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=all)
+  if(SLUICE_SANITIZE_NOT)
+    target_compile_options(sluice_options INTERFACE -fno-sanitize=${SLUICE_SANITIZE_NOT})
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND SLUICE_SANITIZE MATCHES undefined)
     # gcc, whose sanitizers ran here before, doesn't look at enumerations either. Programs in C put any number into
     # those of our public structures, and some tests do it on purpose.
