@@ -2,16 +2,19 @@
 # shellcheck shell=bash
 #
 # Which labels and tests a change can affect, for scripts/test --changed. The build tree knows which program is made
-# from which source. What it doesn't know stands in labels_for: a file that isn't found there runs everything.
+# from which source. What it doesn't know stands in labels_for: a file that isn't found there runs all of the day.
 
 # labels_for FILE: the labels that it affects as a whole, and words for the rest:
 #   programs    of unit, programs, asan, tsan, cross, load and lab the tests whose programs depend on it
 #   product     the same, and each test of these that is a script
-#   everything  nothing is known
+#   everything  nothing is known: all labels of the day
 labels_for() {
     local file=$1
     if [ ! -e "$file" ]; then
-        say everything
+        case $file in
+            debian/* | rpm/* | docs/man/* | */include/*.h | *.map) say everything packages ;;
+            *) say everything ;;
+        esac
         return
     fi
     case $file in
@@ -20,7 +23,8 @@ labels_for() {
         docs/man/*) say install packages ;;
         ci/wheel/* | tests/python/*) say install ;;
         ci/reliability/*) say scripts ;;
-        debian/* | rpm/* | ci/*) say packages scripts ;;
+        debian/* | rpm/*) say install packages scripts ;;
+        ci/*) say packages scripts ;;
         scripts/bench | scripts/check | scripts/coverage | scripts/demo | scripts/reliability | scripts/soak | scripts/test) say scripts ;;
         scripts/release) say packages scripts ;;
         scripts/lib/demo/* | docs/pictures/*) say scripts ;;
@@ -30,7 +34,7 @@ labels_for() {
         tests/memcheck/*) say memcheck ;;
         tests/mutation/*) say mutation ;;
         tests/install/*) say install packages ;;
-        tests/packages/*) say packages ;;
+        tests/packages/*) say install packages ;;
         tests/clients/ports/*) say ports ;;
         tests/clients/*) say clients ;;
         tests/udapl/*) say ports ;;
@@ -42,7 +46,10 @@ labels_for() {
         tests/bench/*) say install ;;
         tests/soak/run | tests/soak/answers) say load ;;
         tests/*.c | tests/*.cpp | tests/*.h | tests/*.hpp) say programs ;;
-        *.c | *.cpp | *.h | *.hpp | *.map) say product clients ports seen mutation install packages fuzz lab ;;
+        */include/*.h | *.map) say product clients ports seen mutation install packages fuzz lab ;;
+        *.c | *.cpp | *.h | *.hpp) say product clients ports seen mutation install fuzz lab ;;
+        tests/*) say everything ;;
+        CMakeLists.txt | */CMakeLists.txt | cmake/* | provider/config/* | tools/completion/* | tools/forget-*) say everything packages ;;
         *) say everything ;;
     esac
 }
@@ -54,10 +61,11 @@ changed_files() {
 }
 
 # choose_by_changes: leaves in `wanted` what the changes affect, names in `whole` the labels that run whole, and in
-# `changed_sources` the files whose tests the build trees know. Sets `changed_product`.
-# shellcheck disable=SC2034,SC2004  # variables of scripts/test; `whole` is one of names
+# `changed_sources` the files whose tests the build trees know. Sets `changed_product`. The label `only_if_chosen` isn't
+# part of everything.
+# shellcheck disable=SC2034,SC2004,SC2154  # variables of scripts/test; `whole` is one of names
 choose_by_changes() {
-    local file word label kept=() files
+    local file word label kept=() files everything=no lab_changed=no
     declare -A chosen=()
     files=$(changed_files) || die 1 "git can't tell what changed"
     mapfile -t files < <(sort -u <<<"$files" | sed '/^$/d')
@@ -66,12 +74,12 @@ choose_by_changes() {
     whole[$label]=1
     changed_product=no
     for file in "${files[@]}"; do
+        case $file in scripts/lab | scripts/lib/lab/* | tests/lab/*) lab_changed=yes ;; esac
         for word in $(labels_for "$file"); do
             case $word in
                 everything)
-                    say "  nothing is known about $file: everything runs"
-                    for label in "${wanted[@]}"; do whole[$label]=1; done
-                    return
+                    [ "$everything" = yes ] || say "  nothing is known about $file: all of the day runs"
+                    everything=yes
                     ;;
                 programs | product)
                     changed_sources+=("$sluice_root/$file")
@@ -83,9 +91,15 @@ choose_by_changes() {
         done
     done
     for label in "${wanted[@]}"; do
-        [ -z "${chosen[$label]:-}" ] || kept+=("$label")
+        if [ "$everything" = yes ] && [ "$label" != "$only_if_chosen" ]; then
+            whole[$label]=1
+        elif [ -z "${chosen[$label]:-}" ]; then
+            continue
+        fi
+        kept+=("$label")
     done
     wanted=("${kept[@]}")
+    [ "$lab_changed" = no ] || say "  the lab has more tests by night: scripts/test lab-long"
 }
 
 # What a build tree makes from the files, one path per line. Names of phony targets lie in the tree's own directory.

@@ -132,6 +132,7 @@ class Bench(unittest.TestCase):
             self.assertIn("isn't what a benchmark writes by --json", made.stderr)
             self.assertFalse(self.page.exists())
 
+    @unittest.skipUnless(BENCHMARKS, "no benchmark is named")
     def test_benchmarks__as_they_are__their_figures_are_shown(self):
         figures = self.path / "measured.json"
         for benchmark in BENCHMARKS:
