@@ -232,15 +232,22 @@ Result<std::size_t> find_table(const Symbols& symbols, const ScratchContext& scr
     return table;
 }
 
-// The library's own down-cast tells where it looks for the mask.
+// A library that looks behind all that is known here finds zeros there, and not what happens to be on the
+// stack.
+struct ProbedQp {
+    VerbsQp known;
+    std::byte behind[1024];
+};
+
+// The library's own down-cast shows where it looks for the mask.
 std::optional<std::size_t> find_qp_mask(const Symbols& symbols) {
     std::optional<std::size_t> found;
     constexpr std::size_t kFirst = kQpAtomicWriteOffset;
     for (std::size_t at = kFirst; at + kWord <= sizeof(VerbsQp); at += sizeof(std::uint32_t)) {
-        VerbsQp qp;
+        ProbedQp qp;
         std::memset(&qp, 0, sizeof qp);
-        std::memcpy(qp.reserve + at, &kQpMaskExtended, sizeof kQpMaskExtended);
-        if (symbols.qp_to_qp_ex(&qp.qp) != nullptr) {
+        std::memcpy(qp.known.reserve + at, &kQpMaskExtended, sizeof kQpMaskExtended);
+        if (symbols.qp_to_qp_ex(&qp.known.qp) != nullptr) {
             if (found) {
                 return std::nullopt;
             }
