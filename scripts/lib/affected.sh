@@ -61,7 +61,7 @@ changed_files() {
 }
 
 # choose_by_changes: leaves in `wanted` what the changes affect, names in `whole` the labels that run whole, and in
-# `changed_sources` the files whose tests the build trees know. Sets `changed_product`. The label `only_if_chosen` isn't
+# `changed_sources` the files for which the build trees know tests. Sets `changed_product`. The label `only_if_chosen` isn't
 # part of everything.
 # shellcheck disable=SC2034,SC2004,SC2154  # variables of scripts/test; `whole` is one of names
 choose_by_changes() {
