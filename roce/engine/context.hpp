@@ -150,8 +150,32 @@ struct QpContext {
         return len == 0;
     }
 
-    // Hands out bytes of a gather list by reference. False: a key doesn't fit, or a page is gone.
+    // Hands out bytes of a gather list: a few as a copy, more of them by reference. False: a key doesn't fit,
+    // or a page is gone.
     bool gather(std::span<const Sge> sges, std::uint64_t offset, std::uint32_t len, OutPacket& out) noexcept {
+        return len <= kCopiedBytes ? gather_copy(sges, offset, len, out)
+                                   : gather_pieces(sges, offset, len, out);
+    }
+    bool gather_copy(std::span<const Sge> sges, std::uint64_t offset, std::uint32_t len,
+                     OutPacket& out) noexcept {
+        std::uint8_t* to = out.copied.data();
+        const bool done =
+            walk(sges, offset, len, [&](const Sge& sge, std::uint32_t skip, std::uint32_t part) {
+                const auto host = regions.local(sge.lkey, pd, sge.addr + skip, part, 0);
+                if (!host || !memory.read(to, *host, part)) {
+                    return false;
+                }
+                to += part;
+                return true;
+            });
+        if (done && len != 0) {
+            out.add_piece(reinterpret_cast<std::uintptr_t>(out.copied.data()), len);
+        }
+        out.payload_is_ours = true;
+        return done;
+    }
+    bool gather_pieces(std::span<const Sge> sges, std::uint64_t offset, std::uint32_t len,
+                       OutPacket& out) noexcept {
         return walk(sges, offset, len, [&](const Sge& sge, std::uint32_t skip, std::uint32_t part) {
             const auto host = regions.local(sge.lkey, pd, sge.addr + skip, part, 0);
             if (!host || !memory.readable(*host, part)) {

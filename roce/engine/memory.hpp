@@ -30,6 +30,10 @@ class Memory {
     virtual bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept = 0;
     // May these bytes be read? Asked for what is handed out by reference instead of copied.
     virtual bool readable(std::uint64_t addr, std::size_t len_bytes) noexcept = 0;
+    // Instead of both, for a few bytes that are to be sent.
+    virtual bool read(void* to, std::uint64_t from, std::size_t len_bytes) noexcept {
+        return readable(from, len_bytes) && copy_out(to, from, len_bytes);
+    }
     // Addresses are multiples of eight. Atomic towards the program's own atomics.
     virtual bool fetch_add(std::uint64_t addr, std::uint64_t add, std::uint64_t& original) noexcept = 0;
     virtual bool compare_swap(std::uint64_t addr, std::uint64_t compare, std::uint64_t swap,

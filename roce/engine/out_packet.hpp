@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A packet on its way out: header bytes of ours, and the payload as pieces of the program's memory,
-// ready for sendmsg(). Nothing is copied. The port adds IP, UDP and ICRC.
+// A packet on its way out: header bytes of ours, and the payload as pieces of memory, which is the program's
+// as a rule. The port adds IP, UDP and ICRC.
+//
+// Nothing is copied but a short payload, which is read once and kept here: that costs less than to ask now
+// whether its pages are there, and to be ready later for one that is gone.
 //
 // The pieces are good until the engine takes in a packet or the time, or settles: then requests
 // complete, and the program may take its memory back or post again over inline data. Between, more
@@ -22,6 +25,9 @@
 
 namespace sluice::roce::engine {
 
+// Payloads of up to so many bytes are read at once.
+inline constexpr std::uint32_t kCopiedBytes = 64;
+
 struct OutPacket {
     wire::Packet packet; // without its payload, which are the pieces
     std::array<std::uint8_t, wire::kMaxHeaderBytes> header{};
@@ -29,6 +35,9 @@ struct OutPacket {
     std::array<iovec, kMaxSge + 1> pieces{}; // the last may be the padding
     std::uint32_t piece_count = 0;
     std::uint32_t payload_bytes = 0; // of the pieces, padding included
+    bool payload_is_ours = false;    // no piece is memory of the program's, which may be gone
+    // A short payload, and a piece then. A copy of this object still refers to the original's.
+    std::array<std::uint8_t, kCopiedBytes> copied{};
     Address source;
     Address destination;
     std::uint32_t source_qpn = 0; // its queue pair's number, set by the engine
@@ -38,7 +47,7 @@ struct OutPacket {
 
     wire::Packet& begin() noexcept {
         header_bytes = piece_count = payload_bytes = 0;
-        through_memory = false;
+        through_memory = payload_is_ours = false;
         acknowledged_psn.reset();
         packet = {};
         return packet;

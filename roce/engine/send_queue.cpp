@@ -128,6 +128,7 @@ bool SendQueue::hand_out(const SendEntry& entry, std::uint32_t offset, std::uint
     if (len != 0) {
         out.add_piece(reinterpret_cast<std::uintptr_t>(entry.inline_data) + offset, len);
     }
+    out.payload_is_ours = true;
     return true;
 }
 

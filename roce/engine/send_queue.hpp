@@ -56,8 +56,7 @@ class SendQueue {
     bool put_inline(SendEntry& entry, std::span<const Sge> pieces) noexcept;
     // Whether length and operation fit each other.
     static bool is_sound(const SendEntry& entry) noexcept;
-    // LEN bytes of a request's data from OFFSET on, by reference. False: a key doesn't fit, or a page is
-    // gone.
+    // LEN bytes of a request's data from OFFSET on. False: a key doesn't fit, or a page is gone.
     bool hand_out(const SendEntry& entry, std::uint32_t offset, std::uint32_t len, OutPacket& out) noexcept;
     void publish(std::uint32_t count) noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A packet in one piece, as it goes on the wire behind the UDP header: transport headers, payload and
-// ICRC. The engine's packets refer to the program's memory; what is made here doesn't.
+// ICRC. The engine's packets may refer to the program's memory; what is made here doesn't.
 #pragma once
 
 #include "roce/engine/copy_packet.hpp"

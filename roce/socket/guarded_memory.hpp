@@ -39,6 +39,9 @@ class GuardedMemory final : public engine::Memory {
     bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept override;
     bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept override;
     bool readable(std::uint64_t addr, std::size_t len_bytes) noexcept override;
+    bool read(void* to, std::uint64_t from, std::size_t len_bytes) noexcept override {
+        return copy_out(to, from, len_bytes);
+    }
     bool fetch_add(std::uint64_t addr, std::uint64_t add, std::uint64_t& original) noexcept override;
     bool compare_swap(std::uint64_t addr, std::uint64_t compare, std::uint64_t swap,
                       std::uint64_t& original) noexcept override;

@@ -21,7 +21,7 @@ class PushedMemory final : public engine::Memory {
     bool survives_peers() const noexcept override { return behind_.survives_peers(); }
     bool copy_in(std::uint64_t to, const void* from, std::size_t len_bytes) noexcept override;
     bool copy_out(void* to, std::uint64_t from, std::size_t len_bytes) noexcept override;
-    // Asked for Reads of peers alone.
+    // Asked for what leaves: answers to Reads of peers, and this process's own requests.
     bool readable(std::uint64_t addr, std::size_t len_bytes) noexcept override;
     bool fetch_add(std::uint64_t addr, std::uint64_t add, std::uint64_t& original) noexcept override;
     bool compare_swap(std::uint64_t addr, std::uint64_t compare, std::uint64_t swap,

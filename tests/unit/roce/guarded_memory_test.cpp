@@ -143,6 +143,20 @@ void readable__each_range__true_only_if_all_of_it_is(void** state) {
     assert_true(memory->readable(0, 0));
 }
 
+void read__each_range__copied_only_if_all_of_it_is_there(void** state) {
+    const auto memory = memory_by(method_of(state));
+    const Pages pages;
+    std::memset(pages.middle(), 7, kPage);
+    std::uint8_t bytes[2] = {};
+    assert_true(memory->read(bytes, pages.middle_address(), sizeof bytes));
+    assert_true(bytes[0] == 7 && bytes[1] == 7);
+    pages.protect(PROT_NONE);
+    assert_false(memory->read(bytes, pages.middle_address() - 1, sizeof bytes));
+    assert_false(memory->read(bytes, pages.middle_address() + kPage - 1, sizeof bytes));
+    assert_true(memory->read(bytes, pages.middle_address() + kPage, sizeof bytes));
+    assert_true(bytes[0] == 0 && bytes[1] == 0);
+}
+
 void atomics__writable_word__executed_and_original_returned(void** state) {
     const auto memory = memory_by(method_of(state));
     const Pages pages;
@@ -445,6 +459,7 @@ int main() {
         BOTH_WAYS(copy__page_protected__only_what_it_allows),
         BOTH_WAYS(copy__file_truncated__false),
         BOTH_WAYS(readable__each_range__true_only_if_all_of_it_is),
+        BOTH_WAYS(read__each_range__copied_only_if_all_of_it_is_there),
         BOTH_WAYS(atomics__writable_word__executed_and_original_returned),
         BOTH_WAYS(atomics__page_not_writable__false_and_word_unchanged),
         BOTH_WAYS(flush__page_gone__false_for_persistence_only),

@@ -3,6 +3,7 @@
 // What the asking side sends, when, and how its requests end.
 #include <new>
 
+#include "roce/engine/copy_packet.hpp"
 #include "tests/unit/roce/bench.hpp"
 
 // Last: its macros are common words.
@@ -448,6 +449,55 @@ TEST(read__result_memory_unmapped__local_protection) {
     bench.post(bench.wr(WrOpcode::kRead, bench.at_left(0, 600)));
     assert_true(bench.net.run());
     assert_true(bench.sent()->status == Status::kLocalProtection);
+}
+
+TEST(short_payload__that_is_gone__local_protection) {
+    for (const std::uint32_t len : {1U, kCopiedBytes, kCopiedBytes + 1}) {
+        Bench bench;
+        bench.net.left.memory.make_hole(bench.addr(bench.left, len - 1), 1);
+        bench.post(bench.wr(WrOpcode::kSend, bench.at_left(0, len)));
+        assert_true(bench.net.run());
+        assert_true(bench.sent()->status == Status::kLocalProtection);
+    }
+}
+
+// Of several pieces, the packet has them in one. A longer one refers to the program's memory, which may go.
+TEST(short_payload__is_read_once_when_its_packet_is_made) {
+    for (const std::uint32_t half : {4U, kCopiedBytes / 2, kCopiedBytes / 2 + 1}) {
+        Bench bench;
+        Host& left = bench.net.left;
+        std::vector<std::uint8_t> expected(bench.left.begin(), bench.left.begin() + half);
+        expected.insert(expected.end(), bench.left.begin() + 1000, bench.left.begin() + 1000 + half);
+        const Sge sges[] = {bench.at_left(0, half), bench.at_left(1000, half)};
+        SendWr wr = bench.wr(WrOpcode::kSend, sges[0]);
+        wr.sges = sges;
+        assert_true(bench.post(wr) == Post::kPosted);
+        OutPacket out;
+        assert_true(left.engine.transmit(out, 1));
+        left.memory.make_hole(bench.addr(bench.left), bench.left.size());
+        std::ranges::fill(bench.left, std::uint8_t{0});
+        std::vector<std::uint8_t> bytes(out.payload_bytes);
+        const bool is_short = expected.size() <= kCopiedBytes;
+        assert_int_equal(out.piece_count, is_short ? 1 : 3); // with two bytes of padding
+        assert_int_equal(copy_payload(out, left.memory, bytes.data()), is_short);
+        bytes.resize(expected.size());
+        assert_true(!is_short || bytes == expected);
+    }
+}
+
+// Which the queue pair has copied when it was posted.
+TEST(inline_payload__needs_no_look_at_the_programs_memory) {
+    Bench bench;
+    Host& left = bench.net.left;
+    SendWr wr = bench.wr(WrOpcode::kSend, bench.at_left(0, 16));
+    wr.flags |= kInline;
+    assert_true(bench.post(wr) == Post::kPosted);
+    left.memory.make_hole(0, ~std::uint64_t{0});
+    OutPacket out;
+    assert_true(left.engine.transmit(out, 1));
+    std::vector<std::uint8_t> bytes(out.payload_bytes);
+    assert_true(copy_payload(out, left.memory, bytes.data()));
+    assert_memory_equal(bytes.data(), bench.left.data(), bytes.size());
 }
 
 TEST(send_with_invalidate__then_use_of_the_window__refused) {
