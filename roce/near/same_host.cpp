@@ -159,6 +159,7 @@ void SameHost::look_for_rings() noexcept {
 // One that was killed in the middle of a turn is still to be waited for, and what it wrote before is to be
 // read.
 void SameHost::forget_the_dead() noexcept {
+    known_receiver_ = nullptr;
     std::erase_if(peers_, [this](const Peer& peer) {
         const std::uint32_t work = peer.board.work();
         const bool has_more = peer.from_it != nullptr && peer.from_it->has_packets();
@@ -262,17 +263,35 @@ Peer* SameHost::owner(const engine::Ends& ends) noexcept {
     });
 }
 
+bool SameHost::is_further(const engine::Address& address) const noexcept {
+    return std::ranges::find(further_, address) != further_.end();
+}
+
 // At its home, and at further addresses that it has in common with this process, all its numbers are for it;
 // at others it has connections.
-Peer* SameHost::receiver(const engine::Ends& ends) noexcept {
-    const bool is_further = std::ranges::find(further_, ends.remote) != further_.end();
-    const engine::Address& home = is_further ? board_->home() : ends.remote;
+Peer* SameHost::find_receiver(const engine::Ends& ends) noexcept {
+    const engine::Address& home = is_further(ends.remote) ? board_->home() : ends.remote;
     return find_if(last_receiver_, [&](const PeerBoard& board) {
         const BoardOwner& owner = board.owner();
         return (owner.address == home ? owner.share.owns(ends.peer_qpn)
                                       : board.connection(ends).has_value()) &&
                board.lives();
     });
+}
+
+// It is asked for twice for each packet, and most packets go where the last one went.
+Peer* SameHost::receiver(const engine::Ends& ends) noexcept {
+    if (known_receiver_ != nullptr && known_qpn_ == ends.peer_qpn && known_home_ == ends.remote &&
+        known_receiver_->board.lives()) {
+        return known_receiver_;
+    }
+    Peer* const found = find_receiver(ends);
+    const bool stays =
+        found != nullptr && found->board.owner().address == ends.remote && !is_further(ends.remote);
+    known_receiver_ = stays ? found : nullptr;
+    known_home_ = ends.remote;
+    known_qpn_ = ends.peer_qpn;
+    return found;
 }
 
 engine::Neighbourhood::Room SameHost::room(const engine::Ends& ends) noexcept {

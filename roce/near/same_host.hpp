@@ -59,7 +59,10 @@ class SameHost final : public engine::Neighbourhood {
 
     // ADDRESS is a further one of all processes that have this one's home. No two of them have a number in
     // common there. May throw bad_alloc.
-    void add_address(const engine::Address& address) { further_.push_back(address); }
+    void add_address(const engine::Address& address) {
+        further_.push_back(address);
+        known_receiver_ = nullptr;
+    }
 
     Board& board() noexcept { return *board_; }
     const Board& board() const noexcept { return *board_; }
@@ -131,6 +134,8 @@ class SameHost final : public engine::Neighbourhood {
     Peer* find(const engine::Ends& ends) noexcept;
     Peer* owner(const engine::Ends& ends) noexcept;
     Peer* receiver(const engine::Ends& ends) noexcept;
+    bool is_further(const engine::Address& address) const noexcept;
+    Peer* find_receiver(const engine::Ends& ends) noexcept;
     void report_garbage(const Peer& peer) const noexcept;
     static void after_reading(Peer& peer) noexcept;
     void forget_ways(Peer& peer) noexcept;
@@ -154,6 +159,10 @@ class SameHost final : public engine::Neighbourhood {
     std::vector<engine::Address> further_;
     std::size_t last_ = 0;          // the one that was found last
     std::size_t last_receiver_ = 0; // of a packet
+    // Whose is known_qpn_ at the address known_home_, at which all its numbers are for it. Null: not known.
+    Peer* known_receiver_ = nullptr;
+    engine::Address known_home_;
+    std::uint32_t known_qpn_ = 0;
     std::atomic<bool> has_rings_{false};
     bool has_full_rings_ = false; // some peer had no room
     bool full_one_is_gone_ = false;

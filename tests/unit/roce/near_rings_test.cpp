@@ -173,6 +173,68 @@ TEST(ring__that_is_full_again__is_waited_for_again) {
     assert_true(writer.room_again());
 }
 
+// A process of an address with number WHICH of its shares, to which FROM sends.
+struct Receiver {
+    static constexpr Share::Words kWords = {1, 0x9e3779b9, 0x85ebca6b, 0xc2b2ae35};
+
+    Receiver(near::SameHost& from, std::uint8_t number, std::uint32_t which, Memory& memory)
+        : host(*near::Board::create(kHostsBoard, {Share(kWords, which), address(number)}), memory, counters),
+          destination(address(number)) {
+        set_life(host.board().life(), 1);
+        reader.open();
+        while (Share::share_of(kWords, qpn) != which) {
+            ++qpn;
+        }
+        near::Peer peer{.board = seen_by_others(host.board())};
+        peer.from_it = std::make_unique<near::RingReader>(*near::RingReader::create());
+        (void)from.add(std::move(peer));
+        NearHosts::give_ring(from, host, Descriptor(dup(reader.descriptor())));
+    }
+    bool gets_from(near::SameHost& from) {
+        OutPacket out;
+        out.begin().bth.dest_qpn = qpn;
+        out.packet.bth.opcode = wire::kRcSendOnly;
+        out.finish();
+        out.source = address(1);
+        out.destination = destination;
+        const bool sent = from.send(out);
+        int packets = 0;
+        assert_true(reader.read([&](const near::RingPacket&) { ++packets; }));
+        assert_int_equal(packets, sent);
+        return sent;
+    }
+
+    near::DirectCounters counters;
+    near::SameHost host;
+    Address destination;
+    std::uint32_t qpn = 2;
+    near::RingReader reader = *near::RingReader::create();
+};
+
+// The process to which the last packet went is remembered: by its address and its number.
+TEST(packet__for_another_process_than_the_last__goes_there) {
+    PlainMemory memory;
+    near::DirectCounters counters;
+    near::SameHost from(living_board(1), memory, counters);
+    Receiver first(from, 2, 0, memory);
+    assert_true(first.gets_from(from));
+    Receiver beside(from, 2, 5, memory);
+    Receiver last(from, 3, 0, memory);
+    for (int i = 0; i < 2; ++i) {
+        assert_true(beside.gets_from(from));
+        assert_true(first.gets_from(from));
+        assert_true(last.gets_from(from));
+    }
+    set_life(first.host.board().life(), 0);
+    from.forget_the_dead(); // the others move up
+    assert_true(last.gets_from(from));
+    assert_true(beside.gets_from(from));
+    assert_false(first.gets_from(from));
+    assert_true(last.gets_from(from));
+    set_life(last.host.board().life(), 0);
+    assert_false(last.gets_from(from));
+}
+
 // Not a socket, a pipe that is full, or none: nobody waits for it, and nobody gets a signal.
 TEST(bell__that_is_none__does_no_harm) {
     int ends[2];
