@@ -20,7 +20,7 @@ constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
 // A look at the link is a system call, which takes longer than all else of a poll. A program that polls makes
 // it each time while something comes or leaves there, and after 200 microseconds of silence once in two. As
 // soon as a process of this host may send through memory, it does so once in so many polls, and once in 20
-// microseconds.
+// microseconds. It looks at the time then, too.
 constexpr std::uint64_t kPollsPerLook = 8;
 constexpr std::uint64_t kSilenceIn20us = 10;
 constexpr std::uint64_t kLooksIn20us = 10;
@@ -66,8 +66,8 @@ bool Device::poll_progress() noexcept SLUICE_TSA(no_thread_safety_analysis) {
             last_traffic_.store(now, std::memory_order_relaxed);
             any = true;
         }
+        advance_if_due();
     }
-    advance_if_due();
     return any;
 }
 
