@@ -234,18 +234,13 @@ void Engine::acknowledge_again(std::uint32_t qpn) noexcept {
     }
 }
 
-bool Engine::release_acks() noexcept {
-    const bool any = !owing_.empty();
+bool Engine::make_owing_ready() noexcept {
     for (const std::uint32_t index : owing_) {
         slots_[index].owes = false;
         make_ready(index);
     }
     owing_.clear();
-    return any;
-}
-
-bool Engine::transmit(OutPacket& out, const Moment& now, Acks acks) noexcept {
-    return transmit_ready(out, now) || (acks == Acks::kSend && release_acks() && transmit_ready(out, now));
+    return true;
 }
 
 bool Engine::transmit_ready(OutPacket& out, const Moment& now) noexcept {
@@ -289,8 +284,7 @@ void Engine::room_again() noexcept {
     waiting_.clear();
 }
 
-bool Engine::settle() noexcept {
-    const bool any = !unsettled_.empty();
+bool Engine::settle_all() noexcept {
     for (const std::uint32_t index : unsettled_) {
         slots_[index].unsettled = false;
         if (slots_[index].qp != nullptr) {
@@ -299,7 +293,7 @@ bool Engine::settle() noexcept {
         }
     }
     unsettled_.clear();
-    return any;
+    return true;
 }
 
 void Engine::advance(Nanoseconds now) noexcept {

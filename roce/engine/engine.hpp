@@ -11,7 +11,7 @@
 //     } while (engine.settle());
 //     while (cq.poll(completion)) { ... }
 //
-// After a post to a queue pair, wake(qp) tells the engine to look at it. The order of calls and the
+// After a post to a queue pair, posted(qp) makes the engine look at it. The order of calls and the
 // times given determine every byte that comes out: there is no clock, no thread and no lock in here,
 // which is what lets a simulation repeat a failure from its secret.
 //
@@ -86,20 +86,26 @@ class Engine {
     // A peer that had no room for packets may have some now.
     void room_again() noexcept;
 
+    // QP has changed: it may have something to send, and another deadline.
     void wake(QueuePair& qp) noexcept;
+    // QP has another request, which sets no deadline before it leaves.
+    void posted(QueuePair& qp) noexcept { make_ready(index_of(qp.qpn())); }
     void receive(const InPacket& in, const Moment& now) noexcept;
     // The next packet to send: queue pairs take turns. Those that owe plain acknowledgements and nothing else
     // come last, or wait.
     enum class Acks : std::uint8_t { kSend, kHold };
-    bool transmit(OutPacket& out, const Moment& now, Acks acks = Acks::kSend) noexcept;
+    bool transmit(OutPacket& out, const Moment& now, Acks acks = Acks::kSend) noexcept {
+        return (has_ready() && transmit_ready(out, now)) ||
+               (acks == Acks::kSend && release_acks() && transmit_ready(out, now));
+    }
     // Whether acknowledgements wait for a call that sends them.
     bool owes_acks() const noexcept { return !owing_.empty(); }
     // What went with a packet of QPN didn't leave.
     void acknowledge_again(std::uint32_t qpn) noexcept;
     // They wait no longer. True: there were some.
-    bool release_acks() noexcept;
+    bool release_acks() noexcept { return owes_acks() && make_owing_ready(); }
     // All packets that were pulled have left. True: because of that, there may be more of them.
-    bool settle() noexcept;
+    bool settle() noexcept { return !unsettled_.empty() && settle_all(); }
     void advance(Nanoseconds now) noexcept;
     Nanoseconds next_deadline() const noexcept { return deadlines_.next(); }
     // Whether transmit() is worth calling.
@@ -124,6 +130,8 @@ class Engine {
     void make_ready(std::uint32_t index) noexcept;
     void wait_for_room(std::uint32_t index) noexcept;
     void owe(std::uint32_t index) noexcept;
+    bool make_owing_ready() noexcept;
+    bool settle_all() noexcept;
     bool transmit_ready(OutPacket& out, const Moment& now) noexcept;
     std::uint32_t take_ready() noexcept;
     void reschedule(std::uint32_t index) noexcept;

@@ -53,7 +53,11 @@ class ReceiveQueue {
         out.wr_id = entry.wr_id;
         out.sge_count = entry.sge_count;
         out.len_bytes = next_len_bytes();
-        std::copy_n(entry.sges, entry.sge_count, out.sges.begin());
+        if (entry.sge_count == 1) { // as most have: no call
+            out.sges[0] = entry.sges[0];
+        } else {
+            std::copy_n(entry.sges, entry.sge_count, out.sges.begin());
+        }
         entries_.pop_front();
     }
     std::uint64_t next_len_bytes() noexcept {

@@ -101,7 +101,7 @@ bool Requester::transmit(OutPacket& out, const Moment& now) noexcept {
     }
     while (!failure_ && !local_error_ && !refusal_ && rnr_until_ == kNever && cursor_ != end()) {
         SendEntry& entry = queue_.at(cursor_);
-        if (is_first_in_line() && run_direct(entry)) {
+        if (is_first_in_line() && may_run_direct(entry) && run_direct(entry)) {
             continue;
         }
         if (cursor_ == fresh_) {

@@ -101,6 +101,7 @@ class Requester {
     bool run_local(SendEntry& entry) noexcept;
     bool is_first_in_line() const noexcept;
     bool has_direct_way() const noexcept;
+    bool may_run_direct(const SendEntry& entry) const noexcept;
     bool run_direct(SendEntry& entry) noexcept;
     bool will_be_direct(const SendEntry& entry) noexcept;
     bool chooses_way() noexcept;

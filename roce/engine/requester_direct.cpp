@@ -52,11 +52,15 @@ bool Requester::has_direct_way() const noexcept {
     return context_.neighbourhood != nullptr && !context_.is_xrc();
 }
 
+bool Requester::may_run_direct(const SendEntry& entry) const noexcept {
+    return has_direct_way() && can_be_direct(entry) &&
+           (!entry.needs_response() || context_.attr.max_rd_atomic != 0);
+}
+
 // True: it has ended.
 bool Requester::run_direct(SendEntry& entry) noexcept {
     Pieces pieces;
-    if (!has_direct_way() || !can_be_direct(entry) ||
-        (entry.needs_response() && context_.attr.max_rd_atomic == 0) || !pieces.add_all(context_, entry)) {
+    if (!pieces.add_all(context_, entry)) {
         return false;
     }
     const bool atomic = is_atomic(entry.wr.opcode);

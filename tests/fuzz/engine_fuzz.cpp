@@ -242,7 +242,7 @@ class Device {
         wr.srqn = srqn_;
         QueuePair& qp = over_xrc ? *xrc_sender_ : (kind & 0x80) != 0 ? *unreliable_ : *connected_;
         posted_ += qp.post_send(wr) == Post::kPosted ? 1 : 0;
-        engine_.wake(qp);
+        engine_.posted(qp);
     }
 
     void drain() {

@@ -200,7 +200,7 @@ void Gsi::send(const cm::OutMad& mad) noexcept {
     wr.sges = {&sge, 1};
     const device::Device::ProgressSession session(device_);
     (void)qp_->post_send(wr); // a full queue loses it, as a network would
-    session.engine().wake(*qp_);
+    session.engine().posted(*qp_);
 }
 
 void Gsi::wake_at(engine::Nanoseconds when) noexcept {

@@ -68,14 +68,15 @@ void convert(const engine::Completion& completion, ibv_wc& wc) noexcept {
     wc.opcode = opcode_of(completion);
     wc.vendor_err = 0;
     wc.byte_len = completion.len_bytes;
-    wc.imm_data = imm_or_rkey_of(completion);
     wc.qp_num = completion.qpn;
     wc.src_qp = completion.src_qpn;
-    wc.wc_flags = flags_of(completion);
     wc.pkey_index = 0;
     wc.slid = 0;
-    wc.sl = sl_of(completion);
     wc.dlid_path_bits = 0;
+    const bool is_plain = completion.flags == 0;
+    wc.imm_data = is_plain ? completion.imm_or_rkey : imm_or_rkey_of(completion);
+    wc.wc_flags = is_plain ? 0 : flags_of(completion);
+    wc.sl = is_plain ? std::uint8_t{0} : sl_of(completion);
 }
 
 // Whether there may be something now.

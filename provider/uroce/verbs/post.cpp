@@ -201,7 +201,7 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
     const LockGuard guard(qp.lock);
     const device::Device::ProgressSession session(qp.owner().device, device::Device::Purpose::kPost);
     const int error = post_chain(wr, bad_wr, [&qp](const ibv_send_wr& one) { return post_one(qp, one); });
-    session.engine().wake(*qp.engine);
+    session.engine().posted(*qp.engine);
     return error;
 }
 

@@ -270,7 +270,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept SLUICE_TSA(no_thread_safety_analysis) {
     if (error == 0) {
         const device::Device::ProgressSession session(ours.owner().device, device::Device::Purpose::kPost);
         error = to_errno(ours.engine->publish_sends(ours.builder.count));
-        session.engine().wake(*ours.engine);
+        session.engine().posted(*ours.engine);
     }
     ours.lock.unlock();
     return error;

@@ -62,7 +62,7 @@ struct Bench {
     }
     Post post(const SendWr& request) {
         const Post posted = pair.left->post_send(request);
-        net.left.engine.wake(*pair.left);
+        net.left.engine.posted(*pair.left);
         return posted;
     }
     Post post_receive(std::size_t offset, std::uint32_t len, std::uint64_t id = 100) {

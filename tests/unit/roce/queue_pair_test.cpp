@@ -122,7 +122,7 @@ struct Datagrams {
         wr.qkey = qkey;
         wr.sges = {&sge, 1};
         const Post posted = left->post_send(wr);
-        net.left.engine.wake(*left);
+        net.left.engine.posted(*left);
         return posted;
     }
     Post receive(std::uint32_t len) {
@@ -340,7 +340,7 @@ TEST(srq__shared_by_two_queue_pairs__served_in_order_with_one_limit_event) {
     send.sges = {&sge, 1};
     for (std::uint64_t i = 0; i < 3; ++i) {
         assert_true(pairs[i % 2].left->post_send(send) == Post::kPosted);
-        net.left.engine.wake(*pairs[i % 2].left);
+        net.left.engine.posted(*pairs[i % 2].left);
         assert_true(net.run());
         const auto received = Bench::poll(net.right.recv_cq);
         assert_int_equal(received->wr_id, 100 + i);
@@ -369,7 +369,7 @@ TEST(completion_queue__full__keeps_the_old_and_tells) {
     for (std::uint64_t i = 1; i <= 3; ++i) {
         write.wr_id = i;
         assert_true(pair.left->post_send(write) == Post::kPosted);
-        net.left.engine.wake(*pair.left);
+        net.left.engine.posted(*pair.left);
     }
     assert_true(net.run());
     assert_true(small.overflowed());
@@ -535,7 +535,7 @@ TEST(settle__datagrams_given_out__complete_only_then) {
         wr.sges = {i == 3 ? &bad : &good, 1};
         assert_true(qp.post_send(wr) == Post::kPosted);
     }
-    net.left.engine.wake(qp);
+    net.left.engine.posted(qp);
     OutPacket out;
     assert_true(net.left.engine.transmit(out, 1));
     assert_true(net.left.engine.transmit(out, 1));
@@ -691,7 +691,7 @@ TEST(deadlines__of_many_queue_pairs__in_order) {
         attributes.retry_count = 0;
         assert_true(bring_up(qp, attributes));
         assert_true(qp.post_send(write) == Post::kPosted);
-        engine.wake(qp);
+        engine.posted(qp);
         while (engine.transmit(out, 1000 + i)) {
         }
         qps.push_back(&qp);
@@ -720,7 +720,7 @@ TEST(transmit__two_busy_queue_pairs__alternate) {
     const Pair second = connect(bench.net, usual_attributes());
     bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 2560)));
     assert_true(second.left->post_send(bench.wr(WrOpcode::kWrite, bench.at_left(0, 2560))) == Post::kPosted);
-    bench.net.left.engine.wake(*second.left);
+    bench.net.left.engine.posted(*second.left);
     OutPacket out;
     for (int i = 0; i < 20; ++i) {
         assert_true(bench.net.left.engine.transmit(out, 1));

@@ -185,7 +185,7 @@ class History {
             return false;
         }
         ++next_send_[side];
-        hosts_[side]->engine.wake(*qps_[side]);
+        hosts_[side]->engine.posted(*qps_[side]);
         return true;
     }
 

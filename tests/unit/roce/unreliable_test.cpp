@@ -47,7 +47,7 @@ struct Line {
     }
     Post post(const SendWr& request) {
         const Post posted = pair.left->post_send(request);
-        net.left.engine.wake(*pair.left);
+        net.left.engine.posted(*pair.left);
         return posted;
     }
     void send(WrOpcode opcode, std::size_t offset, std::uint32_t len, std::size_t to = 0,
@@ -236,7 +236,7 @@ TEST(drained__while_a_message_is_half_sent__finishes_it_and_begins_no_other) {
     assert_true(line.sent().has_value());
     assert_false(line.sent().has_value());
     assert_true(line.pair.left->modify(QpState::kReadyToSend, attributes).ok());
-    line.net.left.engine.wake(*line.pair.left);
+    line.net.left.engine.posted(*line.pair.left);
     assert_true(line.net.run());
     assert_true(line.sent().has_value());
 }

@@ -82,7 +82,7 @@ struct Bench {
     }
     Post post(const SendWr& request) {
         const Post posted = pair.left->post_send(request);
-        net.left.engine.wake(*pair.left);
+        net.left.engine.posted(*pair.left);
         return posted;
     }
     // The status of a request, which ends.

@@ -229,7 +229,7 @@ struct Linked {
         wr.flags = kSignaled;
         wr.sges = {&sge, 1};
         assert_true(qp->post_send(wr) == Post::kPosted);
-        session.engine().wake(*qp);
+        session.engine().posted(*qp);
     }
     wire::Packet acknowledgement(std::uint32_t psn) const {
         wire::Packet packet;
@@ -587,7 +587,7 @@ TEST(delivery__the_other_is_held__waits_in_the_inbox_for_its_holder) {
         wr.rkey = keys[1];
         wr.sges = {&sge, 1};
         assert_true(qps[0]->post_send(wr) == Post::kPosted);
-        session.engine().wake(*qps[0]);
+        session.engine().posted(*qps[0]);
     };
     {
         const Device::ProgressSession held(*devices[1]);
