@@ -159,7 +159,7 @@ class SameHost final : public engine::Neighbourhood {
     std::vector<engine::Address> further_;
     std::size_t last_ = 0;          // the one that was found last
     std::size_t last_receiver_ = 0; // of a packet
-    // Whose is known_qpn_ at the address known_home_, at which all its numbers are for it. Null: not known.
+    // This peer has the number known_qpn_ at its home, the address known_home_. Null: none is remembered.
     Peer* known_receiver_ = nullptr;
     engine::Address known_home_;
     std::uint32_t known_qpn_ = 0;
