@@ -7,11 +7,11 @@
 
 namespace sluice::roce::cm {
 
-// Over an established connection: keepalive.cpp.
+// Over a connection that is established or being ended: keepalive.cpp.
 struct Vigil {
     std::uint64_t tid = 0;
     engine::Nanoseconds heard_at = 0;
-    std::uint8_t questions = 0; // since the last answer
+    std::uint8_t questions = 0; // since the last answer; looks, since the last DREQ
     std::uint8_t refusals = 0;  // of its port, in a row
     bool answers = false;       // has, once
     bool in_doubt = false;      // another process may be in its place: asked until somebody says
@@ -61,6 +61,7 @@ struct Connection {
     bool asked = false;                   // the peer, whether it still has this connection
     engine::Nanoseconds ask_again_at = 0; // not before
     engine::Nanoseconds give_up_at = engine::kNever;
+    engine::Nanoseconds repeat_at = 0;       // a DREQ; the peer is looked for before
     engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
     bool is_there = false;                   // the peer, which has asked for patience
     bool is_looked_for = false;              // the peer, which hasn't answered

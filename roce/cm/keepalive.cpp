@@ -10,6 +10,10 @@
 // connection stays, however long it is stopped. Elsewhere, a port that nobody has, seen twice, ends the
 // connection, and so does a silence of half a minute of a peer that used to answer. One message ends nothing:
 // each of these can be forged.
+//
+// A peer that is gone doesn't answer the DREQ of a program that ends the connection either, for instance
+// because its Sends to that peer have failed. So it is looked for in the same way, and the DREQ isn't
+// repeated for minutes.
 #include <algorithm>
 
 #include "roce/cm/lifecycle.hpp"
@@ -30,6 +34,10 @@ bool is_watched(const Connection& c) noexcept {
     return c.state == State::kEstablished && !c.asked;
 }
 
+bool is_to_be_seen(const Connection& c) noexcept {
+    return (is_watched(c) || c.state == State::kDreqSent) && c.vigil.questions != 0;
+}
+
 } // namespace
 
 void Lifecycle::keep_alive(Connection& c, engine::Nanoseconds now) noexcept {
@@ -44,8 +52,8 @@ void Lifecycle::keep_alive(Connection& c, engine::Nanoseconds now) noexcept {
 
 void Lifecycle::ask_for_life(Connection& c, engine::Nanoseconds now) noexcept {
     Vigil& vigil = c.vigil;
-    if (vigil.questions > 0 && !doubtful_.full()) {
-        doubtful_.grow() = static_cast<ConnectionId>(c.comm_id);
+    if (vigil.questions > 0) {
+        report_silence(c);
     }
     if (!vigil.in_doubt && !vigil.answers && vigil.refusals == 0 && vigil.questions == kMostQuestions) {
         vigil.questions = 0;
@@ -56,6 +64,27 @@ void Lifecycle::ask_for_life(Connection& c, engine::Nanoseconds now) noexcept {
     vigil.questions = static_cast<std::uint8_t>(std::min(vigil.questions + 1, 255));
     push(c, make_lap(c, vigil.tid));
     connections_.set_deadline(c, now + (vigil.questions == 1 ? kFirstAnswer : kAnswer));
+}
+
+// The driver looks where the peer is.
+void Lifecycle::report_silence(const Connection& c) noexcept {
+    if (!doubtful_.full()) {
+        doubtful_.grow() = static_cast<ConnectionId>(c.comm_id);
+    }
+}
+
+// A DREQ has left.
+void Lifecycle::await_end(Connection& c, engine::Nanoseconds now) noexcept {
+    const engine::Nanoseconds answer_time = c.answer_time();
+    c.vigil.questions = 0;
+    c.repeat_at = now + answer_time;
+    connections_.set_deadline(c, now + std::min(kFirstAnswer, answer_time / 2));
+}
+
+void Lifecycle::look_for_peer(Connection& c, engine::Nanoseconds now) noexcept {
+    report_silence(c);
+    const bool is_first = c.vigil.questions++ == 0;
+    connections_.set_deadline(c, is_first ? std::min(now + kAnswer, c.repeat_at) : c.repeat_at);
 }
 
 // Now, or when there is room for the question.
@@ -94,17 +123,17 @@ bool Lifecycle::next_doubtful(ConnectionId& id) noexcept {
 
 void Lifecycle::peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) noexcept {
     Vigil& vigil = c.vigil;
-    if (!is_watched(c) || vigil.questions == 0) {
+    if (!is_to_be_seen(c)) {
         return; // it has answered meanwhile
     }
     const bool is_refused = sight == Sight::kRefused;
     vigil.refusals = is_refused ? static_cast<std::uint8_t>(vigil.refusals + 1) : std::uint8_t{0};
     if (sight == Sight::kHere) {
-        if (!vigil.in_doubt) { // otherwise somebody is there, who may be another one
+        if (is_watched(c) && !vigil.in_doubt) { // otherwise somebody is there, who may be another one
             keep_alive(c, now);
         }
     } else if (sight == Sight::kGone || vigil.refusals == kEnoughRefusals ||
-               (vigil.answers && now - vigil.heard_at > kMostSilence)) {
+               (is_watched(c) && vigil.answers && now - vigil.heard_at > kMostSilence)) {
         peer_is_lost(c, now);
     }
 }

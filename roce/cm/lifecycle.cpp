@@ -147,6 +147,8 @@ void Lifecycle::disconnect(Connection& c, engine::Nanoseconds now) noexcept {
     enter(c, State::kDreqSent);
     c.timing.give_up_after = 0; // was for connecting
     begin(c, make_dreq(c, random_.transaction_id()), now);
+    c.vigil.refusals = 0;
+    await_end(c, now);
 }
 
 // A peer that has the connection answers a second REP by a second RTU.
@@ -202,13 +204,15 @@ void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
         close(c);
     } else if (c.state == State::kEstablished && !c.asked) {
         ask_for_life(c, now);
+    } else if (c.state == State::kDreqSent && now < c.repeat_at) {
+        look_for_peer(c, now);
     } else if (c.ask_often_until != 0 && now < c.give_up_at) {
         ask_often(c, now);
     } else if (c.retries_left > 0 && now < c.give_up_at) {
         --c.retries_left;
         ++counters_.repeats_out;
         push(c, c.last);
-        expect_answer(c, c.answer_time(), now);
+        c.state == State::kDreqSent ? await_end(c, now) : expect_answer(c, c.answer_time(), now);
     } else {
         give_up(c, now);
     }

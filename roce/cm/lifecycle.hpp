@@ -88,6 +88,9 @@ class Lifecycle {
     void give_up(Connection& c, engine::Nanoseconds now) noexcept;
     void keep_alive(Connection& c, engine::Nanoseconds now) noexcept;
     void ask_for_life(Connection& c, engine::Nanoseconds now) noexcept;
+    void await_end(Connection& c, engine::Nanoseconds now) noexcept;
+    void look_for_peer(Connection& c, engine::Nanoseconds now) noexcept;
+    void report_silence(const Connection& c) noexcept;
     void peer_is_lost(Connection& c, engine::Nanoseconds now) noexcept;
     static bool take_first(engine::Ring<ConnectionId>& from, ConnectionId& id) noexcept;
 

@@ -372,7 +372,7 @@ void ConnectionManager::nobody_there(ConnectionId id) noexcept {
 bool ConnectionManager::next_doubtful(Doubtful& out) noexcept {
     while (lifecycle_.next_doubtful(out.id)) {
         const Connection* c = connections_.find(static_cast<std::uint32_t>(out.id));
-        if (c != nullptr && c->state == State::kEstablished) {
+        if (c != nullptr && (c->state == State::kEstablished || c->state == State::kDreqSent)) {
             out.ends = c->ends();
             return true;
         }

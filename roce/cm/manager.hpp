@@ -73,8 +73,8 @@ class ConnectionManager {
     bool next_silent(Silent& out) noexcept;
     void nobody_there(ConnectionId id) noexcept;
 
-    // A peer that doesn't answer the question whether it still has the connection. The driver looks and says
-    // what there is to see.
+    // A peer that doesn't answer the question whether it still has the connection, or the request to end it.
+    // The driver looks and says what there is to see.
     struct Doubtful {
         ConnectionId id = ConnectionId::kNone;
         engine::Ends ends{};

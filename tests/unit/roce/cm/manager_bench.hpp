@@ -45,7 +45,7 @@ struct Bench {
                 .qpn = kLeftQpn,
                 .responder_resources = 3,
                 .initiator_depth = 5,
-                .timing = kFastTiming,
+                .timing = timing,
                 .private_data = kHello,
                 .cookie = 5};
     }
@@ -97,6 +97,7 @@ struct Bench {
     }
 
     Network net;
+    Timing timing = kFastTiming; // of the active side
     std::vector<Event> left, right;
     std::vector<Mad> sent_left, sent_right;
     std::uint16_t swallow = 0; // messages with this attribute are lost

@@ -21,7 +21,9 @@ bool has_ended(const std::vector<Event>& events) {
 
 // Up, and both sides ask each second.
 struct Watched : Bench {
-    explicit Watched(bool is_near = false) : Bench({}, {.keepalive = kSecond}) {
+    explicit Watched(bool is_near = false, const Timing& its_timing = kFastTiming)
+        : Bench({}, {.keepalive = kSecond}) {
+        timing = its_timing;
         if (is_near) {
             net.left.where = sluice::roce::test::loopback(1);
             net.right.where = sluice::roce::test::loopback(2);
@@ -219,6 +221,100 @@ TEST(answer__to_no_question_or_from_elsewhere__counted_and_nothing_happens) {
     assert_true(bench.is_up());
     bench.give_left(to_mad(tid, no));
     assert_true(has_ended(bench.left));
+}
+
+// The left side ends the connection, and hears nothing.
+struct Ending : Watched {
+    explicit Ending(Sight what_is_seen, bool is_near = false, const Timing& its_timing = {})
+        : Watched(is_near, its_timing) {
+        swallow = wire::CmDreq::kAttributeId;
+        sight = what_is_seen;
+        assert_true(net.left.manager.disconnect(active, net.now).ok());
+    }
+    std::size_t requests() const { return count(sent_left, wire::CmDreq::kAttributeId); }
+};
+
+TEST(end__asked_of_a_process_that_has_ended__disconnected_at_once) {
+    for (const bool is_near : {false, true}) {
+        Ending bench(Sight::kGone, is_near);
+        bench.run_for(kSecond / 2);
+        assert_true(has_ended(bench.left));
+        assert_int_equal(bench.left[1].reason, reason::kProcessEnded);
+        assert_int_equal(bench.requests(), 1);
+        assert_int_equal(bench.doubts, 1);
+    }
+}
+
+TEST(end__asked_at_a_port_that_is_refused_twice__disconnected_before_it_is_asked_again) {
+    Ending bench(Sight::kRefused);
+    bench.run_for(kSecond);
+    assert_false(has_ended(bench.left));
+    bench.run_for(kSecond);
+    assert_true(has_ended(bench.left));
+    assert_int_equal(bench.requests(), 1);
+}
+
+// As often as the connection's timing says, looked for or not.
+TEST(end__asked_of_a_process_that_is_stopped__asked_again_until_the_last) {
+    for (const Sight sight : {Sight::kHere, Sight::kSilent}) {
+        Ending bench(sight);
+        bench.run_for(15 * (6 * kSecond + kSecond / 2));
+        assert_false(has_ended(bench.left));
+        assert_in_range(bench.requests(), 15, 16);
+        bench.run_for(15 * kSecond);
+        assert_true(has_ended(bench.left));
+        assert_int_equal(bench.left[1].reason, reason::kTimeout);
+        assert_int_equal(bench.requests(), 1 + Timing{}.max_retries);
+    }
+}
+
+// When it last answered says nothing of a peer that isn't asked any more.
+TEST(end__asked_of_a_peer_that_answered_long_ago__asked_again) {
+    Watched bench(true, Timing{});
+    bench.net.left.manager.process_replaced(bench.net.right.where, Share{}, bench.net.now);
+    bench.run_for(60 * kSecond);
+    assert_int_equal(bench.questions(), 1);
+    bench.swallow = wire::CmDreq::kAttributeId;
+    assert_true(bench.net.left.manager.disconnect(bench.active, bench.net.now).ok());
+    bench.run_for(2 * kSecond);
+    assert_int_equal(bench.doubts, 2);
+    assert_false(has_ended(bench.left));
+    bench.swallow = 0;
+    bench.run_for(5 * kSecond);
+    assert_true(has_ended(bench.left));
+    assert_true(has_ended(bench.right));
+}
+
+TEST(end__asked_where_answers_come_fast__looked_for_between_two_requests) {
+    Ending bench(Sight::kGone, true, kFastTiming);
+    bench.run_for(kSecond / 100);
+    assert_true(has_ended(bench.left));
+    assert_int_equal(bench.requests(), 1);
+}
+
+// What is seen too late changes nothing.
+TEST(end__confirmed_before_it_is_looked_at__one_event) {
+    Ending bench(Sight::kGone);
+    ConnectionManager::Doubtful doubtful;
+    while (!bench.net.left.manager.next_doubtful(doubtful)) {
+        assert_true(bench.net.step());
+    }
+    bench.swallow = 0;
+    while (!has_ended(bench.left)) {
+        assert_true(bench.net.step());
+    }
+    bench.net.left.manager.peer_seen(doubtful.id, Sight::kGone, bench.net.now);
+    assert_true(bench.net.run());
+    assert_int_equal(std::ranges::count(bench.left, EventType::kDisconnected, &Event::type), 1);
+}
+
+TEST(end__of_an_id_that_is_destroyed__nothing_is_left_of_a_process_that_has_ended) {
+    Watched bench(true, Timing{});
+    bench.swallow = wire::CmDreq::kAttributeId;
+    bench.sight = Sight::kGone;
+    bench.net.left.manager.destroy(bench.active, bench.net.now);
+    bench.run_for(4 * kSecond); // time-wait takes two packets' lives
+    assert_int_equal(bench.net.left.manager.live(), 0);
 }
 
 // The last message of the handshake was lost: the peer has the connection all the same.
