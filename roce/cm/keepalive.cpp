@@ -129,7 +129,7 @@ void Lifecycle::peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) n
     const bool is_refused = sight == Sight::kRefused;
     vigil.refusals = is_refused ? static_cast<std::uint8_t>(vigil.refusals + 1) : std::uint8_t{0};
     if (sight == Sight::kHere) {
-        if (is_watched(c) && !vigil.in_doubt) { // otherwise somebody is there, who may be another one
+        if (is_watched(c) && !vigil.in_doubt) { // otherwise another process may be there
             keep_alive(c, now);
         }
     } else if (sight == Sight::kGone || vigil.refusals == kEnoughRefusals ||
