@@ -284,9 +284,9 @@ void ConnectionManager::process_replaced(const engine::Address& address, const e
     });
 }
 
-void ConnectionManager::peer_denies(std::uint32_t qpn, engine::Nanoseconds now) noexcept {
-    Connection* c = connections_.find_by_qpn(qpn);
-    if (c != nullptr && lifecycle_.has_room(1)) {
+void ConnectionManager::peer_denies(const engine::Ends& ends, engine::Nanoseconds now) noexcept {
+    Connection* c = connections_.find_by_qpn(ends.qpn);
+    if (c != nullptr && c->peer == ends.remote && c->peer_qpn == ends.peer_qpn && lifecycle_.has_room(1)) {
         lifecycle_.peer_denies(*c, now);
     }
 }

@@ -98,9 +98,9 @@ class ConnectionManager {
     // of each is asked at once whether it has it.
     void process_replaced(const engine::Address& address, const engine::Share& its,
                           engine::Nanoseconds now) noexcept;
-    // A process of this host says that it has no connection with queue pair QPN. Counts while the peer is in
-    // doubt by what was said above.
-    void peer_denies(std::uint32_t qpn, engine::Nanoseconds now) noexcept;
+    // A process of this host says that it hasn't the connection of ENDS. Counts while the peer is in doubt by
+    // what was said above.
+    void peer_denies(const engine::Ends& ends, engine::Nanoseconds now) noexcept;
 
     void receive(const engine::Address& source, const engine::Address& destination,
                  std::span<const std::uint8_t> mad, engine::Nanoseconds now) noexcept {

@@ -120,9 +120,9 @@ void Engine::peer_is_gone(std::uint32_t qpn) noexcept {
     }
 }
 
-void Engine::peer_answers(std::uint32_t qpn) noexcept {
-    if (QueuePair* const qp = find(qpn)) {
-        qp->peer_answers();
+void Engine::peer_answers(const Ends& ends) noexcept {
+    if (is_connected(ends.qpn, ends.remote, ends.peer_qpn)) {
+        find(ends.qpn)->peer_answers();
     }
 }
 

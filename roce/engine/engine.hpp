@@ -81,7 +81,7 @@ class Engine {
             peer_is_gone(ends.qpn);
         }
     }
-    void peer_answers(std::uint32_t qpn) noexcept;
+    void peer_answers(const Ends& ends) noexcept;
 
     // A peer that had no room for packets may have some now.
     void room_again() noexcept;

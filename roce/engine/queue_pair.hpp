@@ -108,7 +108,7 @@ class QueuePair {
     }
     // Whether it takes packets from queue pair PEER_QPN of REMOTE.
     bool is_connected_to(const Address& remote, std::uint32_t peer_qpn) const noexcept {
-        return is_reliable(type_) && receives_packets() && context_.attr.remote == remote &&
+        return type_ != QpType::kUd && receives_packets() && context_.attr.remote == remote &&
                context_.attr.dest_qpn == peer_qpn;
     }
     // Whether peer_is_gone() has an effect, and the peer was there.

@@ -27,8 +27,8 @@ class Arrivals {
     // Whether queue pair QPN is connected to queue pair PEER_QPN of PEER; that one's process wants to know.
     virtual bool is_connected(std::uint32_t qpn, const engine::Address& peer,
                               std::uint32_t peer_qpn) noexcept = 0;
-    // The answer to ask(): whether the peer of queue pair QPN has the connection.
-    virtual void peer_told(std::uint32_t qpn, bool connected) noexcept = 0;
+    // The answer to ask(): whether the peer has the connection of ENDS, which may be over here by now.
+    virtual void peer_told(const engine::Ends& ends, bool connected) noexcept = 0;
     // The process that had share ITS of the numbers of ADDRESS has ended or left. What it sent before has
     // been looked at.
     virtual void member_ended(const engine::Address& address, const engine::Share& its) noexcept = 0;

@@ -162,7 +162,7 @@ engine::Peer Elsewhere::ask(const engine::Ends& ends) noexcept {
         want_locked({ends.remote, ends.peer_qpn});
         return engine::Peer::kUnknown;
     }
-    const Ask question{.to = ends.peer_qpn, .from = ends.qpn, .from_address = ends.local};
+    const Ask question{.ends = ends};
     const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
     (void)send(line->socket.get(), {&piece, 1}, {}); // a full one has been asked often, and is stopped
     return engine::Peer::kLives;
@@ -446,14 +446,24 @@ void Elsewhere::read_line(int descriptor, Arrivals& arrivals) {
         return;
     case Receipt::kMessage:
         if (const auto answer = read_as<Tell>({bytes.data(), received.bytes})) {
-            arrivals.catch_up();
-            arrivals.peer_told(answer->to, answer->connected != 0);
+            if (is_from_peer(descriptor, answer->ends)) {
+                arrivals.catch_up();
+                arrivals.peer_told(answer->ends, answer->connected != 0);
+            }
         } else if (read_as<Board>({bytes.data(), received.bytes})) {
             answer_board(descriptor, received, arrivals);
         } else if (const auto taken = read_as<BoardTaken>({bytes.data(), received.bytes})) {
             take_answer(descriptor, *taken, received, arrivals);
         }
     }
+}
+
+// A process speaks for its own queue pairs only.
+bool Elsewhere::is_from_peer(int descriptor, const engine::Ends& ends) noexcept {
+    const LockGuard guard(changing_);
+    const auto line = std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+    return line != lines_.end() && line->group->address == ends.remote &&
+           line->seat == engine::Share::share_of(line->group->table->words(), ends.peer_qpn);
 }
 
 // A process that lives is called again: it may have had no room for the line.

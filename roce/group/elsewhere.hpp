@@ -103,6 +103,8 @@ class Elsewhere {
     void enter(const Visit& visit, Descriptor table, Arrivals& arrivals);
     void call_holder(const Known& group, std::uint32_t qpn, Arrivals& arrivals);
     void read_line(int descriptor, Arrivals& arrivals);
+    // Whether the process that has the peer of ENDS is at the other end of this line.
+    bool is_from_peer(int descriptor, const engine::Ends& ends) noexcept;
     void line_ended(int descriptor, Arrivals& arrivals);
     void forget_unused() noexcept;
     Result<void> watch_descriptor(int descriptor) const;

@@ -220,7 +220,7 @@ engine::Peer Group::ask_member(const engine::Ends& ends) noexcept {
     if (holder == kNobody) {
         return engine::Peer::kGone;
     }
-    const Ask question{.to = ends.peer_qpn, .from = ends.qpn, .from_address = ends.local};
+    const Ask question{.ends = ends};
     const iovec piece{.iov_base = const_cast<Ask*>(&question), .iov_len = sizeof question};
     const LockGuard guard(changing_lines_);
     const auto line = std::ranges::find(lines_, holder, &Line::holder);
@@ -424,14 +424,25 @@ void Group::take_message(int descriptor, std::span<const std::uint8_t> message, 
         take_packet(*head, message.subspan(sizeof *head));
     } else if (const auto question = read_as<Ask>(message)) {
         arrivals_->catch_up();
-        const bool connected = arrivals_->is_connected(question->to, question->from_address, question->from);
-        Tell answer{.to = question->from, .connected = connected ? 1U : 0U};
+        const engine::Ends& ends = question->ends;
+        const bool connected = arrivals_->is_connected(ends.peer_qpn, ends.local, ends.qpn);
+        Tell answer{.connected = connected ? 1U : 0U, .ends = ends};
         const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
         (void)send(descriptor, {&piece, 1}, {});
-    } else if (const auto answer = read_as<Tell>(message)) {
+    } else if (const auto answer = read_as<Tell>(message); answer && is_from_peer(descriptor, answer->ends)) {
         arrivals_->catch_up();
-        arrivals_->peer_told(answer->to, answer->connected != 0);
+        arrivals_->peer_told(answer->ends, answer->connected != 0);
     }
+}
+
+// A process speaks for its own queue pairs only.
+bool Group::is_from_peer(int descriptor, const engine::Ends& ends) noexcept {
+    if (!is_ours(ends.remote)) {
+        return false;
+    }
+    const LockGuard guard(changing_lines_);
+    const auto line = std::ranges::find(lines_, descriptor, [](const Line& one) { return one.socket.get(); });
+    return line != lines_.end() && line->seat == share_.owner_of(ends.peer_qpn);
 }
 
 // While one is answered, another may ask: then the first was killed, and the lock is the other's. It may have

@@ -185,6 +185,8 @@ class Group final : public cm::PortClaims, Arrivals {
     // Whether ADDRESS is this group's, its first or a further one.
     bool is_ours(const engine::Address& address) const noexcept;
     engine::Peer ask_member(const engine::Ends& ends) noexcept;
+    // Whether the process that has the peer of ENDS is at the other end of this line.
+    bool is_from_peer(int descriptor, const engine::Ends& ends) noexcept;
     // For what Elsewhere has heard: before it, what has arrived at any of this member's sockets by now.
     void catch_up() noexcept override;
     void arrived(const engine::InPacket& in) noexcept override { arrivals_->arrived(in); }
@@ -192,8 +194,8 @@ class Group final : public cm::PortClaims, Arrivals {
                       std::uint32_t peer_qpn) noexcept override {
         return arrivals_->is_connected(qpn, peer, peer_qpn);
     }
-    void peer_told(std::uint32_t qpn, bool connected) noexcept override {
-        arrivals_->peer_told(qpn, connected);
+    void peer_told(const engine::Ends& ends, bool connected) noexcept override {
+        arrivals_->peer_told(ends, connected);
     }
     void nobody_at(const engine::Address& address) noexcept override { arrivals_->nobody_at(address); }
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override {

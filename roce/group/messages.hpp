@@ -36,7 +36,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 9;
+    static constexpr std::uint32_t kVersion = 10;
 };
 
 // From a visitor that holds the joining lock.
@@ -89,21 +89,19 @@ struct PacketHead {
     wire::Grh grh{};
 };
 
-// Whether queue pair TO is connected to queue pair FROM of FROM_ADDRESS, which is the asking process's.
+// Whether the peer of ENDS, the asking process's view of a connection, is connected so.
 struct Ask {
     static constexpr Kind kKind = Kind::kAsk;
     Kind kind = kKind;
-    std::uint32_t to = 0;
-    std::uint32_t from = 0;
-    engine::Address from_address;
+    engine::Ends ends;
 };
 
-// The answer to an Ask. TO is its FROM.
+// The answer to an Ask of ENDS. It may come late, when the asking process uses its queue pair otherwise.
 struct Tell {
     static constexpr Kind kKind = Kind::kTell;
     Kind kind = kKind;
-    std::uint32_t to = 0;
     std::uint32_t connected = 0;
+    engine::Ends ends;
 };
 
 // Over each line, once from each end. Descriptor: the sender's board (Arrivals::board()).

@@ -277,8 +277,8 @@ void Gsi::process_ended(const engine::Address& address, const engine::Share& its
     tell_thread({.what = Ended::What::kEnded, .address = address, .its = its});
 }
 
-void Gsi::peer_denies(std::uint32_t qpn) noexcept {
-    tell_thread({.what = Ended::What::kDenies, .qpn = qpn});
+void Gsi::peer_denies(const engine::Ends& ends) noexcept {
+    tell_thread({.what = Ended::What::kDenies, .ends = ends});
 }
 
 // Its last message may still wait for the thread: a process that took leave before it ended has disconnected.
@@ -300,7 +300,7 @@ void Gsi::take(const Ended& ended) noexcept {
     case Ended::What::kEnded:
         return service_.process_ended(ended.address, ended.its);
     case Ended::What::kDenies:
-        return service_.peer_denies(ended.qpn);
+        return service_.peer_denies(ended.ends);
     }
 }
 

@@ -36,7 +36,7 @@ class Gsi final : public device::Companion, ManagementPort {
         enum class What : std::uint8_t { kEnded, kDenies } what;
         engine::Address address{};
         engine::Share its{};
-        std::uint32_t qpn = 0; // of kDenies, instead of the two
+        engine::Ends ends{}; // of kDenies, instead of the two
     };
     // Knows its way back.
     struct Arrivals : engine::CompletionQueue {
@@ -60,7 +60,7 @@ class Gsi final : public device::Companion, ManagementPort {
     cm::Sight look_for(const engine::Ends& ends) noexcept override;
     int modify_qp(ibv_qp& qp, ibv_qp_attr& attr, int mask) noexcept override;
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept override;
-    void peer_denies(std::uint32_t qpn) noexcept override;
+    void peer_denies(const engine::Ends& ends) noexcept override;
     bool gone() const noexcept override { return device_.poisoned(); }
     Result<void> use(const engine::Address& local) override;
     void use_all(const engine::Address& any) override;

@@ -135,9 +135,9 @@ void Service::process_ended(const engine::Address& address, const engine::Share&
     }
 }
 
-void Service::peer_denies(std::uint32_t qpn) noexcept {
+void Service::peer_denies(const engine::Ends& ends) noexcept {
     const Turn turn(*this);
-    manager_.peer_denies(qpn, port_.now());
+    manager_.peer_denies(ends, port_.now());
 }
 
 void Service::communication_established(std::uint32_t qpn) noexcept {

@@ -85,8 +85,8 @@ class Service {
     // The process that had share ITS of the numbers of ADDRESS has ended. Another one may have that share by
     // now, and connections with us.
     void process_ended(const engine::Address& address, const engine::Share& its) noexcept;
-    // A process of this host says that it has no connection with queue pair QPN.
-    void peer_denies(std::uint32_t qpn) noexcept;
+    // A process of this host says that it hasn't the connection of ENDS.
+    void peer_denies(const engine::Ends& ends) noexcept;
     // Data arrived at a queue pair whose connection waits for RTU.
     void communication_established(std::uint32_t qpn) noexcept;
     cm::ManagerCounters counters() noexcept;

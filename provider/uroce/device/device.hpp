@@ -51,8 +51,8 @@ class Companion {
     // The process that had share ITS of the numbers of ADDRESS has ended; from the link's thread. Another
     // process may have that share by now: with that one, too, there may be connections.
     virtual void process_ended(const engine::Address& /*address*/, const engine::Share& /*its*/) noexcept {}
-    // A process of this host says that queue pair QPN has no connection to it; from the link's thread.
-    virtual void peer_denies(std::uint32_t /*qpn*/) noexcept {}
+    // A process of this host says that it hasn't the connection of ENDS; from the link's thread.
+    virtual void peer_denies(const engine::Ends& /*ends*/) noexcept {}
 };
 
 class Device final : public Neighbour,
@@ -261,7 +261,7 @@ class Device final : public Neighbour,
     void arrived(const engine::InPacket& in) noexcept override;
     bool is_connected(std::uint32_t qpn, const engine::Address& peer,
                       std::uint32_t peer_qpn) noexcept override;
-    void peer_told(std::uint32_t qpn, bool connected) noexcept override;
+    void peer_told(const engine::Ends& ends, bool connected) noexcept override;
     void member_ended(const engine::Address& address, const engine::Share& its) noexcept override;
     void nobody_at(const engine::Address& address) noexcept override;
     void peer_heard(const engine::Ends& ends) noexcept override;

@@ -52,14 +52,14 @@ bool Device::is_connected(std::uint32_t qpn, const engine::Address& peer, std::u
     return engine_.is_connected(qpn, peer, peer_qpn);
 }
 
-void Device::peer_told(std::uint32_t qpn, bool connected) noexcept {
+void Device::peer_told(const engine::Ends& ends, bool connected) noexcept {
     {
         const ProgressSession session(*this);
-        connected ? engine_.peer_answers(qpn) : engine_.peer_is_gone(qpn);
+        connected ? engine_.peer_answers(ends) : engine_.peer_is_gone(ends);
     }
     const LockGuard guard(making_companion_);
     if (!connected && companion_ != nullptr) {
-        companion_->peer_denies(qpn);
+        companion_->peer_denies(ends);
     }
 }
 

@@ -161,6 +161,64 @@ TEST(peer_at_another_address__of_a_group_that_was_founded_anew__is_found) {
     }
 }
 
+// A process of another address that says what it likes.
+struct Impostor {
+    explicit Impostor(const engine::Address& its_address)
+        : address(its_address), table(*group::Table::create()),
+          door(*group::bind_name(group::door_name(address))),
+          line_door(*group::bind_name(group::line_name(table->group(), kHolder))) {
+        assert_true(table->take_seat(0, kHolder, 1));
+        assert_true(group::listen_at(door.get()).ok());
+        assert_true(group::listen_at(line_door.get()).ok());
+    }
+    // For HERE, which wants a number of the first seat.
+    void open_line_to(Member& here) {
+        here.group->watch(address, number_in(share(0), random));
+        const Descriptor visitor = accept(door.get());
+        say_with(visitor, group::Welcome(), std::array{table->descriptor(), door.get(), door.get()});
+        line = accept(line_door.get());
+    }
+    engine::Share share(std::uint32_t seat) const { return {table->words(), seat}; }
+    engine::Ends ends(std::uint32_t qpn, std::uint32_t seat) {
+        return {.local = {}, .qpn = qpn, .remote = address, .peer_qpn = number_in(share(seat), random)};
+    }
+    static Descriptor accept(int socket) {
+        pollfd wanted = {.fd = socket, .events = POLLIN, .revents = 0};
+        assert_int_equal(poll(&wanted, 1, 10'000), 1);
+        return group::accept_caller(socket);
+    }
+    template<typename Message>
+    static void say_with(const Descriptor& socket, const Message& message, std::span<const int> descriptors) {
+        const iovec piece{.iov_base = const_cast<Message*>(&message), .iov_len = sizeof message};
+        assert_true(group::send(socket.get(), {&piece, 1}, descriptors));
+    }
+
+    static constexpr group::Holder kHolder = 7;
+    const engine::Address address;
+    Random random{kGroupSeed};
+    const std::unique_ptr<group::Table> table;
+    const Descriptor door, line_door;
+    Descriptor line;
+};
+
+TEST(answer_from_another_address__about_the_number_of_another_process__isnt_taken) {
+    if (cannot_share()) {
+        return;
+    }
+    Member here(next_address());
+    Impostor impostor(next_address());
+    impostor.open_line_to(here);
+    engine::Ends elsewhere = impostor.ends(5, 0);
+    elsewhere.remote = next_address();
+    say(impostor.line, group::Tell{.ends = elsewhere});
+    say(impostor.line, group::Tell{.ends = impostor.ends(6, 1)});
+    say(impostor.line, group::Tell{.connected = 1, .ends = impostor.ends(7, 0)});
+    assert_true(here.taken.wait_for_answer(7) == std::optional(true));
+    assert_true(here.taken.remote_told() == impostor.address);
+    assert_false(here.taken.has_answer(5));
+    assert_false(here.taken.has_answer(6));
+}
+
 // A peer that was there has ended before anybody knocked; another one may still come to its address.
 TEST(address_of_nobody__watched__is_reported_until_somebody_comes) {
     if (cannot_share()) {

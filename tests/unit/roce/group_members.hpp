@@ -90,13 +90,14 @@ class Taken final : public group::Arrivals {
     }
     bool is_connected(std::uint32_t qpn, const engine::Address& /*peer*/,
                       std::uint32_t peer_qpn) noexcept override {
-        question_gate.pass();
+        (qpn == kLateQpn ? late_question_gate : question_gate).pass();
         return qpn == peer_qpn + 1;
     }
-    void peer_told(std::uint32_t qpn, bool connected) noexcept override {
+    void peer_told(const engine::Ends& ends, bool connected) noexcept override {
         answer_gate.pass();
         const std::lock_guard lock(mutex_);
-        told_.emplace(qpn, connected);
+        told_.emplace(ends.qpn, connected);
+        remote_told_ = ends.remote;
         eventfd_write(changed_.get(), 1);
     }
     void member_ended(const engine::Address& /*address*/, const engine::Share& its) noexcept override {
@@ -156,8 +157,17 @@ class Taken final : public group::Arrivals {
         return told_.contains(qpn) ? std::optional(told_.at(qpn)) : std::nullopt;
     }
 
-    // Before a peer's question is answered, and before a peer's answer is taken.
+    // The peer of the last answer.
+    engine::Address remote_told() {
+        const std::lock_guard lock(mutex_);
+        return remote_told_;
+    }
+
+    // Before a peer's question is answered, and before a peer's answer is taken. A question about this number
+    // has a gate of its own.
+    static constexpr std::uint32_t kLateQpn = 1;
     Gate question_gate;
+    Gate late_question_gate;
     Gate answer_gate;
     // From the group's thread, when a member has ended.
     std::function<void()> at_end;
@@ -188,6 +198,7 @@ class Taken final : public group::Arrivals {
     std::map<decltype(engine::Address::gid), int> left_;
     engine::Address destination_;
     std::map<std::uint32_t, bool> told_;
+    engine::Address remote_told_;
     Descriptor changed_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 

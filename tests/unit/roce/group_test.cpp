@@ -253,6 +253,7 @@ TEST(peer__asked__answers_whether_it_has_the_connection) {
         first.group->ask({.local = address, .qpn = theirs - 2, .remote = address, .peer_qpn = theirs}) ==
         engine::Peer::kLives);
     assert_true(first.taken.wait_for_answer(theirs - 2) == std::optional(false));
+    assert_true(first.taken.remote_told() == address);
     second.reset();
     assert_true(first.taken.wait_for_end_of(seat));
     assert_true(first.group->is_empty(address, seat));
@@ -319,26 +320,60 @@ TEST(visitors__several_ask_and_end__nothing_is_sent_to_other_sockets) {
     const Descriptor before = visitors.front().call_member();
     const Descriptor last = visitors.front().call_member(); // is looked at behind the visitors
     auto question = member.taken.question_gate.shut();
-    auto answer = member.taken.answer_gate.shut();
+    auto late_question = member.taken.late_question_gate.shut();
     say(before, group::Ask());
     member.taken.question_gate.wait_until_reached();
     for (const Caller& visitor : visitors) {
         visitor.ask_for_sockets();
     }
-    say(last, group::Tell());
+    say(last, group::Ask{.ends = {.local = {}, .remote = {}, .peer_qpn = Taken::kLateQpn}});
     visitors.clear();
     question.unlock();
-    member.taken.answer_gate.wait_until_reached();
+    member.taken.late_question_gate.wait_until_reached();
     std::array<std::array<int, 2>, 32> pairs{};
     for (auto& pair : pairs) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()), 0);
     }
-    answer.unlock();
+    late_question.unlock();
     const Caller next(address); // is let in when the others have been answered
     for (const auto& pair : pairs) {
         assert_true(is_empty(pair[0]) && is_empty(pair[1]));
         close(pair[0]);
         close(pair[1]);
+    }
+}
+
+// By a process that has a seat of its own, or none.
+TEST(answer__about_the_number_of_another_process__isnt_taken) {
+    if (cannot_share()) {
+        return;
+    }
+    constexpr std::uint32_t kSeat = 5;
+    constexpr group::Holder kHolder = 77;
+    Random random(kGroupSeed);
+    const engine::Address address = next_address();
+    Member member(address);
+    const Member other(address);
+    const Caller caller(address);
+    const Descriptor line = caller.call_member();
+    const auto answer = [&](std::uint32_t qpn, const engine::Address& remote, const engine::Share& its) {
+        say(line, group::Tell{.connected = 1,
+                              .ends = {.local = address,
+                                       .qpn = qpn,
+                                       .remote = remote,
+                                       .peer_qpn = number_in(its, random)}});
+    };
+    const engine::Share seats(caller.table->words(), kSeat);
+    answer(5, address, other.group->share());
+    answer(6, address, seats);
+    assert_true(caller.table->take_seat(kSeat, kHolder, 1));
+    say(line, group::Hello{.seat = kSeat, .holder = kHolder});
+    answer(7, address, other.group->share());
+    answer(8, next_address(), seats);
+    answer(9, address, seats);
+    assert_true(member.taken.wait_for_answer(9) == std::optional(true));
+    for (const std::uint32_t qpn : {5U, 6U, 7U, 8U}) {
+        assert_false(member.taken.has_answer(qpn));
     }
 }
 

@@ -162,6 +162,20 @@ TEST(silence__of_a_peer_that_answers_elsewhere__ends_after_some_questions) {
     assert_int_equal(peer.bench.net.left.events.questions, 8);
 }
 
+// They come late, when the queue pair has been connected to another one.
+TEST(silence__while_answers_about_another_connection_come__is_waited_for) {
+    Silent peer(Peer::kLives, 60 * kSimulatedSecond);
+    Bench& bench = peer.bench;
+    Ends former = bench.pair.left->ends();
+    ++former.peer_qpn;
+    for (int i = 0; i < 20; ++i) {
+        bench.net.left.engine.peer_answers(former);
+    }
+    bench.net.left.engine.peer_is_gone(former);
+    assert_true(bench.net.run());
+    assert_true(bench.sent()->status == Status::kSuccess);
+}
+
 // The hint ends nothing by itself, but with silence, and with a repetition of the request that isn't
 // answered.
 TEST(silence__of_a_peer_whose_port_nobody_has__ends_at_the_second_look) {

@@ -114,6 +114,17 @@ TEST(send_and_write__every_length__arrive_with_their_completions) {
     }
 }
 
+// What a peer's process wants to know when it asks.
+TEST(connection__to_its_peer_and_to_others__is_known) {
+    Line line;
+    const Ends ends = line.pair.left->ends();
+    const Engine& engine = line.net.left.engine;
+    assert_true(engine.is_connected(ends.qpn, ends.remote, ends.peer_qpn));
+    assert_false(engine.is_connected(ends.qpn, ends.remote, ends.peer_qpn + 1));
+    assert_false(engine.is_connected(ends.qpn, ends.local, ends.peer_qpn));
+    assert_false(engine.is_connected(ends.qpn + 1, ends.remote, ends.peer_qpn));
+}
+
 TEST(send__every_packet_lost__completes_all_the_same) {
     Line line;
     line.net.tap = [](Host&, std::vector<std::uint8_t>&) { return false; };

@@ -51,6 +51,14 @@ struct Watched : Bench {
         }
         net.settle();
     }
+    Ends ends() const {
+        return {.local = net.left.where, .qpn = kLeftQpn, .remote = net.right.where, .peer_qpn = kRightQpn};
+    }
+    // By the process that has the right side's numbers.
+    void deny(const Ends& what) {
+        net.left.manager.peer_denies(what, net.now);
+        net.settle();
+    }
     bool is_up() const { return left.size() == 1 && right.size() == 2; }
     std::size_t questions() const { return count(sent_left, kQuestion); }
 
@@ -187,15 +195,22 @@ TEST(process__replaced_by_one_that_doesnt_answer__asked_until_it_denies) {
     bench.replace();
     bench.run_for(5 * kSecond);
     assert_true(bench.doubts >= 4);
+    Ends former = bench.ends();
+    ++former.peer_qpn;
+    bench.deny(former);
+    former = bench.ends();
+    former.remote = ipv4(3);
+    bench.deny(former);
+    bench.run_for(kSecond / 10);
     assert_false(has_ended(bench.left));
-    bench.net.left.manager.peer_denies(kLeftQpn, bench.net.now);
+    bench.deny(bench.ends());
     bench.run_for(kSecond / 10);
     assert_true(has_ended(bench.left));
 }
 
 TEST(peer__denies_what_nobody_doubts__nothing_happens) {
     Watched bench;
-    bench.net.left.manager.peer_denies(kLeftQpn, bench.net.now);
+    bench.deny(bench.ends());
     bench.run_for(kSecond / 10);
     assert_true(bench.is_up());
 }
