@@ -11,8 +11,10 @@ namespace sluice::roce::cm {
 struct Vigil {
     std::uint64_t tid = 0;
     engine::Nanoseconds heard_at = 0;
-    std::uint8_t questions = 0; // since the last answer; looks, since the last DREQ
+    std::uint8_t questions = 0; // since the last answer; looks, since the first DREQ
     std::uint8_t refusals = 0;  // of its port, in a row
+    std::uint8_t denials = 0;   // of a connection that is being ended
+    std::uint8_t denied_at = 0; // the look before the last of them
     bool answers = false;       // has, once
     bool in_doubt = false;      // another process may be in its place: asked until somebody says
 };
@@ -61,7 +63,8 @@ struct Connection {
     bool asked = false;                   // the peer, whether it still has this connection
     engine::Nanoseconds ask_again_at = 0; // not before
     engine::Nanoseconds give_up_at = engine::kNever;
-    engine::Nanoseconds repeat_at = 0;       // a DREQ; the peer is looked for before
+    engine::Nanoseconds repeat_at = 0;       // a DREQ
+    engine::Nanoseconds look_at = 0;         // for a peer that hasn't confirmed it
     engine::Nanoseconds ask_often_until = 0; // 0: the peer is asked as often as timing says
     bool is_there = false;                   // the peer, which has asked for patience
     bool is_looked_for = false;              // the peer, which hasn't answered

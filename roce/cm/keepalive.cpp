@@ -28,6 +28,7 @@ constexpr engine::Nanoseconds kAnswer = 1'100'000'000;
 constexpr std::uint8_t kMostQuestions = 4; // to a peer that may be a kernel
 constexpr int kRareness = 10;
 constexpr std::uint8_t kEnoughRefusals = 2;
+constexpr std::uint8_t kEnoughDenials = 3;
 constexpr engine::Nanoseconds kMostSilence = 30'000'000'000;
 
 bool is_watched(const Connection& c) noexcept {
@@ -73,18 +74,22 @@ void Lifecycle::report_silence(const Connection& c) noexcept {
     }
 }
 
+void Lifecycle::begin_to_look(Connection& c, engine::Nanoseconds now) noexcept {
+    c.vigil.questions = c.vigil.refusals = c.vigil.denials = c.vigil.denied_at = 0;
+    c.look_at = now + std::min(kFirstAnswer, c.answer_time() / 2);
+}
+
 // A DREQ has left.
 void Lifecycle::await_end(Connection& c, engine::Nanoseconds now) noexcept {
-    const engine::Nanoseconds answer_time = c.answer_time();
-    c.vigil.questions = 0;
-    c.repeat_at = now + answer_time;
-    connections_.set_deadline(c, now + std::min(kFirstAnswer, answer_time / 2));
+    c.repeat_at = now + c.answer_time();
+    connections_.set_deadline(c, std::min(c.look_at, c.repeat_at));
 }
 
 void Lifecycle::look_for_peer(Connection& c, engine::Nanoseconds now) noexcept {
     report_silence(c);
-    const bool is_first = c.vigil.questions++ == 0;
-    connections_.set_deadline(c, is_first ? std::min(now + kAnswer, c.repeat_at) : c.repeat_at);
+    c.vigil.questions = static_cast<std::uint8_t>(std::min(c.vigil.questions + 1, 255));
+    c.look_at = now + kAnswer;
+    connections_.set_deadline(c, std::min(c.look_at, c.repeat_at));
 }
 
 // Now, or when there is room for the question.
@@ -97,9 +102,19 @@ void Lifecycle::doubt(Connection& c, engine::Nanoseconds now) noexcept {
     }
 }
 
+// A process whose queue pair has failed denies, too, and would confirm the end, if the DREQ wasn't lost.
 void Lifecycle::peer_denies(Connection& c, engine::Nanoseconds now) noexcept {
-    if (is_watched(c) && c.vigil.in_doubt) {
+    Vigil& vigil = c.vigil;
+    if (is_watched(c) && vigil.in_doubt) {
         peer_is_lost(c, now);
+    } else if (c.state == State::kDreqSent && vigil.questions > vigil.denied_at) {
+        vigil.denied_at = vigil.questions;
+        if (++vigil.denials == kEnoughDenials) {
+            peer_is_lost(c, now);
+        } else if (c.retries_left > 0) {
+            c.repeat_at = now;
+            connections_.set_deadline(c, now);
+        }
     }
 }
 
@@ -135,6 +150,11 @@ void Lifecycle::peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) n
     } else if (sight == Sight::kGone || vigil.refusals == kEnoughRefusals ||
                (is_watched(c) && vigil.answers && now - vigil.heard_at > kMostSilence)) {
         peer_is_lost(c, now);
+        return;
+    }
+    if (c.state == State::kDreqSent) { // a look may take long
+        c.look_at = now + kAnswer;
+        connections_.set_deadline(c, std::min(c.look_at, c.repeat_at));
     }
 }
 

@@ -147,7 +147,7 @@ void Lifecycle::disconnect(Connection& c, engine::Nanoseconds now) noexcept {
     enter(c, State::kDreqSent);
     c.timing.give_up_after = 0; // was for connecting
     begin(c, make_dreq(c, random_.transaction_id()), now);
-    c.vigil.refusals = 0;
+    begin_to_look(c, now);
     await_end(c, now);
 }
 
@@ -204,7 +204,7 @@ void Lifecycle::expire(Connection& c, engine::Nanoseconds now) noexcept {
         close(c);
     } else if (c.state == State::kEstablished && !c.asked) {
         ask_for_life(c, now);
-    } else if (c.state == State::kDreqSent && now < c.repeat_at) {
+    } else if (c.state == State::kDreqSent && now >= c.look_at) {
         look_for_peer(c, now);
     } else if (c.ask_often_until != 0 && now < c.give_up_at) {
         ask_often(c, now);

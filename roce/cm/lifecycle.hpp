@@ -88,6 +88,7 @@ class Lifecycle {
     void give_up(Connection& c, engine::Nanoseconds now) noexcept;
     void keep_alive(Connection& c, engine::Nanoseconds now) noexcept;
     void ask_for_life(Connection& c, engine::Nanoseconds now) noexcept;
+    static void begin_to_look(Connection& c, engine::Nanoseconds now) noexcept;
     void await_end(Connection& c, engine::Nanoseconds now) noexcept;
     void look_for_peer(Connection& c, engine::Nanoseconds now) noexcept;
     void report_silence(const Connection& c) noexcept;

@@ -99,7 +99,7 @@ class ConnectionManager {
     void process_replaced(const engine::Address& address, const engine::Share& its,
                           engine::Nanoseconds now) noexcept;
     // A process of this host says that it hasn't the connection of ENDS. Counts while the peer is in doubt by
-    // what was said above.
+    // what was said above; and a few times while it doesn't confirm the connection's end.
     void peer_denies(const engine::Ends& ends, engine::Nanoseconds now) noexcept;
 
     void receive(const engine::Address& source, const engine::Address& destination,

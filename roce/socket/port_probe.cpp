@@ -56,7 +56,7 @@ PortProbe::Probe* PortProbe::find(const engine::Address& local, const engine::Ad
         return &*known;
     }
     Probe& oldest = *std::ranges::min_element(probes_, {}, &Probe::asked_at);
-    const bool is_in_use = oldest.asked_at != 0 && now - oldest.asked_at < kValid;
+    const bool is_in_use = oldest.asked_at != 0 && now - oldest.asked_at < kKept;
     return !is_in_use && open(oldest, local, peer) ? &oldest : nullptr;
 }
 

@@ -75,8 +75,8 @@ void Service::receive(const engine::Address& source, const engine::Address& dest
 }
 
 void Service::advance() noexcept {
-    const engine::Nanoseconds now = port_.now();
     {
+        const engine::Nanoseconds now = port_.now();
         const Turn turn(*this);
         manager_.advance(now);
     }
@@ -91,7 +91,7 @@ void Service::advance() noexcept {
     while (next_doubtful(doubtful)) {
         const cm::Sight sight = port_.look_for(doubtful.ends);
         const Turn turn(*this);
-        manager_.peer_seen(doubtful.id, sight, now);
+        manager_.peer_seen(doubtful.id, sight, port_.now());
     }
 }
 

@@ -3,6 +3,8 @@
 // Whether a port is there, by what this machine's kernel says of its own.
 #include "roce/socket/port_probe.hpp"
 
+#include <array>
+
 #include "tests/unit/roce/free_address.hpp"
 
 // Last: its macros are common words.
@@ -64,6 +66,25 @@ TEST(refusal__looked_at_by_two__known_to_both) {
     (void)looks.next();
     assert_true(looks.next() == Port::kRefused);
     assert_true(looks.probe.look(looks.local, looks.peer, looks.now + 50'000'000) == Port::kRefused);
+}
+
+// Each of so many gets its answer, although another peer is looked for in between.
+TEST(probes__all_in_use__are_kept_until_their_next_look) {
+    constexpr std::size_t kProbes = 16;
+    PortProbe probe(0);
+    const engine::Address local = next_address(), another = next_address();
+    std::array<engine::Address, kProbes> peers;
+    engine::Nanoseconds now = 1;
+    for (engine::Address& peer : peers) {
+        peer = next_address();
+        assert_true(probe.look(local, peer, now) == Port::kSilent);
+    }
+    assert_true(probe.look(local, another, now + 1'099'000'000) == Port::kNotAsked);
+    now += 1'100'000'000;
+    for (const engine::Address& peer : peers) {
+        assert_true(probe.look(local, peer, now) == Port::kRefused);
+    }
+    assert_true(probe.look(local, another, now + 2'000'000'000) == Port::kSilent);
 }
 
 } // namespace

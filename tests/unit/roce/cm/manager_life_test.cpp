@@ -269,6 +269,58 @@ TEST(end__asked_at_a_port_that_is_refused_twice__disconnected_before_it_is_asked
     assert_int_equal(bench.requests(), 1);
 }
 
+// What asks is the device, whose look may find a process that speaks no rdma_cm.
+TEST(end__denied_at_three_looks__asked_again_and_disconnected) {
+    Ending bench(Sight::kHere, true, Timing{});
+    bench.deny(bench.ends()); // to a question from before
+    for (int look = 1; look <= 2; ++look) {
+        bench.run_for(look == 1 ? kSecond / 2 : kSecond);
+        assert_int_equal(bench.doubts, look);
+        assert_int_equal(bench.requests(), look);
+        bench.deny(bench.ends());
+        bench.deny(bench.ends());
+        bench.run_for(kSecond / 10);
+        assert_int_equal(bench.requests(), look + 1);
+        assert_false(has_ended(bench.left));
+    }
+    bench.run_for(kSecond);
+    bench.deny(bench.ends());
+    assert_true(has_ended(bench.left));
+    assert_int_equal(bench.left[1].reason, reason::kProcessEnded);
+    assert_int_equal(bench.requests(), 3);
+}
+
+TEST(end__that_is_asked_for_once__denied__not_asked_again) {
+    Ending bench(Sight::kHere, true, {.max_retries = 0});
+    bench.run_for(kSecond / 2);
+    bench.deny(bench.ends());
+    bench.run_for(kSecond / 2);
+    assert_int_equal(bench.requests(), 1);
+    assert_false(has_ended(bench.left));
+}
+
+// Its queue pair has failed, and the first request was lost.
+TEST(end__denied_by_a_peer_that_lives__it_hears_of_the_end) {
+    Ending bench(Sight::kHere, true, Timing{});
+    bench.run_for(kSecond / 2);
+    bench.swallow = 0;
+    bench.deny(bench.ends());
+    bench.run_for(kSecond / 2);
+    assert_true(has_ended(bench.left));
+    assert_true(has_ended(bench.right));
+    assert_int_equal(bench.requests(), 2);
+}
+
+// One that is refused while the request is repeated often is no other one.
+TEST(end__asked_where_answers_come_fast__ports_are_looked_at_as_rarely) {
+    Ending bench(Sight::kRefused, false, {.response_timeout = 16, .packet_lifetime = 10}); // 0.27 s
+    bench.run_for(kSecond + kSecond / 10);
+    assert_int_equal(bench.doubts, 1);
+    assert_in_range(bench.requests(), 2, 10);
+    bench.run_for(kSecond);
+    assert_true(has_ended(bench.left));
+}
+
 // As often as the connection's timing says, looked for or not.
 TEST(end__asked_of_a_process_that_is_stopped__asked_again_until_the_last) {
     for (const Sight sight : {Sight::kHere, Sight::kSilent}) {
