@@ -58,9 +58,9 @@ function(sluice_precompile_tests)
   set(SLUICE_PCH_OF_PROGRAMS ${name} PARENT_SCOPE)
 endfunction()
 
-# sluice_part(TEST PROGRAM): `asan` has the test, too.
+# sluice_part(TEST PROGRAM): `asan` has the test by day, too, but where a folder sets SLUICE_PLAIN_BY_DAY.
 function(sluice_part test program)
-  if(SLUICE_SANITIZE)
+  if(SLUICE_SANITIZE OR SLUICE_PLAIN_BY_DAY)
     return()
   endif()
   get_test_property(${test} LABELS labels)
