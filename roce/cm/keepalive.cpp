@@ -88,6 +88,10 @@ void Lifecycle::await_end(Connection& c, engine::Nanoseconds now) noexcept {
 void Lifecycle::look_for_peer(Connection& c, engine::Nanoseconds now) noexcept {
     report_silence(c);
     c.vigil.questions = static_cast<std::uint8_t>(std::min(c.vigil.questions + 1, 255));
+    look_again(c, now);
+}
+
+void Lifecycle::look_again(Connection& c, engine::Nanoseconds now) noexcept {
     c.look_at = now + kAnswer;
     connections_.set_deadline(c, std::min(c.look_at, c.repeat_at));
 }
@@ -102,7 +106,8 @@ void Lifecycle::doubt(Connection& c, engine::Nanoseconds now) noexcept {
     }
 }
 
-// A process whose queue pair has failed denies, too, and would confirm the end, if the DREQ wasn't lost.
+// A live process denies, too, once its queue pair has failed. If it lost the DREQ, it confirms the repeated
+// one.
 void Lifecycle::peer_denies(Connection& c, engine::Nanoseconds now) noexcept {
     Vigil& vigil = c.vigil;
     if (is_watched(c) && vigil.in_doubt) {
@@ -152,9 +157,8 @@ void Lifecycle::peer_seen(Connection& c, Sight sight, engine::Nanoseconds now) n
         peer_is_lost(c, now);
         return;
     }
-    if (c.state == State::kDreqSent) { // a look may take long
-        c.look_at = now + kAnswer;
-        connections_.set_deadline(c, std::min(c.look_at, c.repeat_at));
+    if (c.state == State::kDreqSent) {
+        look_again(c, now); // the look may have taken long
     }
 }
 

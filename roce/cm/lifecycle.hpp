@@ -91,6 +91,7 @@ class Lifecycle {
     static void begin_to_look(Connection& c, engine::Nanoseconds now) noexcept;
     void await_end(Connection& c, engine::Nanoseconds now) noexcept;
     void look_for_peer(Connection& c, engine::Nanoseconds now) noexcept;
+    void look_again(Connection& c, engine::Nanoseconds now) noexcept;
     void report_silence(const Connection& c) noexcept;
     void peer_is_lost(Connection& c, engine::Nanoseconds now) noexcept;
     static bool take_first(engine::Ring<ConnectionId>& from, ConnectionId& id) noexcept;

@@ -30,8 +30,8 @@ class PortProbe {
 
   private:
     static constexpr engine::Nanoseconds kBetween = 100'000'000;
-    // Whoever looks does so again after 1.1 s. An answer stands until shortly before, since it must not count
-    // twice; the question is kept until shortly after.
+    // Queue pairs and the connection manager look again after 1.1 s. An answer stands until shortly before,
+    // since it must not count twice; the question is kept until shortly after.
     static constexpr engine::Nanoseconds kValid = 1'000'000'000;
     static constexpr engine::Nanoseconds kKept = 1'300'000'000;
 

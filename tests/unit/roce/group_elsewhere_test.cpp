@@ -175,7 +175,7 @@ struct Impostor {
     void open_line_to(Member& here) {
         here.group->watch(address, number_in(share(0), random));
         const Descriptor visitor = accept(door.get());
-        say_with(visitor, group::Welcome(), std::array{table->descriptor(), door.get(), door.get()});
+        say(visitor, group::Welcome(), std::array{table->descriptor(), door.get(), door.get()});
         line = accept(line_door.get());
     }
     engine::Share share(std::uint32_t seat) const { return {table->words(), seat}; }
@@ -186,11 +186,6 @@ struct Impostor {
         pollfd wanted = {.fd = socket, .events = POLLIN, .revents = 0};
         assert_int_equal(poll(&wanted, 1, 10'000), 1);
         return group::accept_caller(socket);
-    }
-    template<typename Message>
-    static void say_with(const Descriptor& socket, const Message& message, std::span<const int> descriptors) {
-        const iovec piece{.iov_base = const_cast<Message*>(&message), .iov_len = sizeof message};
-        assert_true(group::send(socket.get(), {&piece, 1}, descriptors));
     }
 
     static constexpr group::Holder kHolder = 7;

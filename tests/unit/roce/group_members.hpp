@@ -438,9 +438,9 @@ int die_everywhere(const Check& check) {
 }
 
 template<typename Message>
-void say(const Descriptor& line, const Message& message) {
+void say(const Descriptor& line, const Message& message, std::span<const int> descriptors = {}) {
     const iovec piece{.iov_base = const_cast<Message*>(&message), .iov_len = sizeof message};
-    assert_true(group::send(line.get(), {&piece, 1}, {}));
+    assert_true(group::send(line.get(), {&piece, 1}, descriptors));
 }
 
 // A line to MEMBER, whose group's table is told at the door of ADDRESS.

@@ -269,7 +269,7 @@ TEST(end__asked_at_a_port_that_is_refused_twice__disconnected_before_it_is_asked
     assert_int_equal(bench.requests(), 1);
 }
 
-// What asks is the device, whose look may find a process that speaks no rdma_cm.
+// A look may find a process that speaks no rdma_cm; its device is asked, and answers.
 TEST(end__denied_at_three_looks__asked_again_and_disconnected) {
     Ending bench(Sight::kHere, true, Timing{});
     bench.deny(bench.ends()); // to a question from before
