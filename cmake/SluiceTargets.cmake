@@ -51,6 +51,12 @@ if(SLUICE_ARCH STREQUAL riscv64)
   target_link_libraries(sluice_options INTERFACE atomic)
 endif()
 
+if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+  # What nobody calls of a static library isn't in the libraries and programs that it ends up in.
+  target_compile_options(sluice_options INTERFACE -ffunction-sections -fdata-sections)
+  target_link_options(sluice_options INTERFACE LINKER:--gc-sections)
+endif()
+
 if(SLUICE_SANITIZE)
   # A sanitizer's runtime lives in the program. clang gives a program in C a runtime that knows nothing of C++,
   # which libraries of ours need.
