@@ -57,6 +57,17 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
   target_link_options(sluice_options INTERFACE LINKER:--gc-sections)
 endif()
 
+# Objects have both kinds of code: libsluice is optimised when it is linked, and other libraries and programs, hundreds of
+# tests among them, are linked as they are. Flags for that of a distribution's own come first.
+if(SLUICE_LTO
+   AND NOT CMAKE_BUILD_TYPE STREQUAL Debug
+   AND NOT SLUICE_SANITIZE
+   AND CMAKE_CXX_COMPILER_ID STREQUAL GNU
+   AND NOT "${CMAKE_CXX_FLAGS} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-f(no-)?lto")
+  target_compile_options(sluice_options INTERFACE -flto=auto -ffat-lto-objects)
+  target_link_options(sluice_options INTERFACE $<IF:$<BOOL:$<TARGET_PROPERTY:SLUICE_LINKED_AS_ONE>>,-flto=auto,-fno-lto>)
+endif()
+
 if(SLUICE_SANITIZE)
   # A sanitizer's runtime lives in the program. clang gives a program in C a runtime that knows nothing of C++,
   # which libraries of ours need.
