@@ -43,17 +43,25 @@ class Arrivals {
     virtual int board() const noexcept { return -1; }
     virtual std::uint64_t board_id() const noexcept { return 0; }
     // What a process gets for its board, if that is taken: it may touch this one's memory. If it gets RING,
-    // it may write packets there, and BELL wakes this process. Both stay the device's.
+    // it may write packets there, and BELL wakes this process. Both stay the device's. This process's board
+    // has a sign for that one at PLACE.
     struct Admission {
         bool is_taken = false;
         int ring = -1;
         int bell = -1;
+        std::uint64_t place = 0;
     };
     // Process PID has sent BOARD. PID is as this process sees it, and 0 if it doesn't.
     virtual Admission board_came(const Descriptor& /*board*/, pid_t /*pid*/) noexcept { return {}; }
-    // Process PID, which has board ID, has answered so. RING and BELL are empty if it takes no packets so.
-    virtual void board_taken(std::uint64_t /*id*/, pid_t /*pid*/, Descriptor /*ring*/,
-                             Descriptor /*bell*/) noexcept {}
+    // The process with board ID has taken this one's, and gives that. RING and BELL are empty if it takes no
+    // packets so.
+    struct Admittance {
+        std::uint64_t id = 0;
+        Descriptor ring{};
+        Descriptor bell{};
+        std::uint64_t place = 0;
+    };
+    virtual void board_taken(pid_t /*pid*/, Admittance /*given*/) noexcept {}
 
   protected:
     ~Arrivals() = default;

@@ -195,7 +195,7 @@ void answer_board(int socket_fd, const Received& received, Arrivals& arrivals) n
     const Arrivals::Admission taken =
         received.descriptor_count == 1 ? arrivals.board_came(received.descriptors[0], process_at(socket_fd))
                                        : Arrivals::Admission();
-    BoardTaken answer{.taken = taken.is_taken ? 1U : 0U, .id = arrivals.board_id()};
+    BoardTaken answer{.taken = taken.is_taken ? 1U : 0U, .id = arrivals.board_id(), .place = taken.place};
     const iovec piece{.iov_base = &answer, .iov_len = sizeof answer};
     const std::array<int, 2> descriptors{taken.ring, taken.bell};
     (void)send(socket_fd, {&piece, 1}, taken.ring >= 0 ? std::span(descriptors) : std::span<const int>());
@@ -206,9 +206,11 @@ void take_answer(int socket_fd, const BoardTaken& answer, Received& received, Ar
         return;
     }
     const bool has_ring = received.descriptor_count == 2;
-    arrivals.board_taken(answer.id, process_at(socket_fd),
-                         has_ring ? std::move(received.descriptors[0]) : Descriptor(),
-                         has_ring ? std::move(received.descriptors[1]) : Descriptor());
+    arrivals.board_taken(process_at(socket_fd),
+                         {.id = answer.id,
+                          .ring = has_ring ? std::move(received.descriptors[0]) : Descriptor(),
+                          .bell = has_ring ? std::move(received.descriptors[1]) : Descriptor(),
+                          .place = answer.place});
 }
 
 Receipt receive(int socket_fd, std::span<std::uint8_t> buffer, Received& out) noexcept {

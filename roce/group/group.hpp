@@ -206,8 +206,8 @@ class Group final : public cm::PortClaims, Arrivals {
     Admission board_came(const Descriptor& board, pid_t pid) noexcept override {
         return arrivals_->board_came(board, pid);
     }
-    void board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descriptor bell) noexcept override {
-        arrivals_->board_taken(id, pid, std::move(ring), std::move(bell));
+    void board_taken(pid_t pid, Admittance given) noexcept override {
+        arrivals_->board_taken(pid, std::move(given));
     }
     void send_boards() noexcept;
     void take_introduction(int descriptor, Awaited what, Awaited next) noexcept;

@@ -36,7 +36,7 @@ struct Welcome {
     Kind kind = kKind;
     std::uint32_t version = kVersion;
     std::uint32_t is_further = 0; // the door of a further address, where no process joins
-    static constexpr std::uint32_t kVersion = 10;
+    static constexpr std::uint32_t kVersion = 11;
 };
 
 // From a visitor that holds the joining lock.
@@ -112,12 +112,13 @@ struct Board {
 
 // The answer to a Board. If it is TAKEN, the board's sender may touch the memory of the process that answers,
 // which has sent its own board, with ID, over the same line before. Descriptors: none, or the ring and the
-// bell of Arrivals::Admission.
+// bell of Arrivals::Admission, whose place is PLACE.
 struct BoardTaken {
     static constexpr Kind kKind = Kind::kBoardTaken;
     Kind kind = kKind;
     std::uint32_t taken = 0;
     std::uint64_t id = 0;
+    std::uint64_t place = 0;
 };
 
 // The answer to a BoardTaken between members: its sender goes by that from now on.

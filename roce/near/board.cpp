@@ -19,8 +19,8 @@ namespace sluice::roce::near {
 
 namespace {
 
-constexpr std::uint64_t kBoardMagic = 0x736c7569636534; // and the layout's version
-constexpr int kNoFurtherWriters = 0x10;                 // F_SEAL_FUTURE_WRITE, since Linux 5.1
+constexpr std::uint64_t kBoardMagic = 0x736c75626f617205; // and the layout's version
+constexpr int kNoFurtherWriters = 0x10;                   // F_SEAL_FUTURE_WRITE, since Linux 5.1
 constexpr std::uint32_t kMostEntries = 1U << 20;
 constexpr std::size_t kEntryBytes = 64;
 constexpr std::size_t kHeaderBytes = 4096;
@@ -56,6 +56,7 @@ struct Header {
     Fixed fixed;
     alignas(kEntryBytes) LifeMark life;
     alignas(kEntryBytes) Word work;
+    alignas(kEntryBytes) std::array<Sign, kPlaces> signs;
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 
@@ -226,6 +227,10 @@ void Board::withdraw_connection(std::uint32_t seat) noexcept {
     change(entry, [&] { store(entry.qpn, std::uint32_t{0}); });
 }
 
+Sign& Board::sign(std::uint32_t place) noexcept {
+    return header_of(mapped_).signs[place];
+}
+
 void Board::begin_work() noexcept {
     Word& work = header_of(mapped_).work;
     store(work, load(work) + 1);
@@ -292,6 +297,10 @@ std::optional<SeenRegion> PeerBoard::region(std::uint32_t key) const noexcept {
     });
     return version && copy.access != 0 && copy.key == key ? std::optional(SeenRegion{copy, *version})
                                                           : std::nullopt;
+}
+
+const Sign& PeerBoard::sign(std::uint32_t place) const noexcept {
+    return header_of(mapped_).signs[place];
 }
 
 std::uint32_t PeerBoard::work() const noexcept {

@@ -9,6 +9,8 @@
 // owner looks at these counts after the withdrawal, and waits for each that is odd to change. Either the
 // owner sees the count, or the other process sees the withdrawal: between its two accesses each has a fence.
 //
+// It also has a sign for each neighbour, which is told its place.
+//
 // What is on a neighbour's board its owner may have made up, and it may change at any moment: it is copied
 // before it is looked at, and decides about nothing but the neighbour's own memory. The file's size is
 // sealed.
@@ -23,6 +25,7 @@
 #include "core/result.hpp"
 #include "roce/engine/neighbourhood.hpp"
 #include "roce/engine/share.hpp"
+#include "roce/near/sign.hpp"
 
 namespace sluice::roce::near {
 
@@ -31,6 +34,9 @@ struct BoardSize {
     std::uint32_t connections = 0;
     std::uint32_t regions = 0;
 };
+
+// For signs.
+inline constexpr std::uint32_t kPlaces = 1024;
 
 // Which numbers at which address are a process's.
 struct BoardOwner {
@@ -54,6 +60,9 @@ class Board {
     void publish(std::uint32_t seat, const engine::PublishedConnection& connection) noexcept;
     void withdraw_region(std::uint32_t slot) noexcept;
     void withdraw_connection(std::uint32_t seat) noexcept;
+
+    // PLACE is less than kPlaces.
+    Sign& sign(std::uint32_t place) noexcept;
 
     // What is read on other boards in between is still so at the end.
     void begin_work() noexcept;
@@ -97,6 +106,9 @@ class PeerBoard {
     std::optional<engine::PublishedConnection> connection(const engine::Ends& ends) const noexcept;
     // The region or window that has KEY.
     std::optional<SeenRegion> region(std::uint32_t key) const noexcept;
+
+    // PLACE is less than kPlaces.
+    const Sign& sign(std::uint32_t place) const noexcept;
 
     // The count of begin_work() and end_work().
     std::uint32_t work() const noexcept;

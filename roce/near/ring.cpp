@@ -19,18 +19,16 @@ namespace {
 using Word = std::atomic<std::uint32_t>;
 
 constexpr const char* kCantMapRing = "can't map a ring of packets of a process of this host";
-constexpr std::uint64_t kRingMagic = 0x736c756963657202;   // and the layout's version
 constexpr std::size_t kHeadBytes = std::size_t{64} * 1024; // a page, wherever we run
 constexpr std::size_t kLineBytes = 64;
 // The reader publishes its position each time it has read so much: the line goes to the other processor.
 constexpr std::uint32_t kReadAtOnce = kRingBytes / 4;
 
+// Zero at first, all of it.
 struct Head {
-    std::uint64_t magic;
     alignas(kLineBytes) Word read; // the reader's
-    alignas(kLineBytes) Word open; // the reader's
     // One end sets each, and the other one takes it back.
-    Word asleep;
+    alignas(kLineBytes) Word awake; // the reader, or it has been woken
     Word wants_room;
 };
 static_assert(sizeof(Head) <= kHeadBytes && Word::is_always_lock_free);
@@ -127,15 +125,12 @@ Result<RingReader> RingReader::create() {
     if (!mapped) {
         return std::move(mapped).error();
     }
-    Head& head = head_of(*mapped);
-    head.magic = kRingMagic;
-    head.asleep.store(1, std::memory_order_relaxed);
     return RingReader(*std::move(file), *std::move(mapped));
 }
 
 std::uint32_t RingReader::next_length() const noexcept {
     // Partner: the release in write().
-    return closed_ ? 0 : length_at(mapped_, read_).load(std::memory_order_acquire);
+    return closed_ || !has_begun() ? 0 : length_at(mapped_, read_).load(std::memory_order_acquire);
 }
 
 bool RingReader::has_packets() const noexcept {
@@ -182,8 +177,11 @@ bool RingReader::made_room() noexcept {
            head.wants_room.exchange(0, std::memory_order_relaxed) != 0;
 }
 
+// Of a ring that hasn't begun, the writer takes it for asleep.
 void RingReader::set_asleep(bool asleep) noexcept {
-    head_of(mapped_).asleep.store(asleep ? 1 : 0, std::memory_order_relaxed);
+    if (has_begun_) {
+        head_of(mapped_).awake.store(asleep ? 0 : 1, std::memory_order_relaxed);
+    }
 }
 
 RingReader::~RingReader() {
@@ -192,13 +190,18 @@ RingReader::~RingReader() {
     }
 }
 
-void RingReader::open() noexcept {
-    head_of(mapped_).open.store(closed_ ? 0 : 1, std::memory_order_relaxed);
+void RingReader::open(const Signs& signs) noexcept {
+    signs_.emplace(signs);
+    if (!closed_) {
+        signs.own.fetch_or(kIsOpen, std::memory_order_relaxed);
+    }
 }
 
 void RingReader::close() noexcept {
     closed_ = may_wake_ = true;
-    head_of(mapped_).open.store(0, std::memory_order_relaxed);
+    if (signs_) {
+        signs_->own.fetch_and(static_cast<std::uint8_t>(~kIsOpen), std::memory_order_relaxed);
+    }
 }
 
 Result<RingWriter> RingWriter::map(const Descriptor& file) {
@@ -209,23 +212,20 @@ Result<RingWriter> RingWriter::map(const Descriptor& file) {
     if (!mapped) {
         return std::move(mapped).error();
     }
-    if (head_of(*mapped).magic != kRingMagic) {
-        return Error(ErrorKind::kProtocol, "a process of this host has another version of this library");
-    }
     return RingWriter(*std::move(mapped));
 }
 
 // What the reader has read may be written over. Its position is looked at when that which is known is too
 // old.
 RingWriter::Room RingWriter::room_for_bytes(std::uint32_t bytes) noexcept {
-    const Head& head = head_of(mapped_);
-    if (head.open.load(std::memory_order_relaxed) == 0) {
+    if (!signs_ || !says(signs_->neighbours, kIsOpen)) {
         return Room::kClosed;
     }
     if (kRingBytes - (written_ - read_) >= bytes) {
         return Room::kFree;
     }
-    const std::uint32_t read = head.read.load(std::memory_order_acquire); // partner: the release in publish()
+    // Partner: the release in publish().
+    const std::uint32_t read = head_of(mapped_).read.load(std::memory_order_acquire);
     const std::uint32_t used = written_ - read;
     if (used > kRingBytes) {
         return Room::kClosed;
@@ -263,15 +263,19 @@ bool RingWriter::write(const engine::OutPacket& packet, engine::Memory& memory) 
     length_at(mapped_, written_ + place).store(0, std::memory_order_relaxed);
     length_at(mapped_, written_).store(len, std::memory_order_release); // partner: next_length()
     written_ += place;
+    if (!has_written_) {
+        has_written_ = true;
+        signs_->own.fetch_or(kHasWritten, std::memory_order_relaxed);
+    }
     return true;
 }
 
 bool RingWriter::is_reader_asleep() noexcept {
-    Word& asleep = head_of(mapped_).asleep;
+    Word& awake = head_of(mapped_).awake;
     // Partner: the fence in SameHost::fall_asleep(). Either the reader sees the packet, or we see that it
     // sleeps.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    return asleep.load(std::memory_order_relaxed) != 0 && asleep.exchange(0, std::memory_order_relaxed) != 0;
+    return awake.load(std::memory_order_relaxed) == 0 && awake.exchange(1, std::memory_order_relaxed) == 0;
 }
 
 } // namespace sluice::roce::near

@@ -14,7 +14,9 @@
 // The bytes are mapped twice, behind each other, so that no packet is in two pieces.
 //
 // Nothing is written before the reader has opened the ring: it does so when it can write to the other
-// process, too, so that an answer goes the way of its question.
+// process, too, so that an answer goes the way of its question. And nothing is looked at before the writer
+// has written: memory that nobody has touched takes none. What the ends say to each other about that stands
+// outside of the file (sign.hpp).
 //
 // A reader that is about to sleep says so, and looks once more; a writer that has written sees that and wakes
 // it. A writer that found no room says so; the reader that has made some wakes it.
@@ -30,6 +32,7 @@
 #include "core/result.hpp"
 #include "roce/engine/memory.hpp"
 #include "roce/engine/out_packet.hpp"
+#include "roce/near/sign.hpp"
 
 namespace sluice::roce::near {
 
@@ -61,6 +64,10 @@ class RingReader {
     // False: what is there is no packet, and the ring is closed.
     template<typename Take>
     bool read(Take&& take) noexcept {
+        has_begun_ = has_begun();
+        if (!has_begun_) {
+            return true;
+        }
         const std::uint32_t begin = read_;
         std::array<std::uint8_t, kMostPacketBytes> bytes; // not initialised
         RingPacket packet;
@@ -77,30 +84,38 @@ class RingReader {
     bool made_room() noexcept;
     // Whether the writer is to wake the reader.
     void set_asleep(bool asleep) noexcept;
-    // Packets may come from now on, until close().
-    void open() noexcept;
+    // Packets may come from now on, until close(). SIGNS outlive the ring.
+    void open(const Signs& signs) noexcept;
     void close() noexcept;
 
   private:
     RingReader(Descriptor file, MappedBytes mapped) noexcept
         : file_(std::move(file)), mapped_(std::move(mapped)) {}
 
+    // Whether the writer has written.
+    bool has_begun() const noexcept {
+        return has_begun_ || (signs_ && says(signs_->neighbours, kHasWritten));
+    }
     std::uint32_t next_length() const noexcept;
     bool next(std::uint32_t len_bytes, wire::MutableBytes bytes, RingPacket& out) noexcept;
     void publish() noexcept;
 
     Descriptor file_;
     MappedBytes mapped_;
+    std::optional<Signs> signs_;
     std::uint32_t read_ = 0;
     std::uint32_t published_ = 0;
-    bool may_wake_ = false; // has been published since made_room()
+    bool has_begun_ = false; // as has_begun() was when read() was called last
+    bool may_wake_ = false;  // has been published since made_room()
     bool closed_ = false;
 };
 
 class RingWriter {
   public:
-    // kProtocol: it is no ring, or another version's.
+    // kProtocol: it is no ring.
     static Result<RingWriter> map(const Descriptor& file);
+    // Nothing is written before. SIGNS outlive the ring.
+    void begin(const Signs& signs) noexcept { signs_.emplace(signs); }
 
     enum class Room : std::uint8_t { kFree, kFull, kClosed };
     // For a packet of the largest size. kFull: the reader is asked to say when there is some.
@@ -119,8 +134,10 @@ class RingWriter {
     Room room_for_bytes(std::uint32_t bytes) noexcept;
 
     MappedBytes mapped_;
+    std::optional<Signs> signs_;
     std::uint32_t written_ = 0;
     std::uint32_t read_ = 0; // by the reader, when last looked
+    bool has_written_ = false;
 };
 
 } // namespace sluice::roce::near

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 
 #include "core/log.hpp"
 #include "core/not_cancelled.hpp"
@@ -27,7 +28,7 @@ constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kLongestWaitNs = 1'000'000'000;
 // What a thread of a process that is being killed may still do in the kernel.
 constexpr long kLastWorkNs = 5'000'000;
-constexpr std::size_t kMostPeers = 1024;
+constexpr std::size_t kMostPeers = kPlaces;
 
 std::uint64_t now_ns() noexcept {
     timespec now{};
@@ -123,22 +124,38 @@ const Peer* SameHost::add(Peer peer) {
     if (!bell_.can_ring()) {
         peer.from_it = nullptr;
     }
+    peer.place = free_place();
+    board_->sign(peer.place).store(0, std::memory_order_relaxed); // it may have been a dead process's
     const Peer* const added = &peers_.emplace_back(std::move(peer));
     look_for_rings();
     return added;
 }
 
-void SameHost::waits_for_us(std::uint64_t id, pid_t pid, std::unique_ptr<RingWriter> ring,
-                            Descriptor bell) noexcept {
+std::uint32_t SameHost::free_place() const noexcept {
+    std::bitset<kPlaces> taken;
+    for (const Peer& peer : peers_) {
+        taken.set(peer.place);
+    }
+    std::uint32_t place = 0;
+    while (taken.test(place)) {
+        ++place;
+    }
+    return place;
+}
+
+void SameHost::waits_for_us(std::uint64_t id, pid_t pid, Ways ways) noexcept {
     const auto peer = std::ranges::find_if(peers_, [&](const Peer& known) { return known.board.id() == id; });
     if (peer == peers_.end() || peer->pid != pid) {
         return;
     }
     peer->waits_for_us = true;
-    if (peer->to_it == nullptr && peer->from_it != nullptr && ring != nullptr) {
-        peer->to_it = std::move(ring);
-        peer->bell = std::move(bell);
-        peer->from_it->open();
+    if (peer->to_it == nullptr && peer->from_it != nullptr && ways.ring != nullptr && ways.place < kPlaces) {
+        const Signs signs{.own = board_->sign(peer->place),
+                          .neighbours = peer->board.sign(static_cast<std::uint32_t>(ways.place))};
+        peer->to_it = std::move(ways.ring);
+        peer->bell = std::move(ways.bell);
+        peer->to_it->begin(signs);
+        peer->from_it->open(signs);
     }
 }
 

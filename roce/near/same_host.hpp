@@ -43,6 +43,7 @@ struct Peer {
     std::unique_ptr<SharedRegions> shared{}; // what can be mapped here; null: nothing
     // It knows this process's board, and waits for what this process has begun.
     bool waits_for_us = false;
+    std::uint32_t place = 0;               // of the sign for it on this process's board
     std::unique_ptr<RingReader> from_it{}; // null: packets come elsewhere
     std::unique_ptr<RingWriter> to_it{};   // null: it hasn't sent its ring
     Descriptor bell{};                     // wakes it
@@ -74,12 +75,16 @@ class SameHost final : public engine::Neighbourhood {
     // process's.
     static Result<Peer> open(const Descriptor& board, pid_t pid, const engine::Memory& own);
     // From now on it is waited for. Twice is once. Null: there are too many. May throw bad_alloc. What it
-    // gives holds until the next call.
+    // gives holds until the next call, and has a place.
     const Peer* add(Peer peer);
-    // The process PID with board ID waits for this one from now on: its memory may be touched. It reads
-    // RING, which may be null, and BELL wakes it.
-    void waits_for_us(std::uint64_t id, pid_t pid, std::unique_ptr<RingWriter> ring,
-                      Descriptor bell) noexcept;
+    // What a process has to be written to.
+    struct Ways {
+        std::unique_ptr<RingWriter> ring{}; // null: nothing
+        Descriptor bell{};                  // wakes it
+        std::uint64_t place = 0;            // of its sign for this process, as it says
+    };
+    // The process PID with board ID waits for this one from now on: its memory may be touched.
+    void waits_for_us(std::uint64_t id, pid_t pid, Ways ways) noexcept;
     // Those that have ended aren't looked at any more.
     void forget_the_dead() noexcept;
 
@@ -138,6 +143,7 @@ class SameHost final : public engine::Neighbourhood {
     Peer* find_receiver(const engine::Ends& ends) noexcept;
     void report_garbage(const Peer& peer) const noexcept;
     static void after_reading(Peer& peer) noexcept;
+    std::uint32_t free_place() const noexcept;
     void forget_ways(Peer& peer) noexcept;
     void look_for_rings() noexcept;
     bool may_touch(const Peer* peer) const noexcept;

@@ -24,7 +24,8 @@ constexpr std::size_t kPacketsAt = std::size_t{64} * 1024;
 
 struct Ring {
     Ring() {
-        reader.open();
+        writer.begin({.own = writers_sign, .neighbours = readers_sign});
+        reader.open({.own = readers_sign, .neighbours = writers_sign});
         void* const at =
             mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, reader.descriptor(), 0);
         must(at != MAP_FAILED);
@@ -37,7 +38,7 @@ struct Ring {
     // The head's lines or the first packets, and as many bytes as the input says.
     void spoil(Input& input) const {
         const std::uint32_t where = input.word();
-        const std::size_t at = (where & 1) != 0 ? 64 + (where >> 1) % 256 : kPacketsAt + (where >> 1) % 8192;
+        const std::size_t at = (where & 1) != 0 ? (where >> 1) % 256 : kPacketsAt + (where >> 1) % 8192;
         const auto bytes = input.take(input.byte());
         std::copy(bytes.begin(), bytes.end(), file + at);
     }
@@ -60,6 +61,8 @@ struct Ring {
         (void)writer.is_reader_asleep();
     }
 
+    near::Sign readers_sign{};
+    near::Sign writers_sign{};
     near::RingReader reader = *near::RingReader::create();
     near::RingWriter writer = *near::RingWriter::map(Descriptor(dup(reader.descriptor())));
     std::vector<std::uint8_t> payload = std::vector<std::uint8_t>(4096);

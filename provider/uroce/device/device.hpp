@@ -270,7 +270,7 @@ class Device final : public Neighbour,
     int board() const noexcept override;
     std::uint64_t board_id() const noexcept override;
     Admission board_came(const Descriptor& board, pid_t pid) noexcept override;
-    void board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descriptor bell) noexcept override;
+    void board_taken(pid_t pid, Admittance given) noexcept override;
     engine::Peer silent_peer(const engine::Ends& ends) noexcept override;
     engine::Port look_at_port(const engine::Ends& ends) noexcept override;
 

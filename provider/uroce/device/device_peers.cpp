@@ -166,11 +166,11 @@ Device::Admission Device::board_came(const Descriptor& board, pid_t pid) noexcep
         }
         const ProgressSession session(*this);
         const near::Peer* const known = same_host_->add(*std::move(peer));
-        return known == nullptr || known->from_it == nullptr
-                   ? Admission{.is_taken = known != nullptr}
-                   : Admission{.is_taken = true,
-                               .ring = known->from_it->descriptor(),
-                               .bell = same_host_->bell().far_end()};
+        return known == nullptr || known->from_it == nullptr ? Admission{.is_taken = known != nullptr}
+                                                             : Admission{.is_taken = true,
+                                                                         .ring = known->from_it->descriptor(),
+                                                                         .bell = same_host_->bell().far_end(),
+                                                                         .place = known->place};
     });
     if (!added) {
         SLUICE_LOG(kInfo, "uroce", "%s: packets come from process %d of this host: %s", where_.name.c_str(),
@@ -179,14 +179,14 @@ Device::Admission Device::board_came(const Descriptor& board, pid_t pid) noexcep
     return added ? *added : Admission();
 }
 
-void Device::board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descriptor bell) noexcept {
+void Device::board_taken(pid_t pid, Admittance given) noexcept {
     if (same_host_ == nullptr) {
         return;
     }
     std::unique_ptr<near::RingWriter> writer;
-    if (ring.get() >= 0) {
+    if (given.ring.get() >= 0) {
         const Result<void> mapped = at_boundary("a process of this host", [&]() -> Result<void> {
-            Result<near::RingWriter> made = near::RingWriter::map(ring);
+            Result<near::RingWriter> made = near::RingWriter::map(given.ring);
             if (!made) {
                 return std::move(made).error();
             }
@@ -199,7 +199,8 @@ void Device::board_taken(std::uint64_t id, pid_t pid, Descriptor ring, Descripto
         }
     }
     const ProgressSession session(*this);
-    same_host_->waits_for_us(id, pid, std::move(writer), std::move(bell));
+    same_host_->waits_for_us(
+        given.id, pid, {.ring = std::move(writer), .bell = std::move(given.bell), .place = given.place});
 }
 
 bool Device::is_in_this_process(const engine::Address& address, std::uint32_t qpn) noexcept {

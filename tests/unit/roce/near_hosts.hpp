@@ -76,8 +76,8 @@ struct NearHosts {
     void introduce(Simulation& net) {
         left_ring = introduce(left, right, net.left, net.right);
         right_ring = introduce(right, left, net.right, net.left);
-        left.waits_for_us(right.board().id(), 0, nullptr, {});
-        right.waits_for_us(left.board().id(), 0, nullptr, {});
+        left.waits_for_us(right.board().id(), 0, {});
+        right.waits_for_us(left.board().id(), 0, {});
     }
 
     // From now on, packets go through rings. Each side is about to sleep all the time, and does something
@@ -126,9 +126,12 @@ struct NearHosts {
         return Descriptor(dup(added->from_it->descriptor()));
     }
     static void give_ring(near::SameHost& writer, const near::SameHost& reader, const Descriptor& ring) {
-        auto mapped = std::make_unique<near::RingWriter>(*near::RingWriter::map(ring));
-        writer.waits_for_us(reader.board().id(), 0, std::move(mapped),
-                            Descriptor(dup(reader.bell().far_end())));
+        writer.waits_for_us(reader.board().id(), 0, ways_to(reader, ring));
+    }
+    // At the first place: READER knows nobody else.
+    static near::SameHost::Ways ways_to(const near::SameHost& reader, const Descriptor& ring) {
+        return {.ring = std::make_unique<near::RingWriter>(*near::RingWriter::map(ring)),
+                .bell = Descriptor(dup(reader.bell().far_end()))};
     }
 
     PlainMemory nowhere; // nothing is mapped twice

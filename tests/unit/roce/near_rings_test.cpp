@@ -3,6 +3,8 @@
 // Packets between processes of one machine, through rings in shared memory. Both ends are in this process.
 #include <fcntl.h>
 
+#include "tests/unit/roce/memory_file.hpp"
+
 // Last: its macros are common words.
 #include "tests/unit/roce/near_neighbours.hpp"
 
@@ -37,6 +39,26 @@ TEST(packets__with_rings__all_go_through_memory) {
         expect_sent(two, 1);
     }
     assert_true(two.bench.net.packets > 5);
+    assert_int_equal(two.bench.net.packets_through_memory, two.bench.net.packets);
+}
+
+// Processes that have many neighbours talk to few of them.
+TEST(rings__without_packets__have_no_memory) {
+    Neighbours two;
+    two.hosts.give_rings(two.bench.net);
+    for (near::SameHost* const host : {&two.hosts.left, &two.hosts.right}) {
+        host->wake_up();
+        host->read_packets([](const near::RingPacket&) { fail(); });
+        assert_false(host->room_again());
+        assert_true(host->fall_asleep());
+    }
+    assert_int_equal(two.hosts.left.room(two.ends()), Neighbourhood::Room::kFree);
+    assert_false(has_memory(two.hosts.left_ring.get()));
+    assert_false(has_memory(two.hosts.right_ring.get()));
+    send(two, 64);
+    expect_sent(two, 1);
+    assert_true(has_memory(two.hosts.left_ring.get()));
+    assert_true(has_memory(two.hosts.right_ring.get()));
     assert_int_equal(two.bench.net.packets_through_memory, two.bench.net.packets);
 }
 
@@ -181,7 +203,7 @@ struct Receiver {
         : host(*near::Board::create(kHostsBoard, {Share(kWords, which), address(number)}), memory, counters),
           destination(address(number)) {
         set_life(host.board().life(), 1);
-        reader.open();
+        reader.open({.own = host.board().sign(0), .neighbours = begun});
         while (Share::share_of(kWords, qpn) != which) {
             ++qpn;
         }
@@ -208,6 +230,7 @@ struct Receiver {
     near::SameHost host;
     Address destination;
     std::uint32_t qpn = 2;
+    near::Sign begun = near::kHasWritten;
     near::RingReader reader = *near::RingReader::create();
 };
 
@@ -235,6 +258,37 @@ TEST(packet__for_another_process_than_the_last__goes_there) {
     assert_false(last.gets_from(from));
 }
 
+// What this process said to the former one isn't for the next.
+TEST(place__of_a_neighbour_that_has_ended__says_nothing_to_another_one) {
+    PlainMemory memory;
+    near::DirectCounters counters;
+    near::SameHost from(living_board(1), memory, counters);
+    Receiver first(from, 2, 0, memory);
+    const Receiver beside(from, 2, 5, memory);
+    assert_true(first.gets_from(from));
+    assert_int_equal(from.board().sign(0), near::kIsOpen | near::kHasWritten);
+    assert_int_equal(from.board().sign(1), near::kIsOpen);
+    set_life(first.host.board().life(), 0);
+    const std::unique_ptr<near::Board> board = living_board(3);
+    const near::Peer* const next = from.add({.board = seen_by_others(*board)});
+    assert_non_null(next);
+    assert_int_equal(next->place, 0);
+    assert_int_equal(from.board().sign(0), 0);
+}
+
+TEST(answer__with_a_place_that_can_not_be__gives_no_ring) {
+    Neighbours two;
+    NearHosts::give_ring(two.hosts.right, two.hosts.left, two.hosts.left_ring);
+    for (const std::uint64_t place : {std::uint64_t{near::kPlaces}, ~std::uint64_t{0}}) {
+        near::SameHost::Ways ways = NearHosts::ways_to(two.hosts.right, two.hosts.right_ring);
+        ways.place = place;
+        two.hosts.left.waits_for_us(two.hosts.right.board().id(), 0, std::move(ways));
+        assert_int_equal(two.hosts.left.room(two.ends()), Neighbourhood::Room::kNoWay);
+    }
+    NearHosts::give_ring(two.hosts.left, two.hosts.right, two.hosts.right_ring);
+    assert_int_equal(two.hosts.left.room(two.ends()), Neighbourhood::Room::kFree);
+}
+
 // Not a socket, a pipe that is full, or none: nobody waits for it, and nobody gets a signal.
 TEST(bell__that_is_none__does_no_harm) {
     int ends[2];
@@ -255,8 +309,8 @@ TEST(bell__that_is_none__does_no_harm) {
 TEST(answer__of_another_process__is_not_the_board_s) {
     Neighbours two;
     NearHosts::give_ring(two.hosts.right, two.hosts.left, two.hosts.left_ring);
-    auto ring = std::make_unique<near::RingWriter>(*near::RingWriter::map(two.hosts.right_ring));
-    two.hosts.left.waits_for_us(two.hosts.right.board().id(), 4711, std::move(ring), {});
+    two.hosts.left.waits_for_us(two.hosts.right.board().id(), 4711,
+                                NearHosts::ways_to(two.hosts.right, two.hosts.right_ring));
     assert_int_equal(two.hosts.left.room(two.ends()), Neighbourhood::Room::kNoWay);
 }
 

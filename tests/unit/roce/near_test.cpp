@@ -284,7 +284,7 @@ TEST(write__its_last_word__is_written_last) {
     std::vector<std::pair<std::uint64_t, std::size_t>> parts;
     assert_non_null(hosts.left.add(
         {.board = seen_by_others(hosts.right.board()), .memory = std::make_unique<Recorded>(parts)}));
-    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, {});
     const std::uint64_t at = Bench::addr(bench.right); // a multiple of 16, as all that is allocated
     const struct {
         std::size_t offset;
@@ -371,8 +371,8 @@ TEST(peer__that_has_not_taken_the_board__gets_packets) {
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
-    hosts.left.waits_for_us(hosts.right.board().id() ^ 1, 0, nullptr, {});
-    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id() ^ 1, 0, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 1);
@@ -394,7 +394,7 @@ TEST(board__that_two_processes_send__is_nobody_s) {
              .pid = pid,
              .memory = std::make_unique<SimulatedMemory>(bench.net.left.memory, bench.net.right.memory)}));
     }
-    hosts.left.waits_for_us(hosts.right.board().id(), 100, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 100, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
@@ -405,7 +405,7 @@ TEST(peer__whose_memory_can_not_be_touched__gets_packets_and_is_waited_for) {
     NearHosts hosts;
     Bench bench(usual_attributes(), 65536, hosts.both);
     assert_non_null(hosts.left.add({.board = seen_by_others(hosts.right.board())}));
-    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 64))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(hosts.left_counters.requests, 0);
@@ -439,7 +439,7 @@ TEST(peer__that_dies_between_two_turns__is_not_touched_again) {
     int turns = 0;
     assert_non_null(hosts.left.add({.board = seen_by_others(hosts.right.board()),
                                     .memory = std::make_unique<LastTurn>(hosts.right.board(), turns)}));
-    hosts.left.waits_for_us(hosts.right.board().id(), 0, nullptr, {});
+    hosts.left.waits_for_us(hosts.right.board().id(), 0, {});
     assert_true(bench.post(bench.wr(WrOpcode::kWrite, bench.at_left(0, 3U << 20))) == Post::kPosted);
     assert_true(bench.net.run());
     assert_int_equal(turns, 1);
