@@ -112,6 +112,11 @@ Result<std::uint32_t> RegionTable::add_region(std::uint32_t pd, std::uint64_t ho
     region.iova = iova;
     region.host_addr = host_addr;
     region.len_bytes = len_bytes;
+    if (len_bytes == ~std::uint64_t{0}) {
+        // When UCX 1.13 closes a device, it takes the key of its region of all memory for a word of flags. It
+        // crashes if the lowest bit is set.
+        region.key &= ~std::uint32_t{1};
+    }
     publish(region);
     return region.key;
 }

@@ -4,7 +4,7 @@
 //
 // A key is 24 bits of index and 8 bits of variant. The index is a slot that is drawn among the free ones and,
 // above it, random bits that are drawn with it: no bit of a key can be guessed, and a stale one misses. The
-// variant of a window changes with each bind.
+// variant of a window changes with each bind. A region of all memory has an even key.
 //
 // A window of type 1 is opened and closed by binds alone, for every queue pair of its protection
 // domain. One of type 2 (2B here) belongs to the queue pair that bound it, and is closed by an

@@ -86,6 +86,22 @@ TEST(add_region__remote_write_without_local__refused) {
                 ErrorKind::kOutOfRange);
 }
 
+// UCX 1.13 crashes with odd ones.
+TEST(add_region__all_memory__even_key) {
+    RegionTable regions(16, RandomKey::repeatable(1));
+    std::set<std::uint32_t> lowest_bits;
+    for (int i = 0; i < 100; ++i) {
+        const std::uint32_t all = *regions.add_region(kPd, 0, 0, ~std::uint64_t{0}, kAll);
+        const std::uint32_t some = *regions.add_region(kPd, kHost, kIova, kLen, kAll);
+        assert_int_equal(all % 2, 0);
+        assert_true(regions.remote(all, kPd, kQpn, kHost, kLen, kRemoteRead).has_value());
+        lowest_bits.insert(some % 2);
+        assert_true(regions.remove_region(all).ok());
+        assert_true(regions.remove_region(some).ok());
+    }
+    assert_int_equal(lowest_bits.size(), 2);
+}
+
 TEST(add_region__table_full__insufficient_resources) {
     RegionTable regions(2, RandomKey::repeatable(1));
     assert_true(regions.add_region(kPd, kHost, kIova, kLen, 0).ok());
