@@ -196,7 +196,8 @@ class Device final : public Neighbour,
     void queue_armed() noexcept;
     void queue_disarmed() noexcept { armed_queues_.fetch_sub(1, std::memory_order_relaxed); }
     bool fall_asleep() noexcept override;
-    bool may_sleep() const noexcept override { return armed_queues_.load(std::memory_order_seq_cst) > 0; }
+    bool may_sleep() const noexcept override;
+    void polls_are_seldom() noexcept override;
     // The process ends: what is to leave leaves, unless a thread keeps the device for long.
     void send_rest() noexcept;
 
@@ -342,12 +343,13 @@ class Device final : public Neighbour,
     std::atomic<std::uint64_t> last_look_{0};    // at the link, by a poll; in ticks()
     std::atomic<std::uint64_t> last_traffic_{0}; // that a poll has found there, or that has left
     std::atomic<int> armed_queues_{0};
-    Wakeup* wakeups_ = nullptr;                 // the oldest first
-    Wakeup** wakeups_end_ = &wakeups_;          // where the next one goes
-    GidWatcher* watchers_ = nullptr;            // in any order
-    bool queues_failed_ = false;                // a completion queue has overflowed
-    const engine::Moment* link_time_ = nullptr; // of the packets that the link hands over
-    bool timer_fired_ = false;                  // so that deadlines are looked at with the exact clock
+    std::atomic<std::uint64_t> polls_when_armed_{0}; // the last of them
+    Wakeup* wakeups_ = nullptr;                      // the oldest first
+    Wakeup** wakeups_end_ = &wakeups_;               // where the next one goes
+    GidWatcher* watchers_ = nullptr;                 // in any order
+    bool queues_failed_ = false;                     // a completion queue has overflowed
+    const engine::Moment* link_time_ = nullptr;      // of the packets that the link hands over
+    bool timer_fired_ = false;                       // so that deadlines are looked at with the exact clock
     std::atomic<engine::Nanoseconds> wake_at_{engine::kNever}; // what the progress thread's timer is set to
     std::atomic<std::uint32_t> domains_{1};
     Mutex changing_groups_;               // of multicast: those that link_ hears and those in engine_

@@ -24,6 +24,9 @@ constexpr engine::Nanoseconds kLongestGoodbyeNs = 20'000'000;
 constexpr std::uint64_t kPollsPerLook = 8;
 constexpr std::uint64_t kSilenceIn20us = 10;
 constexpr std::uint64_t kLooksIn20us = 10;
+// A program that has polled so often since it armed a queue polls others instead of waiting for that one: a
+// millisecond of polls, more than programs poll before they sleep (ADR 113).
+constexpr std::uint64_t kPollsOfTheAwake = 16384;
 
 } // namespace
 
@@ -285,10 +288,22 @@ void Device::wake_programs() noexcept {
     }
 }
 
+// Partner: ProgressThread::wait_while_polled(), which asks may_sleep() after it has set its mark.
 void Device::queue_armed() noexcept {
-    if (armed_queues_.fetch_add(1, std::memory_order_seq_cst) == 0) {
-        progress_.program_may_sleep();
-    }
+    polls_when_armed_.store(polls(), std::memory_order_relaxed);
+    (void)armed_queues_.fetch_add(1, std::memory_order_seq_cst);
+    progress_.program_may_sleep();
+}
+
+bool Device::may_sleep() const noexcept {
+    return armed_queues_.load(std::memory_order_seq_cst) > 0 &&
+           polls() < polls_when_armed_.load(std::memory_order_relaxed) + kPollsOfTheAwake;
+}
+
+// Unless another one is armed meanwhile.
+void Device::polls_are_seldom() noexcept {
+    std::uint64_t last = polls_when_armed_.load(std::memory_order_relaxed);
+    polls_when_armed_.compare_exchange_strong(last, polls(), std::memory_order_relaxed);
 }
 
 // Whoever holds the lock may be the thread that ends the process, interrupted by a signal.

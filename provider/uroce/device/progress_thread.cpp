@@ -24,6 +24,8 @@ constexpr engine::Nanoseconds kBusyNs = 50'000;
 // long: each look takes the program's core for a moment.
 constexpr engine::Nanoseconds kShortestPauseNs = 500'000;
 constexpr engine::Nanoseconds kLongestPauseNs = 4'000'000;
+// Between the polls of a program that takes what comes for another of its threads, which sleeps.
+constexpr engine::Nanoseconds kBetweenPollsNs = 10'000;
 // A program that polls all the time has done so within the first, unless another one has its core; the second
 // is longer than most programs lose that for.
 constexpr engine::Nanoseconds kPollsCeasedNs = 4'000;
@@ -220,6 +222,9 @@ void ProgressThread::wait_while_polled() noexcept {
         }
         look_at_what_polls_left();
         last_polls_ = client_.polls();
+        if (last_polls_ - before < static_cast<std::uint64_t>(pause.tv_nsec) / kBetweenPollsNs) {
+            client_.polls_are_seldom();
+        }
         pause.tv_nsec = std::min<long>(2 * pause.tv_nsec, kLongestPauseNs);
     }
     // Partner: Device::hold_back().

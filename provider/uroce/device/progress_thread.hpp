@@ -48,8 +48,11 @@ class ProgressThread {
         virtual engine::Nanoseconds since_last_poll() const noexcept = 0;
         // The thread is about to sleep until something happens to a descriptor. False: it has to go on.
         virtual bool fall_asleep() noexcept = 0;
-        // Whether the program wants to be woken by a completion: then it won't poll for long.
+        // Whether the program wants to be woken by a completion: then it won't poll for long. It has said so
+        // lately, or hasn't polled much since.
         virtual bool may_sleep() const noexcept = 0;
+        // It did poll, and now it does so too seldom to take what comes for a thread that sleeps.
+        virtual void polls_are_seldom() noexcept = 0;
 
       protected:
         ~Client() = default;

@@ -424,6 +424,46 @@ TEST(poll__no_call_follows__the_thread_sends_the_acknowledgement) {
     assert_int_equal(one.link->appended, psn);
 }
 
+// As UCX does, which arms one of its queues when it begins and polls others.
+void poll_beside_an_armed_queue(Linked& one) {
+    one.device.queue_armed();
+    assert_true(one.device.may_sleep());
+    for (int polls = 0; polls < 100'000; ++polls) {
+        (void)one.device.poll_progress();
+    }
+    assert_false(one.device.may_sleep());
+}
+
+TEST(poll__beside_an_armed_queue_without_events__acknowledgements_are_held_back) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    poll_beside_an_armed_queue(one);
+    std::uint32_t psn = 0;
+    one.poll_until_held_back(psn);
+}
+
+TEST(poll__no_more_beside_an_armed_queue__program_may_sleep) {
+    Linked one;
+    assert_true(one.device.start_progress().ok());
+    poll_beside_an_armed_queue(one);
+    std::uint32_t psn = 0;
+    one.poll_until_held_back(psn);
+    while (!one.device.may_sleep()) {
+        sched_yield();
+    }
+}
+
+TEST(arm__after_polls_beside_another_queue__program_may_sleep) {
+    Linked one;
+    poll_beside_an_armed_queue(one);
+    one.device.queue_armed();
+    assert_true(one.device.may_sleep());
+    one.device.queue_disarmed();
+    assert_true(one.device.may_sleep());
+    one.device.queue_disarmed();
+    assert_false(one.device.may_sleep());
+}
+
 // A program that waits for bytes in its memory, and polls once in between.
 std::chrono::steady_clock::duration write_to_a_program_that_polls_seldom(Linked& one, std::uint32_t& psn) {
     constexpr int kWrites = 100;
