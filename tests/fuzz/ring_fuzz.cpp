@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A ring with a hostile process at its other end: the input is what that one writes to the file, and when.
+// A ring with a hostile process at its other end: the input is what that one writes to the file and says by
+// its sign, and when.
 // The reader must hand out nothing but packets, and never more of them than there was room for; the writer
 // must stay within the file, which the sanitizer watches.
 #include <sys/mman.h>
@@ -42,6 +43,12 @@ struct Ring {
         const auto bytes = input.take(input.byte());
         std::copy(bytes.begin(), bytes.end(), file + at);
     }
+    // Each end's sign about the other one: what it says may come and go.
+    void spoil_signs(Input& input) {
+        readers_sign.store(input.byte(), std::memory_order_relaxed);
+        writers_sign.store(input.byte(), std::memory_order_relaxed);
+    }
+    // It may be about to sleep, too.
     void read() {
         std::size_t bytes = 0;
         (void)reader.read([&](const near::RingPacket& in) {
@@ -50,6 +57,9 @@ struct Ring {
             bytes += sizeof(engine::Address) * 2 + in.packet.payload.size();
         });
         (void)reader.made_room();
+        reader.set_asleep(true);
+        (void)reader.has_packets();
+        reader.set_asleep(false);
     }
     void write(std::uint32_t len) {
         engine::OutPacket out;
@@ -82,6 +92,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             break;
         case 1:
             ring.read();
+            break;
+        case 2:
+            ring.spoil_signs(input);
             break;
         default:
             ring.spoil(input);
