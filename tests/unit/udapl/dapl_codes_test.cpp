@@ -198,7 +198,9 @@ TEST(post__region_of_nobody__privileges_violation) {
     const Pair pair;
     pair.connect();
     const Block& block = pair.active.block;
-    for (const DAT_LMR_CONTEXT context : {block.context + 1, ~DAT_LMR_CONTEXT{0}, DAT_LMR_CONTEXT{0}}) {
+    // The next number may be the other side's, where both are on one device.
+    const DAT_LMR_CONTEXT of_another_life = block.context ^ 0x8000'0000;
+    for (const DAT_LMR_CONTEXT context : {of_another_life, ~DAT_LMR_CONTEXT{0}, DAT_LMR_CONTEXT{0}}) {
         const DAT_LMR_TRIPLET part{context, 0, block.address(), 1};
         assert_int_equal(send_part(pair.active, part), coded(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_READ));
         assert_int_equal(receive_part(pair.active, part),
